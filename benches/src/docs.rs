@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 use crate::charts::{self, Load};
 use crate::peers::report;
 use crate::peers::result::{Measure, Run};
-use crate::peers::text::{grouped, significant};
+use crate::peers::text::significant;
+use crate::record::grouped;
 use crate::{Result, folder};
 
 const PAGES: [&str; 2] = ["performance.md", "scale.md"];

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::Result;
 use crate::args::Args;
 use crate::folder;
-use crate::record::{Record, Unit};
+use crate::record::{Record, Unit, grouped};
 
 /// The results of a run.
 #[derive(Debug, Serialize)]
@@ -108,19 +108,6 @@ fn ratio(record: &Record) -> String {
     let high = record.ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let digits = if median < 10.0 { 2 } else { 1 };
     format!("{median:.digits$} ({low:.digits$}–{high:.digits$})")
-}
-
-/// With a space between thousands.
-fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

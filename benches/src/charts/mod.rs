@@ -11,7 +11,8 @@ use self::curves::{Curves, Line};
 use crate::Result;
 use crate::peers::result::{Measure, Run};
 use crate::peers::row::{Row, Work};
-use crate::peers::text::{grouped, who};
+use crate::peers::text::who;
+use crate::record::grouped;
 
 /// A chart with bars: file, title, rows, whether it is logarithmic.
 const BARS: [(&str, &str, &[Row], bool); 4] = [

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use super::result::{Measure, Run};
 use super::row::Row;
 use super::target::{Bound, verdicts};
-use super::text::{grouped, significant, title};
+use super::text::{significant, title};
+use crate::record::grouped;
 
 /// A column of a row's table.
 struct Column {

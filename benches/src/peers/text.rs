@@ -1,6 +1,7 @@
 //! Rows and numbers as text.
 
 use super::row::{Row, Work};
+use crate::record::grouped;
 
 /// Who works in a row.
 pub(crate) fn who(row: Row) -> String {
@@ -26,19 +27,6 @@ pub(crate) fn title(row: Row) -> String {
         Work::ReadWrite => format!("Read/write lock: {who} on one lock, 90 % reads"),
     };
     work + &held
-}
-
-/// With a space between thousands.
-pub(crate) fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Two digits behind the point for small numbers, none for large ones.

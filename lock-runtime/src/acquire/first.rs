@@ -1,4 +1,4 @@
-//! The usual acquire: nobody of this process has the lock or waits for it, and the store grants it at once.
+//! The usual acquire: no task of this process holds the lock or waits for it, and the store grants it at once.
 //!
 //! It asks once, without the room that a longer acquire needs. Any other answer goes on where a
 //! [contender](super::contend) would act on it.

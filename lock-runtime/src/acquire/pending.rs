@@ -193,11 +193,7 @@ impl PendingAcquire {
         guard: GuardId,
         contending: F,
     ) -> impl Future<Output = Option<F::Output>> {
-        let sign_of_life = move |now| {
-            self.engine.leases.ensure_running();
-            self.engine.gates.is_contending(&self.target, guard, now)
-        };
-        liveness::drive(self.look_every(), sign_of_life, contending)
+        liveness::drive(self.look_every(), self.sign_of_life(guard), contending)
     }
 
     /// The same, for a contender that has given a sign of life. The next one is due at `first`.
@@ -207,11 +203,15 @@ impl PendingAcquire {
         guard: GuardId,
         contending: F,
     ) -> impl Future<Output = Option<F::Output>> {
-        let sign_of_life = move |now| {
+        liveness::drive_from(first, self.look_every(), self.sign_of_life(guard), contending)
+    }
+
+    /// Tells the gate that the contender is polled. False once it was passed over.
+    fn sign_of_life(&self, guard: GuardId) -> impl Fn(Instant) -> bool {
+        move |now| {
             self.engine.leases.ensure_running();
             self.engine.gates.is_contending(&self.target, guard, now)
-        };
-        liveness::drive_from(first, self.look_every(), sign_of_life, contending)
+        }
     }
 
     pub(super) fn limit(&self) -> Option<Instant> {

@@ -69,7 +69,7 @@ impl<H> Gate<H> {
     pub(super) fn note_answer(&mut self, grants: bool) -> Vec<oneshot::Sender<StoreAnswer>> {
         if grants {
             self.gate_guard = GateState::Holding;
-            // While it is held, nobody asks when the store has answered.
+            // Only waiters read when the store last answered, and none waits.
             if self.queue.is_empty() {
                 return self.forget_failure();
             }

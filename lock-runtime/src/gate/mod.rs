@@ -256,8 +256,8 @@ impl<H> Gates<H> {
         Admission::Queued(Ticket::new(Arc::clone(self), Arc::clone(target), waiter))
     }
 
-    /// Takes the gate guard of a gate that nobody uses and where other processes do not go first, for a contender
-    /// that asks the store as `owner` now.
+    /// Takes the gate guard for a contender that asks the store as `owner` now. `None` if the key has a gate already: a
+    /// task uses it, or other processes go first.
     pub(crate) fn enter_unused(
         self: &Arc<Self>,
         target: &Arc<Target>,

@@ -59,7 +59,7 @@ impl AcquireSpan {
         }
     }
 
-    /// Runs `future` inside the span, if anybody sees it.
+    /// Boxes `future`, inside the span if a subscriber enables it.
     pub(crate) fn around<'a, F>(self, future: F) -> ReusableBoxFuture<'a, F::Output>
     where
         F: Future + Send + 'a,

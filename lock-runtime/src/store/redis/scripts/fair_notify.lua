@@ -12,7 +12,7 @@ local function our_client(owner)
 end
 
 -- Notifies one waiter, and returns the number of subscribers. The waiters of one client of this library share a channel,
--- on which the message says for whom it is; each waiter of Redisson has its own.
+-- and the message names the waiter; each waiter of Redisson has a channel of its own.
 local function notify_waiter(prefix, waiter)
   local client, number = our_client(waiter)
   return call('PUBLISH', prefix .. ':' .. (client or waiter), number or '0')

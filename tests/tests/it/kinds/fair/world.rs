@@ -65,9 +65,9 @@ impl World {
         self.server.command_calls().await.get("zadd").copied().unwrap_or_default()
     }
 
-    /// A task that waits, and its owner. By the time this returns it is in line, listens, and has asked since then
-    /// (S-15), unless somebody else did meanwhile: once if its process listened before, else twice. Behind a client of
-    /// Redisson it listens to a channel of its own as well.
+    /// A task that waits, and its owner. When this returns, the task is in line and listens. It has asked once if its
+    /// process listened before, else again after it subscribed (S-15). Behind a client of Redisson it listens to a channel
+    /// of its own as well.
     pub(crate) async fn waiter(&self, client: &LockClient, name: &str) -> (Waiting, String) {
         let (before, asked) = (self.queue(name).await, self.asked().await);
         let listened =
