@@ -83,7 +83,7 @@ impl PendingAcquire {
                         return opened;
                     }
                 }
-                Turn::Shared => return Ok(()),
+                Turn::Shared(_) => return Ok(()),
                 Turn::Closed => return Err(LockError::Closed),
                 Turn::Failed(error) => return Err(error.about(self.target.key())),
                 // A latch has no holder, so no task hands it over.
@@ -120,7 +120,7 @@ impl PendingAcquire {
             waiting.answered(&gate_guard);
             known = Some(count);
             if count == 0 {
-                gate_guard.share_before(asked_at);
+                gate_guard.share_before(asked_at, &None);
                 return Ok(());
             }
             if self.options.wait() == Wait::Never {
@@ -129,7 +129,7 @@ impl PendingAcquire {
             // Register, then check, then wait (S-15).
             let checked = waiting.listens() || !waiting.subscribe(&self.target).await;
             if checked && !waiting.out_of_time() {
-                waiting.nap(waiting.poll_cap(), &gate_guard).await;
+                waiting.nap(waiting.poll_cap(), &gate_guard, None).await;
             }
             if waiting.out_of_time() {
                 return Err(self.latch_closed(known));

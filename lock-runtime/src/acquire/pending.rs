@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::attempt::{Attempt, known_as};
 use super::contend::{Contended, Contender};
 use super::enclosing::Within;
-use super::share::Joined;
+use super::share::{JoinableHold, Joined};
 use super::{Engine, ended};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError};
@@ -67,7 +67,7 @@ impl PendingAcquire {
     pub(super) async fn shadow_lock(self) -> Result<LockGuard, LockError> {
         let LeaseManager { breaker, store, .. } = &*self.engine.leases;
         let probe = || {
-            let owner = self.engine.next_owner(1);
+            let owner = self.engine.leases.next_owner(1);
             ReleaseRequest::new(known_as(&self.target, &owner), owner, SHADOW_TIMEOUT)
         };
         let taken = Box::pin(breaker.ask(store, probe, self.take())).await;
@@ -148,7 +148,10 @@ impl PendingAcquire {
                             Err(_) => continue,
                         }
                     }
-                    Turn::Shared => continue,
+                    Turn::Shared(kept) => {
+                        to_join = kept.map(JoinableHold::kept_by);
+                        continue;
+                    }
                 };
                 if self.can_join() {
                     // Another reader has joined it meanwhile. The next waiter finds the same.

@@ -13,7 +13,7 @@ use crate::gate::GateGuard;
 use crate::lease::manager::Timing;
 use crate::observe::log_lock;
 use crate::options::Wait;
-use crate::owned_hold::OwnedHold;
+use crate::owned_hold::{OwnedHold, WaitingReader};
 use crate::store::{Subscription, Target};
 
 /// The least time that the store gets to answer.
@@ -156,9 +156,14 @@ impl<'a> Waiting<'a> {
     }
 
     /// Sleeps until the first of: a notification, `most`, this wait's limit, the client's shutdown, or a caller
-    /// that does not wait and needs the store asked.
-    // S-15, S-33.
-    pub(super) async fn nap(&mut self, most: Duration, gate_guard: &GateGuard<OwnedHold>) {
+    /// that does not wait and needs the store asked. A reader also wakes at changes in its phases.
+    // S-15, S-27, S-33.
+    pub(super) async fn nap(
+        &mut self,
+        most: Duration,
+        gate_guard: &GateGuard<OwnedHold>,
+        reader: Option<&WaitingReader>,
+    ) {
         self.pending.recorder.waits();
         // Requests that were sent again, because the server had lost their scripts, may have crossed with the release.
         let most = if self.is_misled { most.min(A_MOMENT) } else { most };
@@ -171,6 +176,7 @@ impl<'a> Waiting<'a> {
         if engine.closed.load(Ordering::SeqCst) {
             return;
         }
+        let changed = OptionFuture::from(reader.map(WaitingReader::changed));
         let noticed = OptionFuture::from(self.notices.as_mut().map(Subscription::notified));
         let asked_for = OptionFuture::from(gate_guard.asked_for());
         tokio::select! {
@@ -178,6 +184,7 @@ impl<'a> Waiting<'a> {
             () = closing => {}
             Some(()) = noticed => {}
             Some(_) = asked_for => {}
+            Some(()) = changed => {}
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::waiter::{Turn, Waiter};
+use super::waiter::{Kept, Turn, Waiter};
 use super::{Gate, GateState, Gates, MAX_TOKEN_BLOCK, OthersFirst, StoreAnswer};
 use crate::error::StoreError;
 use crate::options::Lease;
@@ -93,9 +93,9 @@ impl<H> GateGuard<H> {
         is_valid
     }
 
-    /// Ends the wait of those that queued before `then`: they can share the hold.
-    pub(crate) fn share_before(&self, then: Instant) {
-        self.end_waits(|waiter| waiter.since < then, || Turn::Shared);
+    /// Ends the wait of those that queued before `then`: they can share the hold, which is kept for them.
+    pub(crate) fn share_before(&self, then: Instant, kept: &Kept) {
+        self.end_waits(|waiter| waiter.since < then, || Turn::Shared(kept.clone()));
     }
 
     /// Removes these waiters from the queue and gives each the turn.
@@ -112,12 +112,13 @@ impl<H> GateGuard<H> {
 
     /// How many fencing tokens to reserve: as many as the queue can use.
     ///
-    /// The queue's length alone says too little when the same tasks come back at once, so a gate whose last
+    /// Readers between whom writers take turns are in another queue. The queue's length alone says too little when the same tasks come back at once, so a gate whose last
     /// holds were handed on more often gets twice that.
     // S-23.
-    pub(crate) fn tokens_wanted(&self) -> u32 {
+    pub(crate) fn tokens_wanted(&self, readers_wait: bool) -> u32 {
         self.with(|gate| {
             let waiters = u32::try_from(gate.queue.len()).unwrap_or(MAX_TOKEN_BLOCK);
+            let waiters = waiters.max(u32::from(readers_wait));
             if waiters == 0 {
                 return 1;
             }
@@ -127,6 +128,11 @@ impl<H> GateGuard<H> {
                 .min(MAX_TOKEN_BLOCK)
         })
         .unwrap_or(1)
+    }
+
+    /// True if others wait in the queue.
+    pub(crate) fn has_queue(&self) -> bool {
+        self.with(|gate| !gate.queue.is_empty()).unwrap_or(false)
     }
 
     /// Since when the store has been failing, for earlier contenders too.

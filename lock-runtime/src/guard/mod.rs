@@ -25,7 +25,7 @@ use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::opaque::opaque_debug;
 use crate::options::{OnLost, check_lease};
-use crate::owned_hold::OwnedHold;
+use crate::owned_hold::{OwnedHold, Role};
 use crate::reuse::{self, Boxed};
 use crate::scope::Link;
 use crate::store::{Ownership, RenewRequest};
@@ -140,7 +140,7 @@ impl LockGuard {
     // S-27.
     pub(crate) fn set_inside(&mut self, inside: ReentryGuard) {
         if let Some(owned) = Arc::get_mut(&mut self.owned) {
-            owned.inside = Some(inside);
+            owned.role = Role::InsideWrite(Box::new(inside));
         }
     }
 

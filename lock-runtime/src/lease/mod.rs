@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -35,7 +36,7 @@ use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
 use crate::observe::{HoldRecorder, Meter, ReleaseOutcome, log_lock};
 use crate::options::Lease;
-use crate::store::{OwnerId, Target};
+use crate::store::{HoldKind, OwnerId, Target};
 
 /// Returns the end of a lease that was requested at `sent_at`, with a margin for clocks that run at different
 /// speeds.
@@ -46,7 +47,7 @@ pub(crate) fn deadline(sent_at: Tick, lease: Duration) -> Tick {
 }
 
 /// Waits until `done`, which it checks again at every notification of `told`.
-async fn wait_until(told: &Notify, done: impl Fn() -> bool) {
+pub(crate) async fn wait_until(told: &Notify, done: impl Fn() -> bool) {
     loop {
         let next = told.notified();
         tokio::pin!(next);
@@ -101,7 +102,7 @@ pub(crate) struct Hold {
     pub(crate) taken_at: Tick,
     /// True if an earlier request for this owner may still take effect late.
     // S-21.
-    pub(crate) unsettled: bool,
+    pub(crate) unsettled: AtomicBool,
     clock: Clock,
     /// Nanoseconds of a [`Tick`].
     deadline: AtomicU64,
@@ -133,7 +134,15 @@ pub(crate) struct Hold {
 pub(crate) trait AtLoss: Send + Sync {
     /// Called once, by the task that finds the loss.
     fn act(&self);
+
+    /// Called when the hold is first due: what has to be done before it is renewed.
+    fn settle(self: Arc<Self>, _hold: Arc<Hold>) -> Option<Settling> {
+        None
+    }
 }
+
+/// Work for the watchdog.
+pub(crate) type Settling = BoxFuture<'static, ()>;
 
 /// For how long no renewal has been confirmed, and of which lease.
 pub(crate) struct Unconfirmed {
@@ -163,7 +172,7 @@ impl Hold {
             owner,
             lease,
             taken_at: sent_at,
-            unsettled,
+            unsettled: AtomicBool::new(unsettled),
             clock,
             deadline: AtomicU64::new(deadline(sent_at, lease.duration()).as_nanos()),
             state: AtomicU8::new(HELD),
@@ -252,6 +261,16 @@ impl Hold {
     /// Sets what acts at once when the hold is lost, in place of the earlier one.
     pub(crate) fn set_at_loss(&self, at_loss: Arc<dyn AtLoss>) {
         *self.at_loss.lock() = Some(at_loss);
+    }
+
+    /// Returns what has to be done for it before it is renewed, if that is due.
+    // S-27.
+    fn settle(self: &Arc<Self>) -> Option<Settling> {
+        if self.target.kind() != HoldKind::Read {
+            return None;
+        }
+        let at_loss = self.at_loss.lock().clone()?;
+        at_loss.settle(Arc::clone(self))
     }
 
     /// Records that the store confirmed `lease` for a request sent at `sent_at`.
@@ -392,6 +411,12 @@ impl Hold {
     // S-34.
     pub(crate) fn departs(&self) {
         self.count.store(0, Ordering::Release);
+    }
+
+    /// Marks a hold that has no guard yet, and no field in the store that could show a count.
+    pub(crate) fn has_no_field(&self) {
+        self.departs();
+        self.count_queued.store(true, Ordering::SeqCst);
     }
 
     /// Marks that a guard uses it. True if it was on its way to a waiter.

@@ -19,9 +19,9 @@ use crate::gate::{GuardId, head_start};
 use crate::guard::LockGuard;
 use crate::lease::manager::LeaseManager;
 use crate::lease::{Hold, Taken, deadline};
-use crate::observe::log_lock;
+use crate::observe::{Meter, log_lock};
 use crate::options::{Lease, Wait};
-use crate::owned_hold::OwnedHold;
+use crate::owned_hold::{Found, OwnedHold, Role, WaitingReader};
 use crate::store::{AcquireReply, AcquireRequest, HoldKind};
 
 /// A task that contends for the key in the store, with the gate guard.
@@ -32,6 +32,9 @@ pub(super) struct Contender<'a> {
     /// The reader's permit to ask, until its request is answered or its hold can be joined.
     // S-27.
     turn: AskPermit,
+    /// The reader's part in the phases of the lock, if it has one.
+    // S-27.
+    reader: Option<WaitingReader>,
     last: Option<LastAnswer>,
 }
 
@@ -77,6 +80,9 @@ enum Next {
     End(Contended),
     TryAgain,
     Wait(Refusal),
+    /// A writer of this process may let this reader in until then.
+    // S-27.
+    WaitForWriter(Tick),
 }
 
 impl<'a> Contender<'a> {
@@ -100,7 +106,7 @@ impl<'a> Contender<'a> {
 
     fn with(pending: &'a PendingAcquire, attempt: &'a mut Attempt, waiting: Waiting<'a>) -> Self {
         pending.engine.contenders.begin();
-        Self { pending, attempt, waiting, turn: AskPermit::default(), last: None }
+        Self { pending, attempt, waiting, turn: AskPermit::default(), reader: None, last: None }
     }
 
     /// Asks the store once. The answer, if it does not end the acquire, is for [`go_on`](Self::go_on).
@@ -151,6 +157,7 @@ impl<'a> Contender<'a> {
             // Another process was notified of the last release, and goes first.
             return Err(self.pending.busy(BusyReason::Held, None));
         }
+        self.reader = self.pending.waits_for_phase();
         self.contend_from(None).await
     }
 
@@ -169,6 +176,13 @@ impl<'a> Contender<'a> {
                         return Err(self.pending.timed_out(refusal.holder_remaining()));
                     }
                 }
+                Next::WaitForWriter(until) => {
+                    let left = until.since(self.leases().clock.now());
+                    self.nap(left).await;
+                    if self.waiting.out_of_time() {
+                        return Err(self.pending.timed_out(None));
+                    }
+                }
             }
             if self.attempt.gate_guard.is_passed_over() {
                 return Ok(Contended::PassedOver);
@@ -178,6 +192,9 @@ impl<'a> Contender<'a> {
 
     async fn next(&mut self) -> Result<Next, LockError> {
         self.waiting.forget_past();
+        if let Some(next) = self.look_for_phase() {
+            return Ok(next);
+        }
         let before = self.pending.before_asking().await;
         if self.pending.engine.closed.load(Ordering::Acquire) {
             return Err(LockError::Closed);
@@ -191,6 +208,29 @@ impl<'a> Contender<'a> {
             Before::Refused(refusal) => self.refused(refusal).await,
             Before::Failed(error) => self.failed(error).await,
         }
+    }
+
+    /// What a reader does while a writer of this process has the lock.
+    // S-27.
+    fn look_for_phase(&mut self) -> Option<Next> {
+        match self.reader.as_mut()?.look()? {
+            Found::Phase(owned) => {
+                let now = self.leases().clock.now();
+                let label = self.pending.recorder.label().clone();
+                owned.hold.begin(Meter::new(label, owned.hold.target.kind()), now);
+                self.pending.offer(&owned);
+                self.attempt.gate_guard.share_before(Instant::now(), &owned.keep_for_others());
+                Some(Next::End(Contended::JoinableHold(JoinableHold::kept_by(owned))))
+            }
+            Found::Writer(until) => {
+                let is_over = self.leases().clock.now() >= until;
+                (!is_over).then_some(Next::WaitForWriter(until))
+            }
+        }
+    }
+
+    async fn nap(&mut self, most: Duration) {
+        self.waiting.nap(most, &self.attempt.gate_guard, self.reader.as_ref()).await;
     }
 
     /// After a release of which other processes were notified, one of them may go first. A caller that does not
@@ -235,7 +275,7 @@ impl<'a> Contender<'a> {
         let tokens = match self.pending.options.lease() {
             // Only watchdog holds are handed on, so only they need tokens in stock.
             Lease::Watchdog(_) if self.attempt.target.is_handed_on() => {
-                self.attempt.gate_guard.tokens_wanted()
+                self.attempt.gate_guard.tokens_wanted(self.pending.has_local_readers())
             }
             _ => 1,
         };
@@ -358,11 +398,20 @@ impl<'a> Contender<'a> {
             HoldKind::Read => (None, Some(gate_guard)),
             _ => (Some(gate_guard), None),
         };
-        let owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
+        let mut owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
+        if let Some(writer) = self.pending.writes_until(sent_at) {
+            owned.role = Role::Writer(writer);
+        }
+        let readers = left.filter(|left| self.pending.shares() && left.has_queue());
+        if readers.is_some() {
+            owned.share();
+        }
         let guard = self.pending.guard_on(owned, now);
         // Only now can the next reader join the hold.
         self.turn.report(sent_at, Answer::Granted(Arc::clone(&guard.owned)));
-        drop(left);
+        if let Some(readers) = readers {
+            readers.share_before(Instant::now(), &guard.owned.keep_for_others());
+        }
         Ok(Grant::Taken(guard))
     }
 
@@ -387,7 +436,10 @@ impl<'a> Contender<'a> {
         // A place in the store's queue needs a sign of life; two of them may be lost.
         let nap =
             if self.attempt.placed { nap.min(self.leases().timing.waiter_lease / 3) } else { nap };
-        self.waiting.nap(nap, &self.attempt.gate_guard).await;
+        self.nap(nap).await;
+        if self.reader.as_ref().is_some_and(WaitingReader::has_changed) {
+            return;
+        }
         if self.attempt.target.kind() == HoldKind::Semaphore {
             // Perhaps this process released the permits: in a moment it learns whether other processes wait.
             // Without this pause it would always go before them.

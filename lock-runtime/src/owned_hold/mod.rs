@@ -6,14 +6,19 @@
 //! [`OwnedHold::release`] waits for the store's answer.
 // S-14, S-20.
 
+mod phases;
+
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use self::phases::PhaseEnd;
+pub(crate) use self::phases::{Found, Phases, ReadPhase, WaitingReader, WriterPart};
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
@@ -101,12 +106,32 @@ impl Owns {
         }
     }
 
+    /// True if tasks of this process wait for the place.
+    fn has_queue(&self) -> bool {
+        match &*self.0.lock() {
+            Owned::HoldAndPlace(place) => place.has_queue(),
+            Owned::Hold | Owned::Nothing => false,
+        }
+    }
+
     /// Announces the release to newcomers at the gate.
     fn announce_release(&self) {
         if let Owned::HoldAndPlace(place) = &*self.0.lock() {
             place.leaving();
         }
     }
+}
+
+/// What a hold of a read/write lock has to do with the other side of the lock.
+// S-27.
+pub(crate) enum Role {
+    Nothing,
+    /// It reads inside of a write hold, where it excludes other writers.
+    InsideWrite(Box<ReentryGuard>),
+    /// It writes, and may hand the lock on to readers.
+    Writer(Arc<WriterPart>),
+    /// Readers were handed a write hold.
+    ReadPhase(Arc<ReadPhase>),
 }
 
 /// The ownership of a hold by this process: see the module.
@@ -117,12 +142,13 @@ pub(crate) struct OwnedHold {
     /// The last token reserved with the hold.
     last_token: FencingToken,
     handoffs: u32,
+    /// True if readers had the hold last.
+    // S-27.
+    after_readers: bool,
     /// The store keeps the hold at least until then, however soon the owned hold ends (`at_least`). Each guard
     /// sets it for its own time.
     pub(crate) keep_until: Option<Tick>,
-    /// For a read hold inside of a write hold: excludes other writers inside that write hold.
-    // S-27.
-    pub(crate) inside: Option<ReentryGuard>,
+    pub(crate) role: Role,
     owns: Arc<Owns>,
     /// Counts the release that a caller waits for. The last field: it outlives what dropping this leaves to the
     /// releaser, since a shutdown must wait for both.
@@ -144,8 +170,9 @@ impl OwnedHold {
             token,
             last_token,
             handoffs: 0,
+            after_readers: false,
             keep_until: None,
-            inside: None,
+            role: Role::Nothing,
             owns,
             waited_for: None,
         }
@@ -154,9 +181,13 @@ impl OwnedHold {
     /// Passes the hold to the next local waiter, if the rules allow it and there is one.
     // S-14.
     fn hand_off(&self) -> bool {
+        let writer = match &self.role {
+            Role::Writer(writer) if writer.has_reader() => Some(writer),
+            _ => None,
+        };
         // Without a spare token the queue was empty when the hold was acquired: the usual case, found without
         // reading the clock. And a hold that is being released cannot be passed on.
-        if self.token >= self.last_token || self.hold.is_released() {
+        if (writer.is_none() && self.token >= self.last_token) || self.hold.is_released() {
             return false;
         }
         let Ok(now) = self.hold.check() else { return false };
@@ -169,23 +200,23 @@ impl OwnedHold {
         if !allowed {
             return false;
         }
+        let to_readers = || writer.is_some_and(|writer| self.hand_to_readers(writer, now));
+        // Readers and writers take turns (S-27).
+        (!self.after_readers && to_readers())
+            || self.hand_to_next(now)
+            || (self.after_readers && to_readers())
+    }
+
+    /// Passes the hold to the first waiter at the gate.
+    fn hand_to_next(&self, now: Tick) -> bool {
+        if self.token >= self.last_token {
+            return false;
+        }
         let Some(place) = self.owns.take_place() else { return false };
         let next = |place| {
             let token = FencingToken::new(self.token.get() + 1);
             self.hold.set_token(token);
-            self.hold.departs();
-            self.hold.recorder.end(now);
-            Self {
-                leases: Arc::clone(&self.leases),
-                hold: Arc::clone(&self.hold),
-                token,
-                last_token: self.last_token,
-                handoffs: self.handoffs + 1,
-                keep_until: None,
-                inside: None,
-                owns: Owns::new(Some(place), &self.hold),
-                waited_for: None,
-            }
+            self.passed_on(place, token, now)
         };
         let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.at_least);
         let refused = place.hand_off(self.hold.lease, replicas, next).err();
@@ -193,12 +224,93 @@ impl OwnedHold {
             self.owns.take_all();
             return true;
         };
+        self.keep(place);
+        false
+    }
+
+    /// Opens a read phase on the hold.
+    fn hand_to_readers(&self, writer: &WriterPart, now: Tick) -> bool {
+        let Some(place) = self.owns.take_place() else { return false };
+        let mut under = self.passed_on(place, self.token, now);
+        under.handoffs = self.handoffs;
+        under.after_readers = true;
+        match writer.open(under) {
+            Ok(()) => {
+                self.owns.take_all();
+                true
+            }
+            Err(under) => {
+                if let Some(place) = under.owns.take_all().flatten() {
+                    self.keep(place);
+                }
+                false
+            }
+        }
+    }
+
+    /// The same hold for the next holder.
+    fn passed_on(&self, place: GateGuard<Self>, token: FencingToken, now: Tick) -> Self {
+        self.hold.departs();
+        self.hold.recorder.end(now);
+        let role = match &self.role {
+            Role::Writer(writer) => Role::Writer(Arc::clone(writer)),
+            _ => Role::Nothing,
+        };
+        Self {
+            leases: Arc::clone(&self.leases),
+            hold: Arc::clone(&self.hold),
+            token,
+            last_token: self.last_token,
+            handoffs: self.handoffs + 1,
+            after_readers: false,
+            keep_until: None,
+            role,
+            owns: Owns::new(Some(place), &self.hold),
+            waited_for: None,
+        }
+    }
+
+    /// Keeps a place that was not passed on.
+    fn keep(&self, place: GateGuard<Self>) {
         self.owns.put_back(place);
         // A loss in between found no place to take.
         if self.hold.check().is_err() {
             drop(self.owns.take_place());
         }
-        false
+    }
+
+    /// Whether a reader that came at `came_at` may join this read hold.
+    // S-27.
+    pub(crate) fn admits(&self, came_at: Instant) -> bool {
+        match &self.role {
+            Role::ReadPhase(phase) => phase.admits(came_at),
+            _ => true,
+        }
+    }
+
+    /// The place inside of the write hold around it, for a read hold that has one.
+    pub(crate) fn inside(&self) -> Option<&ReentryGuard> {
+        match &self.role {
+            Role::InsideWrite(inside) => Some(inside),
+            _ => None,
+        }
+    }
+
+    /// Ends the read phase that it is, if it is one, and returns the write hold under it.
+    fn end_phase(&self, now: Tick) -> PhaseEnd {
+        let Role::ReadPhase(phase) = &self.role else { return PhaseEnd::ReadHold };
+        let end = phase.end();
+        match &end {
+            PhaseEnd::WriteHold(_) => {
+                self.hold.mark_released(now);
+                self.leases.watchdog.remove(&self.hold);
+                self.owns.take_all();
+            }
+            // The store may grant it after it was released.
+            PhaseEnd::Both(_) => self.hold.unsettled.store(true, Ordering::Relaxed),
+            PhaseEnd::ReadHold => {}
+        }
+        end
     }
 
     /// Ends the owned hold and waits for the store's answer.
@@ -213,7 +325,15 @@ impl OwnedHold {
                 return Ok(());
             }
             self.waited_for = Some(self.leases.releaser.elsewhere());
-            self.release_to_store(now).await
+            match self.end_phase(now) {
+                PhaseEnd::ReadHold => self.release_to_store(now).await,
+                // Boxed: every release would have room for it.
+                PhaseEnd::WriteHold(under) => Box::pin(under.release()).await,
+                PhaseEnd::Both(under) => {
+                    let released = Box::pin(self.release_to_store(now)).await;
+                    Box::pin(under.release()).await.and(released)
+                }
+            }
         }
     }
 
@@ -249,7 +369,7 @@ impl OwnedHold {
         }
         // A request that acquires this hold may still be under way: then the releaser asks again.
         if let Ok(reply) = reply
-            && !self.hold.unsettled
+            && !self.hold.unsettled.load(Ordering::Relaxed)
         {
             leave(self.owns.take_all().flatten(), self.handoffs, Some(reply));
         }
@@ -324,6 +444,12 @@ impl Drop for OwnedHold {
         if self.owns.is_nothing() || self.hand_off() {
             return;
         }
+        // Dropped last: what the store has of the read hold is released before the write hold around it.
+        let _under = match self.end_phase(self.leases.clock.now()) {
+            PhaseEnd::ReadHold => None,
+            PhaseEnd::WriteHold(under) => return drop(under),
+            PhaseEnd::Both(under) => Some(under),
+        };
         self.owns.announce_release();
         let Some(place) = self.owns.take_all() else { return };
         // `at_least` does not outlive a loss that came before the release.
