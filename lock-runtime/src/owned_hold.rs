@@ -11,100 +11,59 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
-use crate::gate::{GateGuard, Sleeper};
+use crate::gate::{GateGuard, Gates, Sleeper};
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::lease::releaser::{AfterRelease, Elsewhere, keep};
 use crate::lease::{AtLoss, Hold};
 use crate::observe::ReleaseOutcome;
 use crate::options::Lease;
-use crate::store::{ReleaseReply, ReleaseRequest};
+use crate::store::{ReleaseReply, ReleaseRequest, Target};
 
 /// The parts of an owned hold that are not released yet. Each step is one change of this state:
 ///
 /// | step | from | to |
 /// |---|---|---|
-/// | the hold is lost | `HoldAndPlace` | `Hold`; the next waiter is admitted, because this holder may hang |
 /// | the next waiter takes over the hold | `HoldAndPlace` | `Nothing` |
 /// | the store confirms the release | any | `Nothing`; the next waiter is admitted |
 /// | the owned hold is dropped | any but `Nothing` | `Nothing`; the releaser does the rest, place included |
+///
+/// When the hold is lost, its place becomes void and the gate admits the next waiter, because this holder may hang.
 enum Owned {
     /// The hold, and the place at the gate that keeps the next waiter waiting.
     HoldAndPlace(GateGuard<OwnedHold>),
-    /// The hold alone. The next waiter was admitted at the loss of the hold, or did not have to wait.
+    /// The hold alone. The next waiter did not have to wait.
     Hold,
     /// Nothing: the next waiter owns the hold, or the store has freed it.
     Nothing,
 }
 
-/// Shared with the hold, which takes the place when it is lost.
 // S-12.
-struct Owns(Mutex<Owned>);
-
-impl AtLoss for Owns {
-    fn act(&self) {
-        drop(self.take_place());
+impl AtLoss for Gates<OwnedHold> {
+    fn lost(self: Arc<Self>, target: &Arc<Target>, place: u64) {
+        self.admit_behind(target, place);
     }
 }
 
-impl Owns {
-    fn new(place: Option<GateGuard<OwnedHold>>, hold: &Hold) -> Arc<Self> {
-        let has_place = place.is_some();
-        let owns = Arc::new(Self(Mutex::new(place.map_or(Owned::Hold, Owned::HoldAndPlace))));
-        if has_place {
-            hold.set_at_loss(Arc::clone(&owns) as _);
-        }
-        owns
-    }
-
-    /// Takes the place and leaves the hold. The caller drops the place after the unlock.
-    fn take_place(&self) -> Option<GateGuard<OwnedHold>> {
-        let mut owned = self.0.lock();
-        match std::mem::replace(&mut *owned, Owned::Hold) {
-            Owned::HoldAndPlace(place) => Some(place),
-            other => {
-                *owned = other;
-                None
-            }
-        }
-    }
-
-    fn put_back(&self, place: GateGuard<OwnedHold>) {
-        *self.0.lock() = Owned::HoldAndPlace(place);
-    }
-
+impl Owned {
     /// Takes everything that is left: `None` if nothing is, else the place, if there is one.
-    fn take_all(&self) -> Option<Option<GateGuard<OwnedHold>>> {
-        match std::mem::replace(&mut *self.0.lock(), Owned::Nothing) {
-            Owned::HoldAndPlace(place) => Some(Some(place)),
-            Owned::Hold => Some(None),
-            Owned::Nothing => None,
+    fn take_all(&mut self) -> Option<Option<GateGuard<OwnedHold>>> {
+        match std::mem::replace(self, Self::Nothing) {
+            Self::HoldAndPlace(place) => Some(Some(place)),
+            Self::Hold => Some(None),
+            Self::Nothing => None,
         }
     }
 
-    fn is_nothing(&self) -> bool {
-        matches!(*self.0.lock(), Owned::Nothing)
-    }
-
-    /// The waiter to wake once the release is on its way.
-    // S-26.
-    fn next_unqueued(&self) -> Option<Sleeper> {
-        match &*self.0.lock() {
-            Owned::HoldAndPlace(place) => place.next_unqueued(),
-            Owned::Hold | Owned::Nothing => None,
-        }
-    }
-
-    /// Announces the release to newcomers at the gate.
-    fn announce_release(&self) {
-        if let Owned::HoldAndPlace(place) = &*self.0.lock() {
-            place.leaving();
+    fn place(&self) -> Option<&GateGuard<OwnedHold>> {
+        match self {
+            Self::HoldAndPlace(place) => Some(place),
+            Self::Hold | Self::Nothing => None,
         }
     }
 }
@@ -123,7 +82,7 @@ pub(crate) struct OwnedHold {
     /// For a read hold inside of a write hold: excludes other writers inside that write hold.
     // S-27.
     pub(crate) inside: Option<ReentryGuard>,
-    owns: Arc<Owns>,
+    owned: Owned,
     /// Counts the release that a caller waits for. The last field: it outlives what dropping this leaves to the
     /// releaser, since a shutdown must wait for both.
     waited_for: Option<Elsewhere>,
@@ -137,7 +96,8 @@ impl OwnedHold {
         token: FencingToken,
         tokens: u32,
     ) -> Self {
-        let (last_token, owns) = (token.last_of(tokens), Owns::new(place, &hold));
+        let last_token = token.last_of(tokens);
+        let owned = place.map_or(Owned::Hold, Owned::HoldAndPlace);
         Self {
             leases,
             hold,
@@ -146,14 +106,14 @@ impl OwnedHold {
             handoffs: 0,
             keep_until: None,
             inside: None,
-            owns,
+            owned,
             waited_for: None,
         }
     }
 
     /// Passes the hold to the next local waiter, if the rules allow it and there is one.
     // S-14.
-    fn hand_off(&self) -> bool {
+    fn hand_off(&mut self) -> bool {
         // Without a spare token the queue was empty when the hold was acquired: the usual case, found without
         // reading the clock. And a hold that is being released cannot be passed on.
         if self.token >= self.last_token || self.hold.is_released() {
@@ -169,7 +129,13 @@ impl OwnedHold {
         if !allowed {
             return false;
         }
-        let Some(place) = self.owns.take_place() else { return false };
+        let place = match std::mem::replace(&mut self.owned, Owned::Nothing) {
+            Owned::HoldAndPlace(place) => place,
+            other => {
+                self.owned = other;
+                return false;
+            }
+        };
         let next = |place| {
             let token = FencingToken::new(self.token.get() + 1);
             self.hold.set_token(token);
@@ -183,22 +149,18 @@ impl OwnedHold {
                 handoffs: self.handoffs + 1,
                 keep_until: None,
                 inside: None,
-                owns: Owns::new(Some(place), &self.hold),
+                owned: Owned::HoldAndPlace(place),
                 waited_for: None,
             }
         };
         let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.at_least);
-        let refused = place.hand_off(self.hold.lease, replicas, next).err();
-        let Some(place) = refused else {
-            self.owns.take_all();
-            return true;
-        };
-        self.owns.put_back(place);
-        // A loss in between found no place to take.
-        if self.hold.check().is_err() {
-            drop(self.owns.take_place());
+        match place.hand_off(self.hold.lease, replicas, next) {
+            Ok(()) => true,
+            Err(place) => {
+                self.owned = Owned::HoldAndPlace(place);
+                false
+            }
         }
-        false
     }
 
     /// Ends the owned hold and waits for the store's answer.
@@ -230,10 +192,10 @@ impl OwnedHold {
         }
     }
 
-    async fn release_to_store(&self, now: Tick) -> Result<(), LockError> {
+    async fn release_to_store(&mut self, now: Tick) -> Result<(), LockError> {
         self.hold.mark_released(now);
         self.leases.watchdog.remove(&self.hold);
-        self.owns.announce_release();
+        self.announce_release();
         let reply = self.ask_release().await;
         let outcome = match &reply {
             Ok(ReleaseReply::Released { .. }) => Ok(()),
@@ -251,9 +213,16 @@ impl OwnedHold {
         if let Ok(reply) = reply
             && !self.hold.unsettled
         {
-            leave(self.owns.take_all().flatten(), self.handoffs, Some(reply));
+            leave(self.owned.take_all().flatten(), self.handoffs, Some(reply));
         }
         outcome
+    }
+
+    /// Announces the release to newcomers at the gate.
+    fn announce_release(&self) {
+        if let Some(place) = self.owned.place() {
+            place.leaving();
+        }
     }
 
     /// Returns when to leave an unanswered release to the releaser.
@@ -267,7 +236,8 @@ impl OwnedHold {
         let (target, owner) = (Arc::clone(&self.hold.target), self.hold.owner.clone());
         let timeout = self.leases.timing.command_timeout;
         let keep = keep(self.keep_until, &self.leases.clock);
-        let next = if keep.is_zero() { self.owns.next_unqueued() } else { None };
+        let place = self.owned.place().filter(|_| keep.is_zero());
+        let next = place.and_then(GateGuard::next_unqueued);
         let next_owner = next.as_ref().map(|next| next.owner.clone());
         (ReleaseRequest::new(target, owner, timeout).with_keep(keep).with_next(next_owner), next)
     }
@@ -321,11 +291,11 @@ fn leave(place: Option<GateGuard<OwnedHold>>, handoffs: u32, reply: Option<Relea
 
 impl Drop for OwnedHold {
     fn drop(&mut self) {
-        if self.owns.is_nothing() || self.hand_off() {
+        if matches!(self.owned, Owned::Nothing) || self.hand_off() {
             return;
         }
-        self.owns.announce_release();
-        let Some(place) = self.owns.take_all() else { return };
+        self.announce_release();
+        let Some(place) = self.owned.take_all() else { return };
         // `at_least` does not outlive a loss that came before the release.
         let lost = !self.hold.is_released() && self.hold.check().is_err();
         let keep_until = self.keep_until.filter(|_| !lost);

@@ -28,7 +28,7 @@ use crate::store::{ReleaseRequest, Target};
 pub(super) struct PendingAcquire {
     pub(super) engine: Arc<Engine>,
     pub(super) target: Arc<Target>,
-    pub(super) options: LockOptions,
+    pub(super) options: Arc<LockOptions>,
     pub(super) permits: u32,
     /// Its place inside of the write hold around it, if it acquires the read side. Waiting there does not keep
     /// the write hold alive: once that has ended, the read waits as any other.
@@ -43,12 +43,13 @@ impl PendingAcquire {
     pub(super) fn new(
         engine: &Arc<Engine>,
         target: &Arc<Target>,
-        options: LockOptions,
+        options: &Arc<LockOptions>,
         permits: u32,
         recorder: AcquireRecorder,
     ) -> Self {
         let (inside, holder_ends, started) = (Mutex::default(), Mutex::default(), Instant::now());
-        let (engine, target) = (Arc::clone(engine), Arc::clone(target));
+        let (engine, target, options) =
+            (Arc::clone(engine), Arc::clone(target), Arc::clone(options));
         let recorder = recorder.timed_from(started);
         Self { engine, target, options, permits, inside, started, holder_ends, recorder }
     }

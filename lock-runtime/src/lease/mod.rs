@@ -108,7 +108,7 @@ pub(crate) struct Hold {
     state: AtomicU8,
     /// Made for the first task that waits for the loss.
     lost: OnceLock<Arc<Notify>>,
-    at_loss: Mutex<Option<Arc<dyn AtLoss>>>,
+    place_at_gate: Option<PlaceAtGate>,
     /// The lease that renewals ask for, in nanoseconds; zero for none.
     renewal: AtomicU64,
     /// Leases that nested guards want a fixed hold renewed with.
@@ -131,9 +131,12 @@ pub(crate) struct Hold {
 
 /// Acts at once when a hold is lost.
 pub(crate) trait AtLoss: Send + Sync {
-    /// Called once, by the task that finds the loss.
-    fn act(&self);
+    /// Called once for a hold of that target and place, by the task that finds the loss.
+    fn lost(self: Arc<Self>, target: &Arc<Target>, place: u64);
 }
+
+/// The gate of a hold, and the number of the hold's place there.
+pub(crate) type PlaceAtGate = (Arc<dyn AtLoss>, u64);
 
 /// For how long no renewal has been confirmed, and of which lease.
 pub(crate) struct Unconfirmed {
@@ -149,11 +152,13 @@ pub(crate) struct Taken {
     pub(crate) sent_at: Tick,
     pub(crate) token: FencingToken,
     pub(crate) unsettled: bool,
+    /// If the next waiter of this process has to wait for the end of the hold.
+    pub(crate) place_at_gate: Option<PlaceAtGate>,
 }
 
 impl Hold {
     pub(crate) fn new(taken: Taken, clock: Clock) -> Self {
-        let Taken { target, owner, lease, sent_at, token, unsettled } = taken;
+        let Taken { target, owner, lease, sent_at, token, unsettled, place_at_gate } = taken;
         let renewal = match lease {
             Lease::Watchdog(lease) => crate::clock::nanos(lease),
             Lease::Fixed(_) => 0,
@@ -168,7 +173,7 @@ impl Hold {
             deadline: AtomicU64::new(deadline(sent_at, lease.duration()).as_nanos()),
             state: AtomicU8::new(HELD),
             lost: OnceLock::new(),
-            at_loss: Mutex::default(),
+            place_at_gate,
             renewal: AtomicU64::new(renewal),
             renewal_wishes: Mutex::default(),
             renewals: AtomicU32::new(0),
@@ -236,9 +241,8 @@ impl Hold {
                 if let Some(lost) = self.lost.get() {
                     lost.notify_waiters();
                 }
-                let at_loss = self.at_loss.lock().take();
-                if let Some(at_loss) = at_loss {
-                    at_loss.act();
+                if let Some((gates, place)) = &self.place_at_gate {
+                    Arc::clone(gates).lost(&self.target, *place);
                 }
                 self.recorder.lost(cause, self.clock.now());
                 log_lock!(warn, self.target.key(), self.recorder.label(), %cause, "lock lost");
@@ -247,11 +251,6 @@ impl Hold {
             Err(LOST_NOT_OWNER) => LossCause::NotOwner,
             Err(_) => cause,
         }
-    }
-
-    /// Sets what acts at once when the hold is lost, in place of the earlier one.
-    pub(crate) fn set_at_loss(&self, at_loss: Arc<dyn AtLoss>) {
-        *self.at_loss.lock() = Some(at_loss);
     }
 
     /// Records that the store confirmed `lease` for a request sent at `sent_at`.

@@ -108,7 +108,8 @@ impl<'a> Contender<'a> {
         if self.pending.engine.closed.load(Ordering::Acquire) {
             return Err(LockError::Closed);
         }
-        let Answered { reply, tokens, sent_at } = self.send(1).await;
+        let timeout = self.waiting.ask_first();
+        let Answered { reply, tokens, sent_at } = self.send(1, timeout).await;
         let reply = match reply {
             Ok(AcquireReply::Granted(token)) => match self.secure(token, tokens, sent_at)? {
                 Grant::Taken(guard) => return Ok(Ok(Contended::Taken(guard))),
@@ -240,7 +241,8 @@ impl<'a> Contender<'a> {
             _ => 1,
         };
         self.attempt.asks(self.pending);
-        let answered = self.send(tokens).await;
+        let timeout = self.waiting.ask();
+        let answered = self.send(tokens, timeout).await;
         self.heed(answered).await
     }
 
@@ -280,7 +282,7 @@ impl<'a> Contender<'a> {
 
     /// Sends one request. `sent_at` is read before anything is written.
     // S-8.
-    async fn send(&mut self, tokens: u32) -> Answered {
+    async fn send(&mut self, tokens: u32, timeout: Duration) -> Answered {
         let options = &self.pending.options;
         let keeps_place = self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
         // A newcomer behind others of this process is not in a hurry; a waiter that was notified is.
@@ -294,7 +296,7 @@ impl<'a> Contender<'a> {
         let target = &self.attempt.target;
         let (target, owner) = (Arc::clone(target), self.attempt.owner.clone());
         let lease = options.stored_lease().duration();
-        let request = AcquireRequest::new(target, owner, lease, self.waiting.ask())
+        let request = AcquireRequest::new(target, owner, lease, timeout)
             .with_tokens(tokens)
             .with_place(keeps_place.then_some(self.leases().timing.waiter_lease))
             .meeting_others(meets_others);
@@ -340,23 +342,27 @@ impl<'a> Contender<'a> {
             return Ok(Grant::PassedOver);
         }
         let gate_guard = self.attempt.take_gate_guard();
+        let target = &self.attempt.target;
+        // The next waiter does not wait for this hold if others can hold too, or if the queue is in the store.
+        let excludes_next =
+            !target.is_shared() && !matches!(target.kind(), HoldKind::Fair | HoldKind::Read);
+        let place_at_gate = gate_guard.gates_and_number().filter(|_| excludes_next);
         let taken = Taken {
-            target: Arc::clone(&self.attempt.target),
+            target: Arc::clone(target),
             owner: self.attempt.owner.clone(),
             lease,
             sent_at,
             token,
             // From here on the owned hold releases it.
             unsettled: std::mem::take(&mut self.attempt.unsettled),
+            place_at_gate: place_at_gate.map(|(gates, number)| (gates as _, number)),
         };
         let hold = Arc::new(Hold::new(taken, engine.leases.clock.clone()));
         engine.leases.watchdog.add(&hold);
-        // The next waiter does not wait for this hold if others can hold too, or if the queue is in the store.
         let (gate_guard, left) = match hold.target.kind() {
-            _ if hold.target.is_shared() => (Some(gate_guard.step_out()), None),
-            HoldKind::Fair => (Some(gate_guard.step_out()), None),
-            HoldKind::Read => (None, Some(gate_guard)),
-            _ => (Some(gate_guard), None),
+            HoldKind::Read if !hold.target.is_shared() => (None, Some(gate_guard)),
+            _ if excludes_next => (Some(gate_guard), None),
+            _ => (Some(gate_guard.step_out()), None),
         };
         let owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
         let guard = self.pending.guard_on(owned, now);
