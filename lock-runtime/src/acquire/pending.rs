@@ -225,14 +225,19 @@ impl PendingAcquire {
     }
 
     /// Returns a guard on the owned hold, which may be lost by now.
-    pub(super) fn guard_on(&self, mut owned: OwnedHold, now: Tick) -> LockGuard {
+    pub(super) fn guard_on(&self, mut owned: Arc<OwnedHold>, now: Tick) -> LockGuard {
         if owned.hold.arrives()
             && owned.hold.deadline().since(now) < owned.hold.lease.duration() / 2
         {
             // It may have waited for its new holder for long, and was not renewed meanwhile.
             owned.leases.watchdog.reconsider(&owned.hold);
         }
-        owned.keep_until = self.options.at_least().map(|at_least| now.after(at_least));
+        if let Some(at_least) = self.options.at_least()
+            // Nothing else knows it before its guard does.
+            && let Some(owned) = Arc::get_mut(&mut owned)
+        {
+            owned.keep_until = Some(now.after(at_least));
+        }
         owned.hold.begin(Meter::new(self.recorder.label().clone(), self.target.kind()), now);
         let until = self.options.max_hold().map(|max_hold| now.after(max_hold));
         if owned.hold.set_renew_until(until) {

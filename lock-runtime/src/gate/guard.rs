@@ -231,7 +231,7 @@ impl<H> GateGuard<H> {
         }
         // If the waiter has just gone, the payload is dropped here and finds the next waiter (invariant 2), as
         // a guard does.
-        waiter.give(Turn::Handed(make(self)));
+        waiter.give(Turn::Handed(Arc::new(make(self))));
         Ok(())
     }
 

@@ -365,7 +365,7 @@ impl<'a> Contender<'a> {
             _ => (Some(gate_guard.step_out()), None),
         };
         let owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
-        let guard = self.pending.guard_on(owned, now);
+        let guard = self.pending.guard_on(Arc::new(owned), now);
         // Only now can the next reader join the hold.
         self.turn.report(sent_at, Answer::Granted(Arc::clone(&guard.owned)));
         drop(left);
