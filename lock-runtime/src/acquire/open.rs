@@ -4,6 +4,7 @@
 //! asks the store for all of them, and its answer counts for each task that queued before it asked.
 // S-30.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -25,9 +26,9 @@ impl Handle {
         check_runtime()?;
         // Not a wait: only the store's timeout limits it.
         let (engine, target) = self.lock_of()?;
-        let options = self.options().with_wait(Wait::Forever);
+        let options = Arc::new(self.options().with_wait(Wait::Forever));
         let recorder = AcquireRecorder::nothing(target);
-        let pending = PendingAcquire::new(engine, target, options, 1, recorder);
+        let pending = PendingAcquire::new(engine, target, &options, 1, recorder);
         let apart = GateGuard::apart();
         let mut waiting = Waiting::new(&pending, Instant::now(), None, None);
         loop {

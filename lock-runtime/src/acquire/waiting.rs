@@ -200,10 +200,20 @@ impl<'a> Waiting<'a> {
         let _ = timeout_at(Instant::now() + self.time_left(most), something).await;
     }
 
-    /// Marks that the store is asked now, and returns how long it may take: as long as the wait and the
-    /// patience last, but at least `A_MOMENT`. Otherwise a short wait over a slow network could never succeed.
+    /// Marks that the store is asked now, and returns how long it may take.
     pub(super) fn ask(&mut self) -> Duration {
-        self.asked_at = Instant::now();
+        self.ask_at(Instant::now())
+    }
+
+    /// The same for the first request, at the start of the acquire.
+    pub(super) fn ask_first(&mut self) -> Duration {
+        self.ask_at(self.pending.started)
+    }
+
+    /// As long as the wait and the patience last, but at least `A_MOMENT`. Otherwise a short wait over a slow network
+    /// could never succeed.
+    fn ask_at(&mut self, now: Instant) -> Duration {
+        self.asked_at = now;
         let replicas = self.pending.options.replicas();
         let command_timeout = self.timing().command_timeout
             + replicas.map_or(Duration::ZERO, |replicas| replicas.timeout);
@@ -212,7 +222,9 @@ impl<'a> Waiting<'a> {
             None => self.timing().store_patience,
         };
         self.is_cut_short = patience < command_timeout;
-        self.time_left(command_timeout.min(patience)).max(A_MOMENT.min(command_timeout))
+        let most = command_timeout.min(patience);
+        let left = |limit: Instant| limit.saturating_duration_since(now).min(most);
+        self.limit.map_or(most, left).max(A_MOMENT.min(command_timeout))
     }
 
     /// True if the last request had less time than usual, because the patience was nearly over.

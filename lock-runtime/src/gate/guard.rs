@@ -59,6 +59,12 @@ impl<H> GateGuard<H> {
         }
     }
 
+    /// The gate, and the number of this guard there, for [`admit_behind`](Gates::admit_behind).
+    pub(crate) fn gates_and_number(&self) -> Option<(Arc<Gates<H>>, u64)> {
+        let (gates, _) = self.inside.as_ref()?;
+        Some((Arc::clone(gates), self.number))
+    }
+
     /// Where its contender queues again if it is passed over.
     pub(crate) fn place(&self) -> u64 {
         self.place
@@ -231,7 +237,7 @@ impl<H> GateGuard<H> {
         }
         // If the waiter has just gone, the payload is dropped here and finds the next waiter (invariant 2), as
         // a guard does.
-        waiter.give(Turn::Handed(make(self)));
+        waiter.give(Turn::Handed(Arc::new(make(self))));
         Ok(())
     }
 
@@ -285,11 +291,17 @@ impl<H> GateGuard<H> {
         // the unlock.
         let (next, answered, _told) = {
             let mut shard = gates.shard(&target);
+            let shard = &mut *shard;
             let gate =
                 shard.gates.get_mut(&*target).filter(|gate| gate.guard_number == self.number);
             let Some(gate) = gate else { return };
             let answered = change(gate);
-            let next = gate.pop(false);
+            // With a number of its own: this guard may be another one of the same place.
+            let next = gate.pop(false).map(|next| {
+                shard.last_number += 1;
+                gate.guard_number = shard.last_number;
+                (next, shard.last_number)
+            });
             // How the store failed this contender says nothing about a later one.
             let told = if next.is_none() { gate.told.take() } else { None };
             if next.is_none() {
@@ -304,9 +316,9 @@ impl<H> GateGuard<H> {
             (next, answered, told)
         };
         send(answered, &Ok(()));
-        if let Some(waiter) = next {
+        if let Some((waiter, number)) = next {
             gates.waiting.fetch_sub(1, Ordering::Relaxed);
-            let gate_guard = Self::new(gates, target, self.number, waiter.number);
+            let gate_guard = Self::new(gates, target, number, waiter.number);
             // Refused by a waiter that has just gone: dropping the gate guard admits the next one.
             waiter.give(Turn::Contend(gate_guard));
         }
@@ -318,6 +330,13 @@ impl<H> GateGuard<H> {
         let mut shard = gates.shard(target);
         let gate = shard.gates.get_mut(&**target).filter(|gate| gate.guard_number == self.number);
         gate.map(f)
+    }
+}
+
+impl<H> Gates<H> {
+    /// Makes the gate guard of that number void, and admits the waiter behind it.
+    pub(crate) fn admit_behind(self: Arc<Self>, target: &Arc<Target>, number: u64) {
+        drop(GateGuard::new(self, Arc::clone(target), number, number));
     }
 }
 

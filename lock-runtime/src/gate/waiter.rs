@@ -17,8 +17,8 @@ pub(crate) type Kept = Option<Arc<dyn Send + Sync>>;
 pub(crate) enum Turn<H> {
     /// The right to contend in the store.
     Contend(GateGuard<H>),
-    /// A hold, with everything that belongs to it.
-    Handed(H),
+    /// A hold, with everything that belongs to it. Shared, as its guard is to have it: a waiter has no room for more.
+    Handed(Arc<H>),
     /// The end of the wait: the store has been failing for longer than the patience.
     Failed(StoreError),
     /// The end of this queue: the waiters can share the hold now.

@@ -36,7 +36,7 @@ use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
 use crate::observe::{HoldRecorder, Meter, ReleaseOutcome, log_lock};
 use crate::options::Lease;
-use crate::store::{HoldKind, OwnerId, Target};
+use crate::store::{OwnerId, Target};
 
 /// Returns the end of a lease that was requested at `sent_at`, with a margin for clocks that run at different
 /// speeds.
@@ -109,7 +109,7 @@ pub(crate) struct Hold {
     state: AtomicU8,
     /// Made for the first task that waits for the loss.
     lost: OnceLock<Arc<Notify>>,
-    at_loss: Mutex<Option<Arc<dyn AtLoss>>>,
+    place_at_gate: Option<PlaceAtGate>,
     /// The lease that renewals ask for, in nanoseconds; zero for none.
     renewal: AtomicU64,
     /// Leases that nested guards want a fixed hold renewed with.
@@ -132,8 +132,8 @@ pub(crate) struct Hold {
 
 /// Acts at once when a hold is lost.
 pub(crate) trait AtLoss: Send + Sync {
-    /// Called once, by the task that finds the loss.
-    fn act(&self);
+    /// Called once for a hold of that target and place, by the task that finds the loss.
+    fn lost(self: Arc<Self>, target: &Arc<Target>, place: u64);
 
     /// Called when the hold is first due: what has to be done before it is renewed.
     fn settle(self: Arc<Self>, _hold: Arc<Hold>) -> Option<Settling> {
@@ -143,6 +143,9 @@ pub(crate) trait AtLoss: Send + Sync {
 
 /// Work for the watchdog.
 pub(crate) type Settling = BoxFuture<'static, ()>;
+
+/// The gate of a hold, and the number of the hold's place there.
+pub(crate) type PlaceAtGate = (Arc<dyn AtLoss>, u64);
 
 /// For how long no renewal has been confirmed, and of which lease.
 pub(crate) struct Unconfirmed {
@@ -158,11 +161,13 @@ pub(crate) struct Taken {
     pub(crate) sent_at: Tick,
     pub(crate) token: FencingToken,
     pub(crate) unsettled: bool,
+    /// If the next waiter of this process has to wait for the end of the hold.
+    pub(crate) place_at_gate: Option<PlaceAtGate>,
 }
 
 impl Hold {
     pub(crate) fn new(taken: Taken, clock: Clock) -> Self {
-        let Taken { target, owner, lease, sent_at, token, unsettled } = taken;
+        let Taken { target, owner, lease, sent_at, token, unsettled, place_at_gate } = taken;
         let renewal = match lease {
             Lease::Watchdog(lease) => crate::clock::nanos(lease),
             Lease::Fixed(_) => 0,
@@ -177,7 +182,7 @@ impl Hold {
             deadline: AtomicU64::new(deadline(sent_at, lease.duration()).as_nanos()),
             state: AtomicU8::new(HELD),
             lost: OnceLock::new(),
-            at_loss: Mutex::default(),
+            place_at_gate,
             renewal: AtomicU64::new(renewal),
             renewal_wishes: Mutex::default(),
             renewals: AtomicU32::new(0),
@@ -245,9 +250,8 @@ impl Hold {
                 if let Some(lost) = self.lost.get() {
                     lost.notify_waiters();
                 }
-                let at_loss = self.at_loss.lock().take();
-                if let Some(at_loss) = at_loss {
-                    at_loss.act();
+                if let Some((gates, place)) = &self.place_at_gate {
+                    Arc::clone(gates).lost(&self.target, *place);
                 }
                 self.recorder.lost(cause, self.clock.now());
                 log_lock!(warn, self.target.key(), self.recorder.label(), %cause, "lock lost");
@@ -258,19 +262,11 @@ impl Hold {
         }
     }
 
-    /// Sets what acts at once when the hold is lost, in place of the earlier one.
-    pub(crate) fn set_at_loss(&self, at_loss: Arc<dyn AtLoss>) {
-        *self.at_loss.lock() = Some(at_loss);
-    }
-
     /// Returns what has to be done for it before it is renewed, if that is due.
     // S-27.
     fn settle(self: &Arc<Self>) -> Option<Settling> {
-        if self.target.kind() != HoldKind::Read {
-            return None;
-        }
-        let at_loss = self.at_loss.lock().clone()?;
-        at_loss.settle(Arc::clone(self))
+        let (at_loss, _) = self.place_at_gate.as_ref()?;
+        Arc::clone(at_loss).settle(Arc::clone(self))
     }
 
     /// Records that the store confirmed `lease` for a request sent at `sent_at`.

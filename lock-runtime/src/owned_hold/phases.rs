@@ -158,20 +158,23 @@ impl WriterPart {
         let mut state = self.phases.state.lock();
         let Some(target) = state.wanted.take() else { return Err(under) };
         let (leases, write) = (Arc::clone(&under.leases), Arc::clone(&under.hold));
+        let (owner, token) = (leases.next_owner(1).within(&write.owner), under.token);
+        let phases = Some(Arc::clone(&self.phases));
+        let phase = ReadPhase::new(&leases, phases, PhaseState::Standing(Box::new(under)));
         let taken = Taken {
             target,
-            owner: leases.next_owner(1).within(&write.owner),
+            owner,
             lease: write.lease,
             // Its deadline is that of the write hold, or earlier if that was renewed.
             sent_at: write.taken_at,
-            token: under.token,
+            token,
             unsettled: false,
+            place_at_gate: Some((Arc::clone(&phase) as _, 0)),
         };
         let read = Arc::new(Hold::new(taken, leases.clock.clone()));
         read.has_no_field();
-        let mut owned = OwnedHold::new(leases, read, None, under.token, 1);
-        let phases = Some(Arc::clone(&self.phases));
-        owned.begin_phase(phases, PhaseState::Standing(Box::new(under)));
+        let mut owned = OwnedHold::new(leases, read, None, token, 1);
+        owned.begin(phase);
         let earlier = state.opened.replace(Arc::new(owned));
         drop(state);
         // One that was lost before a reader took it.
@@ -239,11 +242,30 @@ pub(super) enum PhaseEnd {
 }
 
 impl ReadPhase {
+    /// A phase of readers whose hold the store has granted. It acts when that hold is lost.
+    pub(crate) fn in_store(leases: &Arc<LeaseManager>) -> Arc<Self> {
+        Self::new(leases, None, PhaseState::Over)
+    }
+
+    fn new(
+        leases: &Arc<LeaseManager>,
+        phases: Option<Arc<Phases>>,
+        state: PhaseState,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            leases: Arc::downgrade(leases),
+            opened_at: Instant::now(),
+            phases,
+            state: Mutex::new(state),
+            kept: Mutex::default(),
+        })
+    }
+
     /// Whether a reader that came at `came_at` may join: not if a writer of this process would wait for it.
     pub(crate) fn admits(&self, came_at: Instant) -> bool {
         match &*self.state.lock() {
             PhaseState::Standing(under) | PhaseState::Settling(under) => {
-                came_at <= self.opened_at || !under.owns.has_queue()
+                came_at <= self.opened_at || !under.has_queue()
             }
             PhaseState::Over => true,
         }
@@ -334,7 +356,7 @@ impl ReadPhase {
 }
 
 impl AtLoss for ReadPhase {
-    fn act(&self) {
+    fn lost(self: Arc<Self>, _target: &Arc<Target>, _place: u64) {
         drop(self.take_under());
     }
 
@@ -345,21 +367,9 @@ impl AtLoss for ReadPhase {
 }
 
 impl OwnedHold {
-    /// Makes this read hold, which the store has granted, one that other readers are let in with.
-    pub(crate) fn share(&mut self) {
-        self.begin_phase(None, PhaseState::Over);
-    }
-
-    fn begin_phase(&mut self, phases: Option<Arc<Phases>>, state: PhaseState) {
-        let phase = Arc::new(ReadPhase {
-            leases: Arc::downgrade(&self.leases),
-            opened_at: Instant::now(),
-            phases,
-            state: Mutex::new(state),
-            kept: Mutex::default(),
-        });
+    /// Begins the phase of this read hold.
+    pub(crate) fn begin(&mut self, phase: Arc<ReadPhase>) {
         let LeaseManager { watchdog, timing, .. } = &*self.leases;
-        self.hold.set_at_loss(Arc::clone(&phase) as _);
         watchdog.settle_at(&self.hold, self.hold.taken_at.after(timing.handoff_window));
         self.role = Role::ReadPhase(phase);
     }

@@ -21,7 +21,7 @@ use crate::lease::manager::LeaseManager;
 use crate::lease::{Hold, Taken, deadline};
 use crate::observe::{Meter, log_lock};
 use crate::options::{Lease, Wait};
-use crate::owned_hold::{Found, OwnedHold, Role, WaitingReader};
+use crate::owned_hold::{Found, OwnedHold, ReadPhase, Role, WaitingReader};
 use crate::store::{AcquireReply, AcquireRequest, HoldKind};
 
 /// A task that contends for the key in the store, with the gate guard.
@@ -114,7 +114,8 @@ impl<'a> Contender<'a> {
         if self.pending.engine.closed.load(Ordering::Acquire) {
             return Err(LockError::Closed);
         }
-        let Answered { reply, tokens, sent_at } = self.send(1).await;
+        let timeout = self.waiting.ask_first();
+        let Answered { reply, tokens, sent_at } = self.send(1, timeout).await;
         let reply = match reply {
             Ok(AcquireReply::Granted(token)) => match self.secure(token, tokens, sent_at)? {
                 Grant::Taken(guard) => return Ok(Ok(Contended::Taken(guard))),
@@ -280,7 +281,8 @@ impl<'a> Contender<'a> {
             _ => 1,
         };
         self.attempt.asks(self.pending);
-        let answered = self.send(tokens).await;
+        let timeout = self.waiting.ask();
+        let answered = self.send(tokens, timeout).await;
         self.heed(answered).await
     }
 
@@ -320,7 +322,7 @@ impl<'a> Contender<'a> {
 
     /// Sends one request. `sent_at` is read before anything is written.
     // S-8.
-    async fn send(&mut self, tokens: u32) -> Answered {
+    async fn send(&mut self, tokens: u32, timeout: Duration) -> Answered {
         let options = &self.pending.options;
         let keeps_place = self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
         // A newcomer behind others of this process is not in a hurry; a waiter that was notified is.
@@ -334,7 +336,7 @@ impl<'a> Contender<'a> {
         let target = &self.attempt.target;
         let (target, owner) = (Arc::clone(target), self.attempt.owner.clone());
         let lease = options.stored_lease().duration();
-        let request = AcquireRequest::new(target, owner, lease, self.waiting.ask())
+        let request = AcquireRequest::new(target, owner, lease, timeout)
             .with_tokens(tokens)
             .with_place(keeps_place.then_some(self.leases().timing.waiter_lease))
             .meeting_others(meets_others);
@@ -380,37 +382,48 @@ impl<'a> Contender<'a> {
             return Ok(Grant::PassedOver);
         }
         let gate_guard = self.attempt.take_gate_guard();
+        let target = &self.attempt.target;
+        // The next waiter does not wait for this hold if others can hold too, or if the queue is in the store.
+        let excludes_next =
+            !target.is_shared() && !matches!(target.kind(), HoldKind::Fair | HoldKind::Read);
+        let phase = (self.pending.shares() && gate_guard.has_queue())
+            .then(|| ReadPhase::in_store(&engine.leases));
+        let place_at_gate = match &phase {
+            Some(phase) => Some((Arc::clone(phase) as _, 0)),
+            None => {
+                let gate = gate_guard.gates_and_number().filter(|_| excludes_next);
+                gate.map(|(gates, number)| (gates as _, number))
+            }
+        };
         let taken = Taken {
-            target: Arc::clone(&self.attempt.target),
+            target: Arc::clone(target),
             owner: self.attempt.owner.clone(),
             lease,
             sent_at,
             token,
             // From here on the owned hold releases it.
             unsettled: std::mem::take(&mut self.attempt.unsettled),
+            place_at_gate,
         };
         let hold = Arc::new(Hold::new(taken, engine.leases.clock.clone()));
         engine.leases.watchdog.add(&hold);
-        // The next waiter does not wait for this hold if others can hold too, or if the queue is in the store.
         let (gate_guard, left) = match hold.target.kind() {
-            _ if hold.target.is_shared() => (Some(gate_guard.step_out()), None),
-            HoldKind::Fair => (Some(gate_guard.step_out()), None),
-            HoldKind::Read => (None, Some(gate_guard)),
-            _ => (Some(gate_guard), None),
+            HoldKind::Read if !hold.target.is_shared() => (None, Some(gate_guard)),
+            _ if excludes_next => (Some(gate_guard), None),
+            _ => (Some(gate_guard.step_out()), None),
         };
         let mut owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
         if let Some(writer) = self.pending.writes_until(sent_at) {
             owned.role = Role::Writer(writer);
         }
-        let readers = left.filter(|left| self.pending.shares() && left.has_queue());
-        if readers.is_some() {
-            owned.share();
+        if let Some(phase) = phase {
+            owned.begin(phase);
         }
-        let guard = self.pending.guard_on(owned, now);
+        let guard = self.pending.guard_on(Arc::new(owned), now);
         // Only now can the next reader join the hold.
         self.turn.report(sent_at, Answer::Granted(Arc::clone(&guard.owned)));
-        if let Some(readers) = readers {
-            readers.share_before(Instant::now(), &guard.owned.keep_for_others());
+        if let Some(left) = left {
+            left.share_before(Instant::now(), &guard.owned.keep_for_others());
         }
         Ok(Grant::Taken(guard))
     }
