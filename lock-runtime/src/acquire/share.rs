@@ -37,6 +37,7 @@ use crate::clock::Tick;
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::guard::LockGuard;
 use crate::key::LockKey;
+use crate::lease::PlaceAtGate;
 use crate::lease::reentries::ReentryGuard;
 use crate::liveness::ASLEEP_AFTER;
 use crate::options::{Lease, Wait};
@@ -287,15 +288,20 @@ impl PendingAcquire {
         Some(phases.enter(target))
     }
 
-    /// Registers this writer for the phases of the lock, if it may hand the lock on.
-    pub(super) fn writes_until(&self, taken_at: Tick) -> Option<Arc<WriterPart>> {
+    /// Registers this writer, which has that place at the gate, for the phases of the lock, if it may hand the lock on.
+    pub(super) fn writes_from(
+        &self,
+        taken_at: Tick,
+        place: Option<&PlaceAtGate>,
+    ) -> Option<(Arc<WriterPart>, PlaceAtGate)> {
         let Engine { readers, leases, .. } = &*self.engine;
         match self.options.lease() {
             Lease::Watchdog(lease)
                 if self.target.kind() == HoldKind::Write && self.target.replicas().is_none() =>
             {
                 let until = taken_at.after(leases.timing.handoff_window);
-                Some(WriterPart::new(readers.phases(self.target.key(), lease), until))
+                let phases = readers.phases(self.target.key(), lease);
+                Some(WriterPart::new(phases, until, place.cloned()))
             }
             _ => None,
         }

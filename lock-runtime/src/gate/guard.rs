@@ -162,6 +162,16 @@ impl<H> GateGuard<H> {
         self.with(|gate| gate.told().holder_ends = ends);
     }
 
+    /// What is left of the holder's lease by the store's last answer to an earlier contender, if the store has not
+    /// failed since.
+    pub(crate) fn holder_remaining(&self) -> Option<Duration> {
+        let ends = |gate: &mut Gate<H>| {
+            gate.told.as_ref().filter(|told| told.failing.is_none())?.holder_ends
+        };
+        let ends = self.with(ends).flatten()?;
+        Some(ends.saturating_duration_since(Instant::now()))
+    }
+
     /// Reports the store's failure to callers that do not wait.
     pub(crate) fn report_failure(&self, error: &StoreError) {
         let listeners = self.with(|gate| gate.told().answers.take_listeners());

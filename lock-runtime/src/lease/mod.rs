@@ -18,9 +18,10 @@ pub(crate) mod manager;
 pub(crate) mod reentries;
 pub(crate) mod releaser;
 mod schedule;
+mod under_way;
 mod watchdog;
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ use tokio::sync::Notify;
 use self::batch::Wishes;
 use self::reentries::Reentries;
 use self::schedule::Place;
+pub(crate) use self::under_way::{UnderWay, wait_until};
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
@@ -44,48 +46,6 @@ use crate::store::{OwnerId, Target};
 pub(crate) fn deadline(sent_at: Tick, lease: Duration) -> Tick {
     let margin = lease / 100 + Duration::from_millis(2);
     sent_at.after(lease.saturating_sub(margin))
-}
-
-/// Waits until `done`, which it checks again at every notification of `told`.
-pub(crate) async fn wait_until(told: &Notify, done: impl Fn() -> bool) {
-    loop {
-        let next = told.notified();
-        tokio::pin!(next);
-        // Register, then check, then wait: it may become true in between.
-        next.as_mut().enable();
-        if done() {
-            return;
-        }
-        next.await;
-    }
-}
-
-/// Counts work under way, and wakes the tasks that wait for its end.
-#[derive(Debug, Default)]
-pub(crate) struct UnderWay {
-    count: AtomicUsize,
-    none_left: Notify,
-}
-
-impl UnderWay {
-    pub(crate) fn begin(&self) {
-        self.count.fetch_add(1, Ordering::SeqCst);
-    }
-
-    pub(crate) fn end(&self) {
-        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.none_left.notify_waiters();
-        }
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.count.load(Ordering::SeqCst)
-    }
-
-    /// Waits until nothing is under way.
-    pub(crate) async fn ended(&self) {
-        wait_until(&self.none_left, || self.count() == 0).await;
-    }
 }
 
 const HELD: u8 = 0;

@@ -26,9 +26,10 @@ use tokio::time::Instant;
 use super::{OwnedHold, Role};
 use crate::backoff::Backoff;
 use crate::clock::Tick;
+use crate::error::LossCause;
 use crate::gate::Kept;
 use crate::lease::manager::LeaseManager;
-use crate::lease::{AtLoss, Hold, Settling, Taken, wait_until};
+use crate::lease::{AtLoss, Hold, PlaceAtGate, Settling, Taken, wait_until};
 use crate::store::{AcquireReply, AcquireRequest, Target};
 
 /// First and longest pause between attempts to settle a phase.
@@ -136,13 +137,43 @@ impl Drop for WaitingReader {
 /// The part of a writer of this process. It ends when the write hold leaves the process.
 pub(crate) struct WriterPart {
     phases: Arc<Phases>,
+    at_loss: Arc<LossOfWriter>,
+}
+
+/// Acts when the write hold is lost: readers that have it must stop too.
+// S-12.
+#[derive(Default)]
+struct LossOfWriter {
+    gate: Option<Arc<dyn AtLoss>>,
+    /// The read hold of the last phase.
+    read: Mutex<Weak<Hold>>,
+}
+
+impl AtLoss for LossOfWriter {
+    fn lost(self: Arc<Self>, target: &Arc<Target>, place: u64) {
+        let read = self.read.lock().upgrade();
+        // It may have passed its own deadline too, which then is the cause.
+        if let Some(read) = read.filter(|read| read.check().is_ok()) {
+            read.lose(LossCause::NotOwner);
+        }
+        if let Some(gate) = &self.gate {
+            Arc::clone(gate).lost(target, place);
+        }
+    }
 }
 
 impl WriterPart {
-    /// A writer that may hand the lock on until then.
-    pub(crate) fn new(phases: Arc<Phases>, until: Tick) -> Arc<Self> {
+    /// A writer with that place at the gate, which may hand the lock on until then.
+    pub(crate) fn new(
+        phases: Arc<Phases>,
+        until: Tick,
+        place: Option<PlaceAtGate>,
+    ) -> (Arc<Self>, PlaceAtGate) {
         phases.state.lock().writer_until = Some(until);
-        Arc::new(Self { phases })
+        let (gate, number) = place.unzip();
+        let at_loss = Arc::new(LossOfWriter { gate, read: Mutex::default() });
+        let part = Self { phases, at_loss: Arc::clone(&at_loss) };
+        (Arc::new(part), (at_loss, number.unwrap_or_default()))
     }
 
     pub(super) fn has_reader(&self) -> bool {
@@ -173,8 +204,9 @@ impl WriterPart {
         };
         let read = Arc::new(Hold::new(taken, leases.clock.clone()));
         read.has_no_field();
+        *self.at_loss.read.lock() = Arc::downgrade(&read);
         let mut owned = OwnedHold::new(leases, read, None, token, 1);
-        owned.begin(phase);
+        owned.begin(Role::ReadPhase(phase));
         let earlier = state.opened.replace(Arc::new(owned));
         drop(state);
         // One that was lost before a reader took it.
@@ -333,6 +365,7 @@ impl ReadPhase {
             match store.acquire(request).await {
                 Ok(AcquireReply::Granted(_)) => {
                     hold.confirm(sent_at, lease);
+                    // From here on the read hold stands alone.
                     let under = self.take_under();
                     if under.is_some() {
                         watchdog.settled(&hold, sent_at);
@@ -367,11 +400,13 @@ impl AtLoss for ReadPhase {
 }
 
 impl OwnedHold {
-    /// Begins the phase of this read hold.
-    pub(crate) fn begin(&mut self, phase: Arc<ReadPhase>) {
-        let LeaseManager { watchdog, timing, .. } = &*self.leases;
-        watchdog.settle_at(&self.hold, self.hold.taken_at.after(timing.handoff_window));
-        self.role = Role::ReadPhase(phase);
+    /// Begins its part in the turns of readers and writers.
+    pub(crate) fn begin(&mut self, role: Role) {
+        if let Role::ReadPhase(_) = role {
+            let LeaseManager { watchdog, timing, .. } = &*self.leases;
+            watchdog.settle_at(&self.hold, self.hold.taken_at.after(timing.handoff_window));
+        }
+        self.role = role;
     }
 
     /// Keeps this read hold for the readers that are let in with its own, until the last of them has dropped the

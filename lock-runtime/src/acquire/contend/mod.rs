@@ -1,6 +1,7 @@
 //! The one task of this process that asks the store for a key.
 
 mod refused;
+mod turns;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,13 +16,13 @@ use crate::acquire::waiting::Waiting;
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
-use crate::gate::{GuardId, head_start};
+use crate::gate::GuardId;
 use crate::guard::LockGuard;
 use crate::lease::manager::LeaseManager;
 use crate::lease::{Hold, Taken, deadline};
-use crate::observe::{Meter, log_lock};
+use crate::observe::log_lock;
 use crate::options::{Lease, Wait};
-use crate::owned_hold::{Found, OwnedHold, ReadPhase, Role, WaitingReader};
+use crate::owned_hold::{OwnedHold, WaitingReader};
 use crate::store::{AcquireReply, AcquireRequest, HoldKind};
 
 /// A task that contends for the key in the store, with the gate guard.
@@ -92,7 +93,13 @@ impl<'a> Contender<'a> {
         limit: Option<Instant>,
     ) -> Self {
         let failing_since = attempt.gate_guard.failing_since();
-        Self::with(pending, attempt, Waiting::new(pending, Instant::now(), failing_since, limit))
+        // It may have no time left for an answer of its own.
+        let refusal = attempt.gate_guard.holder_remaining();
+        let refusal = refusal.map(|left| Refusal { changes_in: Some(left), is_held: true });
+        let waiting = Waiting::new(pending, Instant::now(), failing_since, limit);
+        let mut contender = Self::with(pending, attempt, waiting);
+        contender.last = refusal.map(LastAnswer::Refused);
+        contender
     }
 
     /// A contender at a gate that was free.
@@ -211,64 +218,8 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// What a reader does while a writer of this process has the lock.
-    // S-27.
-    fn look_for_phase(&mut self) -> Option<Next> {
-        match self.reader.as_mut()?.look()? {
-            Found::Phase(owned) => {
-                let now = self.leases().clock.now();
-                let label = self.pending.recorder.label().clone();
-                owned.hold.begin(Meter::new(label, owned.hold.target.kind()), now);
-                self.pending.offer(&owned);
-                self.attempt.gate_guard.share_before(Instant::now(), &owned.keep_for_others());
-                Some(Next::End(Contended::JoinableHold(JoinableHold::kept_by(owned))))
-            }
-            Found::Writer(until) => {
-                let is_over = self.leases().clock.now() >= until;
-                (!is_over).then_some(Next::WaitForWriter(until))
-            }
-        }
-    }
-
     async fn nap(&mut self, most: Duration) {
         self.waiting.nap(most, &self.attempt.gate_guard, self.reader.as_ref()).await;
-    }
-
-    /// After a release of which other processes were notified, one of them may go first. A caller that does not
-    /// wait spends these milliseconds too: the notified processes may have stopped waiting, so "busy" would be
-    /// a guess.
-    // S-14.
-    async fn let_others_go_first(&mut self) {
-        let Some(until) = self.attempt.gate_guard.head_start_end() else { return };
-        if self.subscribe().await {
-            self.leave_to_others(until).await;
-        }
-    }
-
-    /// After a notification, a process that held the lock recently gives a head start to processes that did
-    /// not. Otherwise the quickest processes would take turns and leave none to slower ones.
-    // S-14.
-    async fn let_others_have_their_turn(&mut self) {
-        let turns = self.waiting.turns_heard();
-        if turns > 0 && self.attempt.gate_guard.note_turns_of_others(turns) {
-            self.leave_to_others(Instant::now() + head_start()).await;
-        }
-    }
-
-    /// Waits for the head start that ends at `until`, or until all other processes have had their turn. Each
-    /// release meanwhile starts another head start for the processes that have not.
-    async fn leave_to_others(&mut self, mut until: Instant) {
-        while self.waiting.notified_until(until).await {
-            let turns = self.waiting.turns_heard();
-            // Several servers may send a notification for one release.
-            let all_had_theirs = turns > 0 && !self.attempt.gate_guard.note_turns_of_others(turns);
-            if all_had_theirs || self.pending.options.wait() == Wait::Never {
-                return;
-            }
-            if turns > 0 {
-                until = Instant::now() + head_start();
-            }
-        }
     }
 
     /// Asks the store and acts on the answer.
@@ -386,15 +337,7 @@ impl<'a> Contender<'a> {
         // The next waiter does not wait for this hold if others can hold too, or if the queue is in the store.
         let excludes_next =
             !target.is_shared() && !matches!(target.kind(), HoldKind::Fair | HoldKind::Read);
-        let phase = (self.pending.shares() && gate_guard.has_queue())
-            .then(|| ReadPhase::in_store(&engine.leases));
-        let place_at_gate = match &phase {
-            Some(phase) => Some((Arc::clone(phase) as _, 0)),
-            None => {
-                let gate = gate_guard.gates_and_number().filter(|_| excludes_next);
-                gate.map(|(gates, number)| (gates as _, number))
-            }
-        };
+        let (role, place_at_gate) = self.role(&gate_guard, sent_at, excludes_next);
         let taken = Taken {
             target: Arc::clone(target),
             owner: self.attempt.owner.clone(),
@@ -413,12 +356,7 @@ impl<'a> Contender<'a> {
             _ => (Some(gate_guard.step_out()), None),
         };
         let mut owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
-        if let Some(writer) = self.pending.writes_until(sent_at) {
-            owned.role = Role::Writer(writer);
-        }
-        if let Some(phase) = phase {
-            owned.begin(phase);
-        }
+        owned.begin(role);
         let guard = self.pending.guard_on(Arc::new(owned), now);
         // Only now can the next reader join the hold.
         self.turn.report(sent_at, Answer::Granted(Arc::clone(&guard.owned)));
