@@ -137,6 +137,8 @@ impl LeaseManager {
         keep_until: Option<Tick>,
         after: Option<AfterRelease>,
     ) {
+        // A shutdown that finds no hold any more waits for this release.
+        let _under_way = self.releaser.elsewhere();
         let repeated = hold.is_released();
         hold.mark_released(self.clock.now());
         self.watchdog.remove(hold);

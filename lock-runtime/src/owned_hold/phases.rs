@@ -362,7 +362,8 @@ impl ReadPhase {
             let (target, owner) = (Arc::clone(&hold.target), hold.owner.clone());
             let sent_at = clock.now();
             let request = AcquireRequest::new(target, owner, lease, timing.command_timeout);
-            match store.acquire(request).await {
+            // Only inside of the write hold: the readers must learn if that is gone.
+            match store.acquire(request.with_joins(true)).await {
                 Ok(AcquireReply::Granted(_)) => {
                     hold.confirm(sent_at, lease);
                     // From here on the read hold stands alone.

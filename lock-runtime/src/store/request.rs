@@ -25,7 +25,8 @@ pub struct AcquireRequest {
     /// For a kind that [has places](HoldKind::has_places): keep a place for the waiter, for this long unless it
     /// is refreshed. `None` asks without waiting and leaves nothing behind.
     pub place: Option<Duration>,
-    /// For a read hold that exists already: may another reader join it? Refused while a writer waits.
+    /// Acquires a read hold only if it exists already and another reader may join it, which a waiting writer
+    /// prevents; or if the write hold around it exists.
     // S-27.
     pub joins: bool,
     /// True if other tasks of this process ask for the same lock, or release it, at this moment: a store may keep the

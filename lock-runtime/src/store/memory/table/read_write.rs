@@ -26,7 +26,7 @@ impl Name {
                 return Ok(self.turn_away(ask, until, true, now));
             }
         }
-        if ask.joins && !ours {
+        if ask.joins && !(ours || writes) {
             // It has ended meanwhile, and joining never creates one.
             return Ok(AcquireReply::Behind(Some(SOON)));
         }
@@ -34,7 +34,7 @@ impl Name {
         let is_due = |reader: &WaitingReader| reader.due && &*reader.place.owner == owner;
         let due = !ask.joins && self.readers.iter().any(is_due);
         let last = self.last_writer(now).filter(|_| !due);
-        if let (Some(last), true) = (last, ask.joins || !(ours || writes)) {
+        if let (Some(last), true) = (last, !writes && (ask.joins || !ours)) {
             return Ok(self.turn_away(ask, last, false, now));
         }
         let token = self.mint(ask, now);

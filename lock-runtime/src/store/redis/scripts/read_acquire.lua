@@ -7,7 +7,8 @@
 -- KEYS[1] lock hash   KEYS[2] fencing counter   KEYS[3] waiting writers   KEYS[4] waiting readers
 -- KEYS[5] due readers   KEYS[6] this hold's own key
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
--- ARGV[5] 1 = this hold exists; may another reader join it?   ARGV[6] owner of the write hold around it
+-- ARGV[5] 1 = only if this hold exists and another reader may join it, or if the write hold around it exists
+-- ARGV[6] owner of the write hold around it
 -- ARGV[7] how long it stays among the waiting readers in ms, 0 for not at all
 -- returns the last reserved token as a string: acquired;
 --         an integer: a writer holds it, for that many ms unless renewed, -1 if that has no end;
@@ -40,12 +41,12 @@ end
 if mode == 'write' and not (writes or ours) then
   return turned_away(call('PTTL', KEYS[1]), true)
 end
-if ARGV[5] == '1' and not ours then
+if ARGV[5] == '1' and not (ours or writes) then
   -- The hold has ended meanwhile, and joining never creates one.
   return {1}
 end
 -- The owner of the write hold may read, and an existing read hold goes on. All others let announced writers go first.
-if ARGV[5] == '1' or not (ours or writes) then
+if not writes and (ARGV[5] == '1' or not ours) then
   local now = now_in_ms()
   local last = call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')
   if last[2] and tonumber(last[2]) > now then

@@ -3,6 +3,7 @@
 mod cancel;
 mod costs;
 mod downgrade;
+mod handed;
 mod kept;
 mod limits;
 mod order;

@@ -1,0 +1,307 @@
+//! Readers and writers of one process hand the lock to one another, without the store (S-14, S-27).
+
+use crate::kinds::rw::*;
+
+type Waiting = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
+
+async fn client_with_window(url: &str, window: Duration) -> LockClient {
+    LockClient::builder().handoff_window(window).connect(url).await.unwrap()
+}
+
+/// Acquires that have lined up, in this order, polled only by the test.
+async fn lined_up<const N: usize>(waiters: [Waiting; N]) -> [Waiting; N] {
+    let mut waiters = waiters;
+    for waiter in &mut waiters {
+        assert!(poll!(waiter).is_pending());
+    }
+    waiters
+}
+
+async fn ready(waiter: Waiting) -> LockGuard {
+    timeout(PROMPTLY, waiter).await.expect("still waiting").unwrap()
+}
+
+fn read(lock: &RwLock) -> Waiting {
+    Box::pin(lock.read())
+}
+
+fn write(lock: &RwLock) -> Waiting {
+    Box::pin(lock.write())
+}
+
+/// A writer of `client` behind which a second one has lined up, so that it has a token to hand on.
+async fn first_of_two_writers(
+    server: &RedisServer,
+    client: &LockClient,
+    name: &str,
+) -> (LockGuard, Waiting) {
+    let other = connect(server).await;
+    let held = other.rw_lock(name).write().await.unwrap();
+    let lock = client.rw_lock(name);
+    let first = tokio::spawn(lock.write());
+    announced(server, name, 1).await;
+    let [second] = lined_up([write(&lock)]).await;
+    held.release().await.unwrap();
+    (got(first, PROMPTLY).await, second)
+}
+
+/// What the server ran since the last reset.
+async fn scripts(server: &RedisServer) -> u64 {
+    server.command_calls().await.get("evalsha").copied().unwrap_or(0)
+}
+
+/// The write phases and the read phase between them cost no command.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_hands_the_lock_to_the_readers_and_they_to_the_next_writer() {
+    let server = RedisServer::start().await;
+    let client = client_with_window(&server.url(), PROMPTLY).await;
+    let lock = client.rw_lock("h");
+    for dropped in [false, true] {
+        let (first, second) = first_of_two_writers(&server, &client, "h").await;
+        let [one, two, three] = lined_up([read(&lock), read(&lock), read(&lock)]).await;
+        let (written, shown) = (first.token(), holds(&server, "h").await);
+        server.reset_stats().await;
+        let end = async |guard: LockGuard| match dropped {
+            true => drop(guard),
+            false => guard.release().await.unwrap(),
+        };
+        end(first).await;
+        let readers = [ready(one).await, ready(two).await, ready(three).await];
+        let [mut second] = lined_up([second]).await;
+        assert!(readers.iter().all(|reader| reader.token() == written));
+        for reader in readers {
+            assert!(poll!(&mut second).is_pending(), "a writer beside a reader");
+            end(reader).await;
+        }
+        let second = ready(second).await;
+        assert!(second.token() > written);
+        assert_eq!(scripts(&server).await, 0, "the store was asked");
+        assert_eq!(holds(&server, "h").await, shown, "the store shows another holder");
+        end(second).await;
+        nothing_left(&server, "h").await;
+    }
+}
+
+/// Otherwise steady readers would keep the writer out for as long as the window lasts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_that_come_during_a_phase_wait_behind_the_next_writer() {
+    let server = RedisServer::start().await;
+    let client = client_with_window(&server.url(), PROMPTLY).await;
+    let lock = client.rw_lock("n");
+    let (first, second) = first_of_two_writers(&server, &client, "n").await;
+    let [early] = lined_up([read(&lock)]).await;
+    first.release().await.unwrap();
+    let early = ready(early).await;
+    let [mut second, mut late] = lined_up([second, read(&lock)]).await;
+    early.release().await.unwrap();
+    assert!(poll!(&mut late).is_pending(), "a reader overtook the writer");
+    let written = timeout(PROMPTLY, &mut second).await.unwrap().unwrap();
+    assert!(poll!(&mut late).is_pending(), "a reader beside a writer");
+    written.release().await.unwrap();
+    let late = ready(late).await;
+    // Nobody writes or waits to: more readers join.
+    let more = timeout(AT_ONCE, lock.read()).await.unwrap().unwrap();
+    assert_eq!(more.token(), late.token());
+    release_all([late, more]).await;
+    nothing_left(&server, "n").await;
+}
+
+/// After the window, readers of other processes share the lock with those that are still there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_phase_that_lasts_is_shared_with_other_processes() {
+    let server = RedisServer::start().await;
+    let client = client_with_window(&server.url(), ms(100)).await;
+    let other = connect(&server).await;
+    let (lock, name) = (client.rw_lock("s"), "s");
+    let writer = lock.write().await.unwrap();
+    let [one, two] = lined_up([read(&lock), read(&lock)]).await;
+    writer.release().await.unwrap();
+    let readers = [ready(one).await, ready(two).await];
+    let abroad = got(reading(&other, name), AT_ONCE).await;
+    let next = writing(&other, name);
+    announced(&server, name, 1).await;
+    let hash = server.client().hgetall(name).await;
+    assert_eq!((hash["mode"].as_str(), hash.len()), ("read", 3), "{hash:?}");
+    soon!(
+        "the hash shows both readers",
+        holds(&server, name).await.iter().any(|(_, count)| count == "2")
+    );
+    abroad.release().await.unwrap();
+    let [one, two] = readers;
+    one.release().await.unwrap();
+    assert!(!next.is_finished(), "a writer beside a reader");
+    two.release().await.unwrap();
+    got(next, AT_ONCE).await.release().await.unwrap();
+    nothing_left(&server, name).await;
+}
+
+/// S-10: the read hold is renewed from then on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_phase_that_lasts_is_renewed() {
+    let server = RedisServer::start().await;
+    let client = client_with_window(&server.url(), ms(50)).await;
+    let lock = client.rw_lock("long").with(watched(ms(400)));
+    let writer = lock.write().await.unwrap();
+    let [reader] = lined_up([read(&lock)]).await;
+    writer.release().await.unwrap();
+    let reader = ready(reader).await;
+    sleep(ms(1_000)).await;
+    assert!(!reader.is_lost(), "lost while its process lives");
+    reader.release().await.unwrap();
+    nothing_left(&server, "long").await;
+}
+
+/// S-12: nobody finds out before the store is asked, which is at the end of the window.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_learn_that_the_write_hold_under_them_is_gone() {
+    let server = RedisServer::start().await;
+    let client = client_with_window(&server.url(), ms(300)).await;
+    let lock = client.rw_lock("gone");
+    let writer = lock.write().await.unwrap();
+    let [reader] = lined_up([read(&lock)]).await;
+    writer.release().await.unwrap();
+    let reader = ready(reader).await;
+    server.client().cmd(&["FLUSHALL"]).await;
+    let lost = timeout(PROMPTLY, reader.lost()).await.expect("the loss went unnoticed");
+    assert!(matches!(lost, LockError::Lost { cause: LossCause::NotOwner, .. }), "{lost}");
+    assert!(matches!(reader.release().await, Err(LockError::Lost { .. })));
+    ready(write(&lock)).await.release().await.unwrap();
+    nothing_left(&server, "gone").await;
+}
+
+/// S-34: a phase that opened for a reader that is not polled delays the next writer for the window only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_is_not_polled_keeps_no_phase_open() {
+    let server = RedisServer::start().await;
+    let client = client_with_window(&server.url(), ms(200)).await;
+    let lock = client.rw_lock("asleep");
+    let (first, second) = first_of_two_writers(&server, &client, "asleep").await;
+    let [asleep] = lined_up([read(&lock)]).await;
+    first.release().await.unwrap();
+    let written = timeout(AT_ONCE, second).await.expect("kept out by a reader that is not polled");
+    written.unwrap().release().await.unwrap();
+    ready(asleep).await.release().await.unwrap();
+    nothing_left(&server, "asleep").await;
+}
+
+/// S-17: the phase of a reader that has gone is over at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_is_dropped_lets_the_next_writer_go() {
+    let server = RedisServer::start().await;
+    let client = client_with_window(&server.url(), PROMPTLY).await;
+    let lock = client.rw_lock("left");
+    for told in [false, true] {
+        let (first, second) = first_of_two_writers(&server, &client, "left").await;
+        let [reader] = lined_up([read(&lock)]).await;
+        server.reset_stats().await;
+        if told {
+            first.release().await.unwrap();
+            drop(reader);
+        } else {
+            drop(reader);
+            first.release().await.unwrap();
+        }
+        let second = timeout(AT_ONCE, second).await.expect("waits for a reader that has gone");
+        assert_eq!(scripts(&server).await, 0, "the store was asked");
+        second.unwrap().release().await.unwrap();
+        nothing_left(&server, "left").await;
+    }
+}
+
+/// S-6: a reader is a reader, whatever the store shows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_of_a_phase_does_not_write() {
+    let server = RedisServer::start().await;
+    let client = client_with_window(&server.url(), PROMPTLY).await;
+    let lock = client.rw_lock("r");
+    let writer = lock.write().await.unwrap();
+    let [reader] = lined_up([read(&lock)]).await;
+    writer.release().await.unwrap();
+    let reader = ready(reader).await;
+    let refused = reader.run(lock.write()).await.unwrap().unwrap_err();
+    assert!(matches!(refused, LockError::WouldDeadlock { .. }), "{refused}");
+    let again = reader.run(lock.read()).await.unwrap().unwrap();
+    assert!(client.rw_lock("r").try_write().await.unwrap().is_none());
+    let other = connect(&server).await;
+    assert!(other.rw_lock("r").try_write().await.unwrap().is_none());
+    release_all([again, reader]).await;
+    nothing_left(&server, "r").await;
+}
+
+/// S-20, S-33: the phase is settled once the store answers again, and leaves nothing if its readers have gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_at_the_end_of_the_window_leaves_nothing() {
+    for stays in [true, false] {
+        let server = RedisServer::start().await;
+        let proxy = Proxy::start(server.port()).await;
+        let client = client_with_window(&proxy.url(), ms(100)).await;
+        let lock = client.rw_lock("out");
+        let writer = lock.write().await.unwrap();
+        let [reader] = lined_up([read(&lock)]).await;
+        writer.release().await.unwrap();
+        let reader = ready(reader).await;
+        server.reset_stats().await;
+        // The server runs what it is sent; no answer comes back.
+        proxy.delay_replies(SOON);
+        soon!("the read hold was asked for", scripts(&server).await > 0);
+        let reader = if stays {
+            Some(reader)
+        } else {
+            drop(reader);
+            None
+        };
+        proxy.pass();
+        proxy.reset_all();
+        let other = connect(&server).await;
+        match reader {
+            Some(reader) => {
+                got(reading(&other, "out"), SOON).await.release().await.unwrap();
+                assert!(!reader.is_lost());
+                reader.release().await.unwrap();
+            }
+            None => got(writing(&other, "out"), SOON).await.release().await.unwrap(),
+        }
+        nothing_left(&server, "out").await;
+    }
+}
+
+/// S-20: a shutdown waits for the readers, and for the write hold under them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_releases_the_write_hold_under_readers() {
+    let server = RedisServer::start().await;
+    let client = client_with_window(&server.url(), PROMPTLY).await;
+    let lock = client.rw_lock("end");
+    let writer = lock.write().await.unwrap();
+    let [reader] = lined_up([read(&lock)]).await;
+    drop(writer);
+    let reader = ready(reader).await;
+    let ending = tokio::spawn({
+        let client = client.clone();
+        async move { client.shutdown(PROMPTLY).await }
+    });
+    soon!("it refuses new acquires", matches!(lock.read().await, Err(LockError::Closed)));
+    assert!(!ending.is_finished());
+    drop(reader);
+    let ended = timeout(PROMPTLY, ending).await.unwrap().unwrap();
+    assert!(ended.is_clean(), "{ended:?}");
+    assert!(!server.client().exists("end").await);
+}
+
+/// The same turns in memory.
+#[tokio::test(start_paused = true)]
+async fn readers_and_writers_hand_the_lock_on_in_memory() {
+    let store = MemoryStore::new();
+    let client = LockClient::builder().handoff_window(PROMPTLY).store(store.peer()).unwrap();
+    let other = LockClient::builder().store(store.peer()).unwrap();
+    let lock = client.rw_lock("m");
+    let writer = lock.write().await.unwrap();
+    let [reader] = lined_up([read(&lock)]).await;
+    writer.release().await.unwrap();
+    let reader = ready(reader).await;
+    assert!(other.rw_lock("m").try_read().await.unwrap().is_none(), "the store shows no writer");
+    // The window ends.
+    let abroad = timeout(PROMPTLY * 2, other.rw_lock("m").read()).await.unwrap().unwrap();
+    assert!(!reader.is_lost());
+    release_all([abroad, reader]).await;
+    assert!(other.rw_lock("m").try_write().await.unwrap().is_some());
+}
