@@ -375,6 +375,7 @@ impl PendingAcquire {
         if waited || (fresh && last.answer.is_ok()) {
             return last.answer.clone();
         }
+        owned.settle().await;
         let (target, owner, lease) =
             (Arc::clone(&hold.target), hold.owner.clone(), hold.lease.duration());
         let request = AcquireRequest::new(target, owner, lease, timing.command_timeout);

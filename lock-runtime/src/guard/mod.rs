@@ -290,6 +290,7 @@ impl LockGuard {
         check_lease(lease)?;
         check_runtime()?;
         let hold = self.hold();
+        self.owned.settle().await;
         let sent_at = hold.ensure_held()?;
         if crate::lease::deadline(sent_at, lease) <= hold.deadline() {
             return Ok(());

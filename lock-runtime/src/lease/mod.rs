@@ -96,7 +96,7 @@ pub(crate) trait AtLoss: Send + Sync {
     fn lost(self: Arc<Self>, target: &Arc<Target>, place: u64);
 
     /// Called when the hold is first due: what has to be done before it is renewed.
-    fn settle(self: Arc<Self>, _hold: Arc<Hold>) -> Option<Settling> {
+    fn when_due(self: Arc<Self>, _hold: Arc<Hold>) -> Option<Settling> {
         None
     }
 }
@@ -224,9 +224,9 @@ impl Hold {
 
     /// Returns what has to be done for it before it is renewed, if that is due.
     // S-27.
-    fn settle(self: &Arc<Self>) -> Option<Settling> {
+    fn when_due(self: &Arc<Self>) -> Option<Settling> {
         let (at_loss, _) = self.place_at_gate.as_ref()?;
-        Arc::clone(at_loss).settle(Arc::clone(self))
+        Arc::clone(at_loss).when_due(Arc::clone(self))
     }
 
     /// Records that the store confirmed `lease` for a request sent at `sent_at`.

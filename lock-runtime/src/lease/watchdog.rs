@@ -235,7 +235,7 @@ impl Watchdog {
             }
             if now >= hold.deadline() || !hold.is_held() {
                 lost.push(hold);
-            } else if let Some(settle) = hold.settle().filter(|_| !closed) {
+            } else if let Some(settle) = hold.when_due().filter(|_| !closed) {
                 queue.due.end_at(&hold, hold.deadline());
                 settling.push(settle);
             } else if let Some(lease) = hold.renewal(now).filter(|_| !closed) {

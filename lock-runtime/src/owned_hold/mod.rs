@@ -7,6 +7,7 @@
 // S-14, S-20.
 
 mod phases;
+mod read_phase;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -16,8 +17,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::phases::PhaseEnd;
-pub(crate) use self::phases::{Found, Phases, ReadPhase, WaitingReader, WriterPart};
+pub(crate) use self::phases::{Found, Phases, WaitingReader, WriterPart};
+use self::read_phase::PhaseEnd;
+pub(crate) use self::read_phase::ReadPhase;
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;

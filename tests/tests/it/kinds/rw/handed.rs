@@ -151,6 +151,44 @@ async fn a_phase_that_lasts_is_renewed() {
     nothing_left(&server, "long").await;
 }
 
+/// S-9: what the store does not know cannot be extended there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_of_a_phase_extends_its_lease() {
+    let server = RedisServer::start().await;
+    let client = client_with_window(&server.url(), PROMPTLY).await;
+    let lock = client.rw_lock("e");
+    let writer = lock.write().await.unwrap();
+    let [reader] = lined_up([read(&lock)]).await;
+    writer.release().await.unwrap();
+    let reader = ready(reader).await;
+    reader.extend(secs(90)).await.unwrap();
+    assert!(reader.remaining() > secs(60));
+    let hash = server.client().hgetall("e").await;
+    assert_eq!(hash["mode"], "read", "{hash:?}");
+    reader.release().await.unwrap();
+    nothing_left(&server, "e").await;
+}
+
+/// A reader that asks whether it may join while the window ends leaves nothing that nobody releases.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_that_join_when_the_window_ends_leave_nothing() {
+    let server = RedisServer::start().await;
+    let window = ms(20);
+    let client = client_with_window(&server.url(), window).await;
+    let lock = client.rw_lock("j");
+    for round in 0..40 {
+        let taken = Instant::now();
+        let writer = lock.write().await.unwrap();
+        let [reader] = lined_up([read(&lock)]).await;
+        writer.release().await.unwrap();
+        let reader = ready(reader).await;
+        tokio::time::sleep_until(taken + window + ms(1) * (round % 8)).await;
+        let more = timeout(PROMPTLY, lock.read()).await.unwrap().unwrap();
+        drop((more, reader));
+        nothing_left(&server, "j").await;
+    }
+}
+
 /// S-12: nobody finds out before the store is asked, which is at the end of the window.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_learn_that_the_write_hold_under_them_is_gone() {
