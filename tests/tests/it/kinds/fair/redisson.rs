@@ -186,11 +186,13 @@ async fn the_first_of_ours_behind_redisson_hears_it() {
     let (first, one) = world.waiter(&client, "b").await;
     let (second, two) = world.waiter(&client, "b").await;
     let own = async |owner: &str| world.server.pubsub_numsub(&own_channel("b", owner)).await;
+    let told = world.server.subscribe_log(&channel("b", java.owner)).await;
     holder.release().await.unwrap();
     let guard = granted(ahead).await;
     assert_eq!((own(&one).await, own(&two).await), (0, 0));
     guard.release().await.unwrap();
-    // The lock is free, and Redisson's client has been told.
+    // The lock is free.
+    assert_eq!(told.wait_for(1, PROMPTLY).await, ["0"]);
     soon!("the next of ours listens there too", own(&one).await == 1);
     assert!(java.take().await);
     java.unlock().await;

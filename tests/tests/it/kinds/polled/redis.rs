@@ -186,18 +186,14 @@ async fn contenders_with_slow_answers_keep_their_turns() {
     proxy.delay_replies(ms(2_500));
     server.reset_stats().await;
     let asked = Instant::now();
-    let mut contenders = Vec::new();
-    for n in 0..COUNT {
-        // Nothing that queues behind the first ones can be sent before this task waits.
-        contenders.push(polled_once(lock(&client, "mutex", &format!("k{n}"))).await);
-    }
-    // Each is polled only if something wakes it.
-    let contenders: Vec<_> = contenders.into_iter().map(tokio::spawn).collect();
+    // A runtime of one thread polls them in this order: the first two go out alone, and the others queue before any task
+    // can send them.
+    let acquire = |n| tokio::spawn(lock(&client, "mutex", &format!("k{n}")));
+    let contenders: Vec<_> = (0..COUNT).map(acquire).collect();
     soon!("all are granted", raw.keys().await.len() as u64 == 2 * COUNT);
     let scripts = server.command_calls().await["evalsha"];
     assert!(scripts <= 3, "{scripts} scripts, not what this is about");
-    let behind: Vec<_> =
-        (0..COUNT).map(|n| tokio::spawn(lock(&client, "mutex", &format!("k{n}")))).collect();
+    let behind: Vec<_> = (0..COUNT).map(acquire).collect();
     for (contender, behind) in contenders.into_iter().zip(behind) {
         let guard = timeout(SOON, contender).await.expect("hangs").unwrap().unwrap();
         assert!(asked.elapsed() >= ms(2_000), "not slow, not what this is about");
