@@ -178,10 +178,12 @@ async fn a_shifted_place_is_put_right() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_of_ours_behind_redisson_hears_it() {
     let world = World::start().await;
-    let client = world.client_that_only_listens().await;
+    // A process that releases the lock wakes a waiter of its own without being told to.
+    let (other, client) =
+        (world.client_that_only_listens().await, world.client_that_only_listens().await);
     let java = Peer::new(&world, "b", "java:1");
-    let holder = client.fair_mutex("b").lock().await.unwrap();
-    let (ahead, _) = world.waiter(&client, "b").await;
+    let holder = other.fair_mutex("b").lock().await.unwrap();
+    let (ahead, _) = world.waiter(&other, "b").await;
     java.line_up().await;
     let (first, one) = world.waiter(&client, "b").await;
     let (second, two) = world.waiter(&client, "b").await;

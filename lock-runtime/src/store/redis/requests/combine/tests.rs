@@ -283,12 +283,11 @@ fn variants() -> Vec<HoldRequest> {
     for target in [Target::mutex as fn(LockKey) -> Arc<Target>, Target::fair] {
         for (lock, ttl) in [(0, 90), (1, 90), (0, 95)] {
             let target = target(locks[lock].clone()).with_token_ttl(seconds(ttl));
-            let owner = || OwnerId::new("uuid", requests.len() as u64, 1);
-            let release = ReleaseRequest::new(Arc::clone(&target), owner(), seconds(1));
+            let owner = OwnerId::new("uuid", 7, 1);
+            let release = ReleaseRequest::new(Arc::clone(&target), owner.clone(), seconds(1));
             requests.push(HoldRequest::Release(release));
             for (lease, tokens, place) in [(30, 1, 5), (40, 1, 5), (30, 2, 5), (30, 1, 6)] {
-                let owner = OwnerId::new("uuid", requests.len() as u64, 1);
-                let target = Arc::clone(&target);
+                let (target, owner) = (Arc::clone(&target), owner.clone());
                 let acquire = AcquireRequest::new(target, owner, seconds(lease), seconds(1));
                 let acquire = acquire.with_tokens(tokens).with_place(Some(seconds(place)));
                 requests.push(HoldRequest::Acquire(acquire));
@@ -318,6 +317,6 @@ fn only_the_same_arguments_are_shared() {
             }
         }
     }
-    // Mutexes: four acquires of `a` have an equal one of `b`, and all three releases are equal. Fair: none.
+    // Of mutexes, each acquire of `a` has one of `b`, and all three releases are equal; of fair locks, the releases of `a`.
     assert_eq!(shared, 4 + 3 + 1);
 }
