@@ -164,7 +164,7 @@ impl Connected {
         let start = Started::new(turn);
         Some(match (self, turn.work) {
             (Self::Ping(bare), Work::Own) => start.tasks(|_| Ping(bare.clone())),
-            (Self::Ping(bare), Work::Hot) => start.tasks(|_| Probe(Ping(bare.clone()))),
+            (Self::Floor(bare), Work::Hot) => start.tasks(|_| Probe(bare.on(turn.key))),
             (Self::Floor(bare), Work::Own) => start.tasks(|task| bare.on(&turn.key_of(task))),
             (Self::Ping(_) | Self::Floor(_), _) | (Self::Rslock(_), Work::Fair) => return None,
             (Self::Rslock(manager), _) => {
