@@ -70,6 +70,10 @@ fn exit(result: Result<ExitCode>) -> ExitCode {
 
 /// Runs the cases or counts, shows the table, writes the file.
 fn run(args: &Args) -> Result<Report> {
+    #[cfg(feature = "counts")]
+    if args.plan != Plan::Cases {
+        counts::use_one_core()?;
+    }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
     shown(runtime.block_on(async {

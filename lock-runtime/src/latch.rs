@@ -1,6 +1,8 @@
 //! [`CountDownLatch`]: a count that processes wait for.
 // S-30.
 
+use std::sync::Arc;
+
 use crate::acquire::Handle;
 use crate::error::LockError;
 use crate::options::LockOptions;
@@ -45,8 +47,8 @@ impl CountDownLatch {
 
     /// Returns the same latch with other options. Only [`LockOptions::wait`] and [`LockOptions::max_waiters`]
     /// affect a latch.
-    pub fn with(self, options: LockOptions) -> Self {
-        Self { handle: self.handle.with(options) }
+    pub fn with(self, options: impl Into<Arc<LockOptions>>) -> Self {
+        Self { handle: self.handle.with(options.into()) }
     }
 
     /// Sets the count if there is none. Returns false if there is one, which then stays unchanged.

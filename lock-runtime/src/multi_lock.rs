@@ -58,7 +58,7 @@ impl MultiLock {
     pub(crate) fn of_names(
         engine: &Arc<Engine>,
         names: Result<Vec<LockKey>, LockError>,
-        options: LockOptions,
+        options: Arc<LockOptions>,
     ) -> Self {
         let target = names.and_then(|mut names| {
             names.sort_unstable();
@@ -241,7 +241,7 @@ fn checked(members: impl IntoIterator<Item = MultiMember>) -> Result<Vec<Member>
     };
     let mut members = members.into_iter().map(member).collect::<Result<Vec<_>, LockError>>()?;
     let Some(first) = members.first() else { return Err(no_locks()) };
-    let options = first.handle.options();
+    let options = Arc::clone(first.handle.options());
     // By name first: a client's number differs in each process.
     members.sort_by(|a, b| (a.target.key(), a.home()).cmp(&(b.target.key(), b.home())));
     let permits = |member: &Member| (member.handle.wanted_permits(), member.target.limit());
@@ -257,7 +257,7 @@ fn checked(members: impl IntoIterator<Item = MultiMember>) -> Result<Vec<Member>
         }
     }
     for member in &mut members {
-        member.handle = member.handle.clone().with(options);
+        member.handle = member.handle.clone().with(Arc::clone(&options));
     }
     Ok(members)
 }
@@ -282,7 +282,7 @@ fn joined(members: Vec<Member>) -> Handle {
     if members.len() == 1 {
         return handle.clone();
     }
-    let (home, options) = (engine.leases.id, handle.options());
+    let (home, options) = (engine.leases.id, Arc::clone(handle.options()));
     if members.iter().all(|member| member.is(HoldKind::Mutex) && member.home() == home) {
         let mutexes = members.iter().map(|member| Arc::clone(&member.target)).collect();
         return Handle::new(engine, Ok(Target::multi(mutexes)), options);

@@ -57,7 +57,7 @@ impl Link {
                 leases: owned.leases.id,
                 hold: Arc::clone(&owned.hold),
                 reentry,
-                writer: owned.inside.as_ref().map(of_writer),
+                writer: owned.inside().map(of_writer),
                 is_shadow,
             },
             outer: innermost(),

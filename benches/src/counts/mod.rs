@@ -10,6 +10,7 @@ mod load;
 mod servers;
 
 use lock_tests::{RedisCluster, RedisServer};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use self::baseline::{Baseline, rounded};
 pub(crate) use self::load::Load;
@@ -106,6 +107,20 @@ const BESIDE: [Row; 3] = [
     Row::new("own keys, 8 tasks", Locks::Own, 8, 512).with_server(),
     Row::new("own keys, 64 tasks", Locks::Own, 64, 1024).with_server(),
 ];
+
+/// Has this process, and those that it starts, use one core only. How many requests share a batch then depends less on
+/// the machine: the server runs when the client has nothing left to send.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(crate) fn use_one_core() -> Result<()> {
+    let usable = sched_getaffinity(None)?;
+    let first = (0..CpuSet::MAX_CPU).find(|core| usable.is_set(*core));
+    let mut one = CpuSet::new();
+    one.set(first.ok_or("the system names no core that this process may use")?);
+    Ok(sched_setaffinity(None, &one)?)
+}
 
 /// Counts, and compares with the counts on record; with `accept`, puts the new counts on record.
 ///

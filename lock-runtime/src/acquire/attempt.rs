@@ -120,13 +120,13 @@ impl Attempt {
 
 impl PendingAcquire {
     pub(super) fn next_owner(&self) -> OwnerId {
-        self.engine.next_owner(self.permits)
+        self.engine.leases.next_owner(self.permits)
     }
 
     /// Releases what a contender of the same lock may have been granted while it was not polled.
     // S-34.
     pub(super) fn release_owner(&self, asked: HoldNumber) {
-        self.leftover(&self.target, self.engine.owner(asked)).release(true, None);
+        self.leftover(&self.target, self.engine.leases.owner(asked)).release(true, None);
     }
 
     fn leftover(&self, target: &Arc<Target>, owner: OwnerId) -> Leftover {

@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
-use uuid::Uuid;
 
 use super::share::Readers;
 use crate::clock::Clock;
@@ -17,19 +16,13 @@ use crate::lease::UnderWay;
 use crate::lease::manager::{LeaseManager, Timing};
 use crate::owned_hold::OwnedHold;
 use crate::shadow::CircuitBreaker;
+use crate::store::Store;
 use crate::store::compose::joint::JointStore;
-use crate::store::{HoldNumber, OwnerId, Store, new_id};
 
 /// The parts of a client that an acquire uses.
 pub(crate) struct Engine {
     pub(crate) leases: Arc<LeaseManager>,
     pub(crate) gates: Arc<Gates<OwnedHold>>,
-    /// The client's uuid.
-    // S-4.
-    pub(crate) id: Uuid,
-    /// The same as text.
-    pub(crate) uuid: Arc<str>,
-    pub(crate) holds: AtomicU64,
     pub(crate) closed: AtomicBool,
     /// Notified when `closed` turns true.
     pub(crate) closing: Notify,
@@ -77,13 +70,9 @@ impl Engine {
     }
 
     fn on(leases: LeaseManager, gates: Arc<Gates<OwnedHold>>, members: Vec<Weak<Self>>) -> Self {
-        let id = leases.store.claim_id().unwrap_or_else(new_id);
         Self {
-            id,
             leases: Arc::new(leases),
             gates,
-            uuid: Arc::from(id.to_string()),
-            holds: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
             contenders: UnderWay::default(),
@@ -207,15 +196,6 @@ impl Engine {
     pub(crate) fn left_behind(&self) -> (usize, usize) {
         let Self { leases, contenders, .. } = self;
         (leases.watchdog.holds(), leases.releaser.unfinished.count() + contenders.count())
-    }
-
-    pub(super) fn next_owner(&self, permits: u32) -> OwnerId {
-        OwnerId::new(&self.uuid, self.holds.fetch_add(1, Ordering::Relaxed) + 1, permits)
-    }
-
-    /// Returns the owner of a hold of this client again.
-    pub(super) fn owner(&self, HoldNumber { hold, permits }: HoldNumber) -> OwnerId {
-        OwnerId::new(&self.uuid, hold, permits.get())
     }
 }
 

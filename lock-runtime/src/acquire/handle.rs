@@ -15,7 +15,8 @@ use crate::store::Target;
 pub(crate) struct Handle {
     /// The client and its lock, or the error of an invalid lock or option, which the first use reports.
     lock: Result<(Arc<Engine>, Arc<Target>), LockError>,
-    options: LockOptions,
+    /// Shared with each acquire, and with all handles of a client that have its defaults.
+    options: Arc<LockOptions>,
     permits: u32,
     label: Label,
 }
@@ -24,7 +25,7 @@ impl Handle {
     pub(crate) fn new(
         engine: &Arc<Engine>,
         target: Result<Arc<Target>, LockError>,
-        options: LockOptions,
+        options: Arc<LockOptions>,
     ) -> Self {
         let token_ttl = engine.leases.timing.token_ttl;
         let lock = target.map(|target| (Arc::clone(engine), target.with_token_ttl(token_ttl)));
@@ -33,11 +34,11 @@ impl Handle {
 
     /// A lock whose every acquire fails with `error`.
     pub(crate) fn invalid(error: LockError) -> Self {
-        let options = LockOptions::default();
+        let options = Arc::default();
         Self { lock: Err(error), options, permits: 1, label: Label::default() }
     }
 
-    pub(crate) fn with(self, options: LockOptions) -> Self {
+    pub(crate) fn with(self, options: Arc<LockOptions>) -> Self {
         Self { options, ..self }
     }
 
@@ -51,7 +52,7 @@ impl Handle {
 
     fn set(mut self, change: impl FnOnce(LockOptionsBuilder) -> LockOptionsBuilder) -> Self {
         match change(self.options.to_builder()).build() {
-            Ok(options) => self.options = options,
+            Ok(options) => self.options = Arc::new(options),
             Err(error) => self.lock = self.lock.and(Err(error)),
         }
         self
@@ -87,8 +88,8 @@ impl Handle {
         Ok((engine, target))
     }
 
-    pub(crate) fn options(&self) -> LockOptions {
-        self.options
+    pub(crate) fn options(&self) -> &Arc<LockOptions> {
+        &self.options
     }
 
     /// Records one acquire at `site`.
@@ -98,7 +99,7 @@ impl Handle {
 
     #[track_caller]
     pub(crate) fn lock(&self) -> Acquire {
-        self.acquire(self.options, true)
+        self.acquire(&self.options, true)
     }
 
     #[track_caller]
@@ -109,7 +110,7 @@ impl Handle {
     /// Acquires for a call that is not enforced.
     #[track_caller]
     pub(crate) fn shadow_lock(&self) -> Acquire {
-        self.acquire(self.options.for_a_shadow_lock(), false)
+        self.acquire(&Arc::new(self.options.for_a_shadow_lock()), false)
     }
 
     /// Resolves to `None` if another holder has the lock, or goes first.
@@ -117,7 +118,11 @@ impl Handle {
     pub(crate) fn try_lock(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        let acquire = self.acquire(self.options.with_wait(Wait::Never), true);
+        let options = match self.options.wait() {
+            Wait::Never => Arc::clone(&self.options),
+            _ => Arc::new(self.options.with_wait(Wait::Never)),
+        };
+        let acquire = self.acquire(&options, true);
         async move {
             match acquire.await {
                 Ok(guard) => Ok(Some(guard)),
@@ -128,11 +133,12 @@ impl Handle {
     }
 
     #[track_caller]
-    fn acquire(&self, options: LockOptions, enforced: bool) -> Acquire {
+    fn acquire(&self, options: &Arc<LockOptions>, enforced: bool) -> Acquire {
         let label = self.label.clone().at(CallSite::caller()).enforced(enforced);
         match &self.lock {
             Ok((engine, target)) => {
                 let (engine, target) = (Arc::clone(engine), Arc::clone(target));
+                let options = Arc::clone(options);
                 Acquire::new(AcquireSpec { engine, target, options, permits: self.permits, label })
             }
             Err(error) => {
@@ -150,8 +156,11 @@ macro_rules! lock_settings {
     ($Kind:ident) => {
         impl $Kind {
             /// Returns the same lock with `options` in place of all its options.
-            pub fn with(self, options: $crate::LockOptions) -> Self {
-                self.map(|handle| handle.with(options))
+            ///
+            /// Options in an `Arc` are shared; others are allocated.
+            pub fn with(self, options: impl Into<std::sync::Arc<$crate::LockOptions>>) -> Self {
+                let options = options.into();
+                self.map(|handle| handle.with(std::sync::Arc::clone(&options)))
             }
 
             /// Returns the same lock with another [`wait`](crate::options::LockOptionsBuilder::wait).

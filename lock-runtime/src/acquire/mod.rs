@@ -94,7 +94,7 @@ struct UnderWay {
 struct AcquireSpec {
     engine: Arc<Engine>,
     target: Arc<Target>,
-    options: LockOptions,
+    options: Arc<LockOptions>,
     permits: u32,
     label: Label,
 }
@@ -185,7 +185,7 @@ fn start(spec: &mut AcquireSpec) -> Started<UnderWay> {
         return Ok(ended(&recorder, AcquireOutcome::Failed, Err(error)));
     }
     let span = recorder.span();
-    let pending = PendingAcquire::new(engine, target, *options, *permits, recorder);
+    let pending = PendingAcquire::new(engine, target, options, *permits, recorder);
     if !pending.recorder.label().is_enforced() {
         return Err(span.around(pending.shadow_lock()).into());
     }

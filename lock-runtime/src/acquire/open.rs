@@ -4,6 +4,7 @@
 //! asks the store for all of them, and its answer counts for each task that queued before it asked.
 // S-30.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -25,9 +26,9 @@ impl Handle {
         check_runtime()?;
         // Not a wait: only the store's timeout limits it.
         let (engine, target) = self.lock_of()?;
-        let options = self.options().with_wait(Wait::Forever);
+        let options = Arc::new(self.options().with_wait(Wait::Forever));
         let recorder = AcquireRecorder::nothing(target);
-        let pending = PendingAcquire::new(engine, target, options, 1, recorder);
+        let pending = PendingAcquire::new(engine, target, &options, 1, recorder);
         let apart = GateGuard::apart();
         let mut waiting = Waiting::new(&pending, Instant::now(), None, None);
         loop {
@@ -83,7 +84,7 @@ impl PendingAcquire {
                         return opened;
                     }
                 }
-                Turn::Shared => return Ok(()),
+                Turn::Shared(_) => return Ok(()),
                 Turn::Closed => return Err(LockError::Closed),
                 Turn::Failed(error) => return Err(error.about(self.target.key())),
                 // A latch has no holder, so no task hands it over.
@@ -120,7 +121,7 @@ impl PendingAcquire {
             waiting.answered(&gate_guard);
             known = Some(count);
             if count == 0 {
-                gate_guard.share_before(asked_at);
+                gate_guard.share_before(asked_at, &None);
                 return Ok(());
             }
             if self.options.wait() == Wait::Never {
@@ -129,7 +130,7 @@ impl PendingAcquire {
             // Register, then check, then wait (S-15).
             let checked = waiting.listens() || !waiting.subscribe(&self.target).await;
             if checked && !waiting.out_of_time() {
-                waiting.nap(waiting.poll_cap(), &gate_guard).await;
+                waiting.nap(waiting.poll_cap(), &gate_guard, None).await;
             }
             if waiting.out_of_time() {
                 return Err(self.latch_closed(known));

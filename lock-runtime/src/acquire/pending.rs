@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::attempt::{Attempt, known_as};
 use super::contend::{Contended, Contender};
 use super::enclosing::Within;
-use super::share::Joined;
+use super::share::{JoinableHold, Joined};
 use super::{Engine, ended};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError};
@@ -28,7 +28,7 @@ use crate::store::{ReleaseRequest, Target};
 pub(super) struct PendingAcquire {
     pub(super) engine: Arc<Engine>,
     pub(super) target: Arc<Target>,
-    pub(super) options: LockOptions,
+    pub(super) options: Arc<LockOptions>,
     pub(super) permits: u32,
     /// Its place inside of the write hold around it, if it acquires the read side. Waiting there does not keep
     /// the write hold alive: once that has ended, the read waits as any other.
@@ -43,12 +43,13 @@ impl PendingAcquire {
     pub(super) fn new(
         engine: &Arc<Engine>,
         target: &Arc<Target>,
-        options: LockOptions,
+        options: &Arc<LockOptions>,
         permits: u32,
         recorder: AcquireRecorder,
     ) -> Self {
         let (inside, holder_ends, started) = (Mutex::default(), Mutex::default(), Instant::now());
-        let (engine, target) = (Arc::clone(engine), Arc::clone(target));
+        let (engine, target, options) =
+            (Arc::clone(engine), Arc::clone(target), Arc::clone(options));
         let recorder = recorder.timed_from(started);
         Self { engine, target, options, permits, inside, started, holder_ends, recorder }
     }
@@ -67,7 +68,7 @@ impl PendingAcquire {
     pub(super) async fn shadow_lock(self) -> Result<LockGuard, LockError> {
         let LeaseManager { breaker, store, .. } = &*self.engine.leases;
         let probe = || {
-            let owner = self.engine.next_owner(1);
+            let owner = self.engine.leases.next_owner(1);
             ReleaseRequest::new(known_as(&self.target, &owner), owner, SHADOW_TIMEOUT)
         };
         let taken = Box::pin(breaker.ask(store, probe, self.take())).await;
@@ -148,7 +149,10 @@ impl PendingAcquire {
                             Err(_) => continue,
                         }
                     }
-                    Turn::Shared => continue,
+                    Turn::Shared(kept) => {
+                        to_join = kept.map(JoinableHold::kept_by);
+                        continue;
+                    }
                 };
                 if self.can_join() {
                     // Another reader has joined it meanwhile. The next waiter finds the same.
@@ -224,14 +228,19 @@ impl PendingAcquire {
     }
 
     /// Returns a guard on the owned hold, which may be lost by now.
-    pub(super) fn guard_on(&self, mut owned: OwnedHold, now: Tick) -> LockGuard {
+    pub(super) fn guard_on(&self, mut owned: Arc<OwnedHold>, now: Tick) -> LockGuard {
         if owned.hold.arrives()
             && owned.hold.deadline().since(now) < owned.hold.lease.duration() / 2
         {
             // It may have waited for its new holder for long, and was not renewed meanwhile.
             owned.leases.watchdog.reconsider(&owned.hold);
         }
-        owned.keep_until = self.options.at_least().map(|at_least| now.after(at_least));
+        if let Some(at_least) = self.options.at_least()
+            // Nothing else knows it before its guard does.
+            && let Some(owned) = Arc::get_mut(&mut owned)
+        {
+            owned.keep_until = Some(now.after(at_least));
+        }
         owned.hold.begin(Meter::new(self.recorder.label().clone(), self.target.kind()), now);
         let until = self.options.max_hold().map(|max_hold| now.after(max_hold));
         if owned.hold.set_renew_until(until) {

@@ -36,10 +36,12 @@ use super::{Engine, PendingAcquire, until};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::guard::LockGuard;
+use crate::key::LockKey;
+use crate::lease::PlaceAtGate;
 use crate::lease::reentries::ReentryGuard;
 use crate::liveness::ASLEEP_AFTER;
 use crate::options::{Lease, Wait};
-use crate::owned_hold::OwnedHold;
+use crate::owned_hold::{OwnedHold, Phases, WaitingReader, WriterPart};
 use crate::store::{AcquireReply, AcquireRequest, HoldKind, Target};
 
 /// The terms that readers of one hold share: the lock and the length of the lease.
@@ -53,6 +55,8 @@ pub(crate) struct Readers {
     holds: Mutex<Holds>,
     /// A turn exists while a reader asks or waits to ask.
     turns: Mutex<HashMap<Terms, Weak<Turn>>>,
+    /// Exist while a writer holds the lock or a reader waits.
+    phases: Mutex<HashMap<(LockKey, Duration), Weak<Phases>>>,
 }
 
 struct Shared {
@@ -100,9 +104,15 @@ impl AskPermit {
     }
 }
 
-/// A hold that cannot end before it is joined.
+/// A hold that does not end before it is joined, or only if that takes long.
 pub(super) struct JoinableHold {
-    _kept: Arc<OwnedHold>,
+    _kept: Arc<dyn Send + Sync>,
+}
+
+impl JoinableHold {
+    pub(super) fn kept_by(kept: Arc<dyn Send + Sync>) -> Self {
+        Self { _kept: kept }
+    }
 }
 
 /// The store's answer that the lock is busy.
@@ -132,6 +142,22 @@ pub(super) enum Before {
 }
 
 impl Readers {
+    /// The phases of the lock's readers and writers with leases of this length.
+    pub(super) fn phases(&self, key: &LockKey, lease: Duration) -> Arc<Phases> {
+        let mut all = self.phases.lock();
+        let terms = (key.clone(), lease);
+        if let Some(phases) = all.get(&terms).and_then(Weak::upgrade) {
+            return phases;
+        }
+        // Unused entries are removed when the map would grow.
+        if all.len() == all.capacity() {
+            all.retain(|_, phases| phases.strong_count() > 0);
+        }
+        let phases = Arc::default();
+        all.insert(terms, Arc::downgrade(&phases));
+        phases
+    }
+
     fn turn(&self, terms: &Terms) -> Arc<Turn> {
         let mut turns = self.turns.lock();
         if let Some(turn) = turns.get(terms).and_then(Weak::upgrade) {
@@ -156,11 +182,13 @@ impl Readers {
         }
     }
 
-    fn find(&self, terms: &Terms) -> Option<Arc<Shared>> {
+    /// Finds what a reader that came at `came_at` may join.
+    fn find(&self, terms: &Terms, came_at: Instant) -> Option<(Arc<Shared>, Arc<OwnedHold>)> {
         let shared = self.holds.lock().get(terms).cloned()?;
-        // Equal targets may differ in this.
         let owned = shared.owned.upgrade()?;
-        (owned.hold.target.replicas() == terms.0.replicas()).then_some(shared)
+        // Equal targets may differ in this.
+        let is_equal = owned.hold.target.replicas() == terms.0.replicas();
+        (is_equal && owned.admits(came_at)).then_some((shared, owned))
     }
 
     /// Ends joining this hold (invariant 2).
@@ -212,7 +240,7 @@ impl PendingAcquire {
     /// True if there is something to join.
     pub(super) fn can_join(&self) -> bool {
         let readers = &self.engine.readers;
-        self.terms().is_some_and(|terms| readers.find(&terms).is_some())
+        self.terms().is_some_and(|terms| readers.find(&terms, self.started).is_some())
     }
 
     /// Waits for the turn to ask the store, or for an answer that makes asking unnecessary.
@@ -237,8 +265,8 @@ impl PendingAcquire {
             readers.pass_over(&terms, &turn);
             look_at = Instant::now() + ASLEEP_AFTER;
         };
-        if let Some(owned) = readers.find(&terms).and_then(|shared| shared.owned.upgrade()) {
-            return Before::Join(JoinableHold { _kept: owned });
+        if let Some((_, owned)) = readers.find(&terms, self.started) {
+            return Before::Join(JoinableHold::kept_by(owned));
         }
         match last.as_ref().filter(|last| last.asked_at >= came_at).map(|last| &last.answer) {
             Some(Answer::Refused(refusal)) if self.options.wait() == Wait::Never => {
@@ -251,6 +279,39 @@ impl PendingAcquire {
                 Before::Ask(AskPermit(Some(last)))
             }
         }
+    }
+
+    /// Registers this reader for the phases of the lock, if it shares and waits.
+    pub(super) fn waits_for_phase(&self) -> Option<WaitingReader> {
+        let (target, lease) = self.terms().filter(|_| self.options.wait() != Wait::Never)?;
+        let phases = self.engine.readers.phases(target.key(), lease);
+        Some(phases.enter(target))
+    }
+
+    /// Registers this writer, which has that place at the gate, for the phases of the lock, if it may hand the lock on.
+    pub(super) fn writes_from(
+        &self,
+        taken_at: Tick,
+        place: Option<&PlaceAtGate>,
+    ) -> Option<(Arc<WriterPart>, PlaceAtGate)> {
+        let Engine { readers, leases, .. } = &*self.engine;
+        match self.options.lease() {
+            Lease::Watchdog(lease)
+                if self.target.kind() == HoldKind::Write && self.target.replicas().is_none() =>
+            {
+                let until = taken_at.after(leases.timing.handoff_window);
+                let phases = readers.phases(self.target.key(), lease);
+                Some(WriterPart::new(phases, until, place.cloned()))
+            }
+            _ => None,
+        }
+    }
+
+    /// True if this is a writer, and readers of this process wait on equal terms.
+    pub(super) fn has_local_readers(&self) -> bool {
+        self.target.kind() == HoldKind::Write
+            && matches!(self.options.lease(), Lease::Watchdog(lease)
+                if self.engine.readers.phases(self.target.key(), lease).has_reader())
     }
 
     /// Lets readers join this owned hold, if this reader shares.
@@ -272,9 +333,8 @@ impl PendingAcquire {
     pub(super) async fn join(&self, limit: Option<Instant>, _kept: Option<JoinableHold>) -> Joined {
         let readers = &self.engine.readers;
         let Some(terms) = self.terms() else { return Joined::No };
-        let Some(shared) = readers.find(&terms) else { return Joined::No };
         // Keeps the hold from ending while the store is asked.
-        let Some(owned) = shared.owned.upgrade() else { return Joined::No };
+        let Some((shared, owned)) = readers.find(&terms, self.started) else { return Joined::No };
         // Every request gets at least `A_MOMENT`; otherwise a short wait over a slow network could never
         // succeed.
         let answer_by = limit.map(|limit| limit.max(Instant::now() + A_MOMENT));

@@ -13,7 +13,7 @@ use crate::gate::GateGuard;
 use crate::lease::manager::Timing;
 use crate::observe::log_lock;
 use crate::options::Wait;
-use crate::owned_hold::OwnedHold;
+use crate::owned_hold::{OwnedHold, WaitingReader};
 use crate::store::{Subscription, Target};
 
 /// The least time that the store gets to answer.
@@ -156,9 +156,14 @@ impl<'a> Waiting<'a> {
     }
 
     /// Sleeps until the first of: a notification, `most`, this wait's limit, the client's shutdown, or a caller
-    /// that does not wait and needs the store asked.
-    // S-15, S-33.
-    pub(super) async fn nap(&mut self, most: Duration, gate_guard: &GateGuard<OwnedHold>) {
+    /// that does not wait and needs the store asked. A reader also wakes at changes in its phases.
+    // S-15, S-27, S-33.
+    pub(super) async fn nap(
+        &mut self,
+        most: Duration,
+        gate_guard: &GateGuard<OwnedHold>,
+        reader: Option<&WaitingReader>,
+    ) {
         self.pending.recorder.waits();
         // Requests that were sent again, because the server had lost their scripts, may have crossed with the release.
         let most = if self.is_misled { most.min(A_MOMENT) } else { most };
@@ -171,6 +176,7 @@ impl<'a> Waiting<'a> {
         if engine.closed.load(Ordering::SeqCst) {
             return;
         }
+        let changed = OptionFuture::from(reader.map(WaitingReader::changed));
         let noticed = OptionFuture::from(self.notices.as_mut().map(Subscription::notified));
         let asked_for = OptionFuture::from(gate_guard.asked_for());
         tokio::select! {
@@ -178,6 +184,7 @@ impl<'a> Waiting<'a> {
             () = closing => {}
             Some(()) = noticed => {}
             Some(_) = asked_for => {}
+            Some(()) = changed => {}
         }
     }
 
@@ -193,10 +200,20 @@ impl<'a> Waiting<'a> {
         let _ = timeout_at(Instant::now() + self.time_left(most), something).await;
     }
 
-    /// Marks that the store is asked now, and returns how long it may take: as long as the wait and the
-    /// patience last, but at least `A_MOMENT`. Otherwise a short wait over a slow network could never succeed.
+    /// Marks that the store is asked now, and returns how long it may take.
     pub(super) fn ask(&mut self) -> Duration {
-        self.asked_at = Instant::now();
+        self.ask_at(Instant::now())
+    }
+
+    /// The same for the first request, at the start of the acquire.
+    pub(super) fn ask_first(&mut self) -> Duration {
+        self.ask_at(self.pending.started)
+    }
+
+    /// As long as the wait and the patience last, but at least `A_MOMENT`. Otherwise a short wait over a slow network
+    /// could never succeed.
+    fn ask_at(&mut self, now: Instant) -> Duration {
+        self.asked_at = now;
         let replicas = self.pending.options.replicas();
         let command_timeout = self.timing().command_timeout
             + replicas.map_or(Duration::ZERO, |replicas| replicas.timeout);
@@ -205,7 +222,9 @@ impl<'a> Waiting<'a> {
             None => self.timing().store_patience,
         };
         self.is_cut_short = patience < command_timeout;
-        self.time_left(command_timeout.min(patience)).max(A_MOMENT.min(command_timeout))
+        let most = command_timeout.min(patience);
+        let left = |limit: Instant| limit.saturating_duration_since(now).min(most);
+        self.limit.map_or(most, left).max(A_MOMENT.min(command_timeout))
     }
 
     /// True if the last request had less time than usual, because the patience was nearly over.

@@ -388,7 +388,7 @@ impl LockClientBuilder {
     fn settings(&self) -> Result<Settings, LockError> {
         Ok(Settings {
             namespace: self.namespace.clone(),
-            options: self.options,
+            options: Arc::new(self.options),
             #[cfg(feature = "policy")]
             configured: self.configured()?.into(),
         })

@@ -14,12 +14,12 @@ use crate::policy::{LockConfig, Policy};
 pub(super) struct Configured {
     config: Arc<LockConfig>,
     /// The client's options with the defaults of the configuration.
-    pub(super) options: LockOptions,
+    pub(super) options: Arc<LockOptions>,
 }
 
 impl Configured {
     fn new(config: Arc<LockConfig>, options: LockOptions) -> Result<Arc<Self>, LockError> {
-        let options = config.over(options)?;
+        let options = Arc::new(config.over(options)?);
         Ok(Arc::new(Self { config, options }))
     }
 }
@@ -107,7 +107,7 @@ impl LockClient {
                 "the new lock configuration has another address or `restart_guard`; a new client would use it"
             );
         }
-        let configured = Configured::new(Arc::new(config), self.settings.options)?;
+        let configured = Configured::new(Arc::new(config), *self.settings.options)?;
         self.settings.configured.store(Some(configured));
         Ok(())
     }
@@ -207,7 +207,7 @@ impl LockClient {
         literals: LockSettings,
     ) -> Result<LockOptions, LockError> {
         // Not applied over the defaults in effect: the policy brings those of its own configuration.
-        policy.resolve(literals).apply_to(self.settings.options)
+        policy.resolve(literals).apply_to(*self.settings.options)
     }
 
     /// Returns the options that the client would have with that configuration.
@@ -217,7 +217,7 @@ impl LockClient {
     /// [`LockError::InvalidOptions`] if the defaults of the configuration contradict the client's options.
     #[doc(hidden)]
     pub fn options_under(&self, config: &LockConfig) -> Result<LockOptions, LockError> {
-        config.over(self.settings.options)
+        config.over(*self.settings.options)
     }
 
     /// Reports every annotated function of the program that names a policy which the configuration does not

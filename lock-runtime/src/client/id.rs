@@ -39,6 +39,6 @@ impl LockClient {
     /// ```
     #[must_use]
     pub fn id(&self) -> LockClientId {
-        LockClientId(self.engine.id)
+        LockClientId(self.engine.leases.client)
     }
 }

@@ -62,7 +62,7 @@ pub struct LockClient {
 #[derive(Debug, Default)]
 struct Settings {
     namespace: Option<String>,
-    options: LockOptions,
+    options: Arc<LockOptions>,
     #[cfg(feature = "policy")]
     configured: arc_swap::ArcSwapOption<config::Configured>,
 }
@@ -192,7 +192,7 @@ impl LockClient {
     /// if a name is invalid or there is none.
     pub fn multi_lock<N: IntoLockKey>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
         let names = names.into_iter().map(|name| self.full_name(name.into_lock_key()?));
-        MultiLock::of_names(&self.engine, names.collect(), self.options())
+        MultiLock::of_names(&self.engine, names.collect(), self.shared_options())
     }
 
     /// Returns the lock of that kind and name or, of several names, a lock that acquires all or none. Cheap for
@@ -244,7 +244,7 @@ impl LockClient {
         target: impl FnOnce(LockKey) -> Arc<Target>,
     ) -> Handle {
         let target = name.into_lock_key().and_then(|key| self.full_name(key)).map(target);
-        Handle::new(&self.engine, target, self.options())
+        Handle::new(&self.engine, target, self.shared_options())
     }
 
     fn full_name(&self, key: LockKey) -> Result<LockKey, LockError> {
@@ -257,18 +257,23 @@ impl LockClient {
     /// Returns the default options of this client's locks, `[lock.defaults]` of its configuration included.
     #[must_use]
     pub fn options(&self) -> LockOptions {
+        *self.shared_options()
+    }
+
+    /// Returns [`options`](Self::options) as all handles share them.
+    pub(crate) fn shared_options(&self) -> Arc<LockOptions> {
         #[cfg(feature = "policy")]
         if let Some(configured) = &*self.settings.configured.load() {
-            return configured.options;
+            return Arc::clone(&configured.options);
         }
-        self.settings.options
+        Arc::clone(&self.settings.options)
     }
 
     /// Returns the default options without those of the configuration: a policy brings the defaults of its own
     /// configuration, which a reload may have replaced.
     #[cfg(feature = "policy")]
-    pub(crate) fn own_options(&self) -> LockOptions {
-        self.settings.options
+    pub(crate) fn own_options(&self) -> Arc<LockOptions> {
+        Arc::clone(&self.settings.options)
     }
 
     /// Makes this the default client of the process, in place of any earlier one. Annotated functions use it if

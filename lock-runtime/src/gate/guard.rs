@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::waiter::{Turn, Waiter};
+use super::waiter::{Kept, Turn, Waiter};
 use super::{Gate, GateState, Gates, MAX_TOKEN_BLOCK, OthersFirst, StoreAnswer};
 use crate::error::StoreError;
 use crate::options::Lease;
@@ -59,6 +59,12 @@ impl<H> GateGuard<H> {
         }
     }
 
+    /// The gate, and the number of this guard there, for [`admit_behind`](Gates::admit_behind).
+    pub(crate) fn gates_and_number(&self) -> Option<(Arc<Gates<H>>, u64)> {
+        let (gates, _) = self.inside.as_ref()?;
+        Some((Arc::clone(gates), self.number))
+    }
+
     /// Where its contender queues again if it is passed over.
     pub(crate) fn place(&self) -> u64 {
         self.place
@@ -93,9 +99,9 @@ impl<H> GateGuard<H> {
         is_valid
     }
 
-    /// Ends the wait of those that queued before `then`: they can share the hold.
-    pub(crate) fn share_before(&self, then: Instant) {
-        self.end_waits(|waiter| waiter.since < then, || Turn::Shared);
+    /// Ends the wait of those that queued before `then`: they can share the hold, which is kept for them.
+    pub(crate) fn share_before(&self, then: Instant, kept: &Kept) {
+        self.end_waits(|waiter| waiter.since < then, || Turn::Shared(kept.clone()));
     }
 
     /// Removes these waiters from the queue and gives each the turn.
@@ -112,12 +118,13 @@ impl<H> GateGuard<H> {
 
     /// How many fencing tokens to reserve: as many as the queue can use.
     ///
-    /// The queue's length alone says too little when the same tasks come back at once, so a gate whose last
+    /// Readers between whom writers take turns are in another queue. The queue's length alone says too little when the same tasks come back at once, so a gate whose last
     /// holds were handed on more often gets twice that.
     // S-23.
-    pub(crate) fn tokens_wanted(&self) -> u32 {
+    pub(crate) fn tokens_wanted(&self, readers_wait: bool) -> u32 {
         self.with(|gate| {
             let waiters = u32::try_from(gate.queue.len()).unwrap_or(MAX_TOKEN_BLOCK);
+            let waiters = waiters.max(u32::from(readers_wait));
             if waiters == 0 {
                 return 1;
             }
@@ -127,6 +134,11 @@ impl<H> GateGuard<H> {
                 .min(MAX_TOKEN_BLOCK)
         })
         .unwrap_or(1)
+    }
+
+    /// True if others wait in the queue.
+    pub(crate) fn has_queue(&self) -> bool {
+        self.with(|gate| !gate.queue.is_empty()).unwrap_or(false)
     }
 
     /// Since when the store has been failing, for earlier contenders too.
@@ -148,6 +160,16 @@ impl<H> GateGuard<H> {
     pub(crate) fn note_holder(&self, remaining: Option<Duration>) {
         let ends = remaining.and_then(|remaining| Instant::now().checked_add(remaining));
         self.with(|gate| gate.told().holder_ends = ends);
+    }
+
+    /// What is left of the holder's lease by the store's last answer to an earlier contender, if the store has not
+    /// failed since.
+    pub(crate) fn holder_remaining(&self) -> Option<Duration> {
+        let ends = |gate: &mut Gate<H>| {
+            gate.told.as_ref().filter(|told| told.failing.is_none())?.holder_ends
+        };
+        let ends = self.with(ends).flatten()?;
+        Some(ends.saturating_duration_since(Instant::now()))
     }
 
     /// Reports the store's failure to callers that do not wait.
@@ -225,7 +247,7 @@ impl<H> GateGuard<H> {
         }
         // If the waiter has just gone, the payload is dropped here and finds the next waiter (invariant 2), as
         // a guard does.
-        waiter.give(Turn::Handed(make(self)));
+        waiter.give(Turn::Handed(Arc::new(make(self))));
         Ok(())
     }
 
@@ -279,11 +301,17 @@ impl<H> GateGuard<H> {
         // the unlock.
         let (next, answered, _told) = {
             let mut shard = gates.shard(&target);
+            let shard = &mut *shard;
             let gate =
                 shard.gates.get_mut(&*target).filter(|gate| gate.guard_number == self.number);
             let Some(gate) = gate else { return };
             let answered = change(gate);
-            let next = gate.pop(false);
+            // With a number of its own: this guard may be another one of the same place.
+            let next = gate.pop(false).map(|next| {
+                shard.last_number += 1;
+                gate.guard_number = shard.last_number;
+                (next, shard.last_number)
+            });
             // How the store failed this contender says nothing about a later one.
             let told = if next.is_none() { gate.told.take() } else { None };
             if next.is_none() {
@@ -298,9 +326,9 @@ impl<H> GateGuard<H> {
             (next, answered, told)
         };
         send(answered, &Ok(()));
-        if let Some(waiter) = next {
+        if let Some((waiter, number)) = next {
             gates.waiting.fetch_sub(1, Ordering::Relaxed);
-            let gate_guard = Self::new(gates, target, self.number, waiter.number);
+            let gate_guard = Self::new(gates, target, number, waiter.number);
             // Refused by a waiter that has just gone: dropping the gate guard admits the next one.
             waiter.give(Turn::Contend(gate_guard));
         }
@@ -312,6 +340,13 @@ impl<H> GateGuard<H> {
         let mut shard = gates.shard(target);
         let gate = shard.gates.get_mut(&**target).filter(|gate| gate.guard_number == self.number);
         gate.map(f)
+    }
+}
+
+impl<H> Gates<H> {
+    /// Makes the gate guard of that number void, and admits the waiter behind it.
+    pub(crate) fn admit_behind(self: Arc<Self>, target: &Arc<Target>, number: u64) {
+        drop(GateGuard::new(self, Arc::clone(target), number, number));
     }
 }
 

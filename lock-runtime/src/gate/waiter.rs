@@ -1,5 +1,6 @@
 //! The state that a waiter in a local queue shares with the gate: its terms, and its turn once that has come.
 
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
@@ -9,16 +10,19 @@ use super::GateGuard;
 use crate::error::StoreError;
 use crate::options::Lease;
 
+/// Keeps what waiters can share, until the last of them has dropped it.
+pub(crate) type Kept = Option<Arc<dyn Send + Sync>>;
+
 /// What a waiter gets when it reaches the front.
 pub(crate) enum Turn<H> {
     /// The right to contend in the store.
     Contend(GateGuard<H>),
-    /// A hold, with everything that belongs to it.
-    Handed(H),
+    /// A hold, with everything that belongs to it. Shared, as its guard is to have it: a waiter has no room for more.
+    Handed(Arc<H>),
     /// The end of the wait: the store has been failing for longer than the patience.
     Failed(StoreError),
     /// The end of this queue: the waiters can share the hold now.
-    Shared,
+    Shared(Kept),
     /// The end of every queue: the client shuts down.
     Closed,
 }

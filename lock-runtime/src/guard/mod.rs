@@ -25,7 +25,7 @@ use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::opaque::opaque_debug;
 use crate::options::{OnLost, check_lease};
-use crate::owned_hold::OwnedHold;
+use crate::owned_hold::{OwnedHold, Role};
 use crate::reuse::{self, Boxed};
 use crate::scope::Link;
 use crate::store::{Ownership, RenewRequest};
@@ -92,16 +92,16 @@ impl Drop for Nested {
 }
 
 impl LockGuard {
-    pub(crate) fn outermost(owned: OwnedHold, on_lost: OnLost) -> Self {
-        Self { nested: None, owned: Arc::new(owned), on_lost, is_shadow: false }
+    pub(crate) fn outermost(owned: Arc<OwnedHold>, on_lost: OnLost) -> Self {
+        Self { nested: None, owned, on_lost, is_shadow: false }
     }
 
     /// The first of several guards that share a hold concurrently. All are counted alike; they may be dropped
     /// in any order.
-    pub(crate) fn first_of_many(owned: OwnedHold, on_lost: OnLost) -> Self {
+    pub(crate) fn first_of_many(owned: Arc<OwnedHold>, on_lost: OnLost) -> Self {
         let reentry = ReentryGuard::shared(&owned.hold);
         let nested = Some(Nested { leases: Arc::clone(&owned.leases), reentry, renewal: None });
-        Self { nested, owned: Arc::new(owned), on_lost, is_shadow: false }
+        Self { nested, owned, on_lost, is_shadow: false }
     }
 
     /// Another guard on a hold that encloses the caller. `renew_as` has a fixed hold renewed with that lease
@@ -140,7 +140,7 @@ impl LockGuard {
     // S-27.
     pub(crate) fn set_inside(&mut self, inside: ReentryGuard) {
         if let Some(owned) = Arc::get_mut(&mut self.owned) {
-            owned.inside = Some(inside);
+            owned.role = Role::InsideWrite(Box::new(inside));
         }
     }
 

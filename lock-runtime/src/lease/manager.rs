@@ -8,13 +8,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+use uuid::Uuid;
 
 use super::Hold;
 use super::releaser::{AfterRelease, ReleaseJob, Releaser};
 use super::watchdog::Watchdog;
 use crate::clock::{Clock, Tick};
 use crate::shadow::CircuitBreaker;
-use crate::store::Store;
+use crate::store::{HoldNumber, OwnerId, Store, new_id};
 
 /// The durations that govern a client, from its builder.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +47,13 @@ pub(crate) struct LeaseManager {
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) releaser: Arc<Releaser>,
     pub(crate) breaker: Arc<CircuitBreaker>,
+    /// The client's uuid.
+    // S-4.
+    pub(crate) client: Uuid,
+    /// The same as text.
+    client_text: Arc<str>,
+    /// Number of the last hold.
+    holds: AtomicU64,
     tasks: Mutex<Tasks>,
 }
 
@@ -62,16 +70,31 @@ impl LeaseManager {
         timing: Timing,
         breaker: Arc<CircuitBreaker>,
     ) -> Self {
+        let client = store.claim_id().unwrap_or_else(new_id);
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             watchdog: Watchdog::new(clock.clone()),
             releaser: Releaser::new(clock.clone(), timing.command_timeout),
+            client,
+            client_text: Arc::from(client.to_string()),
+            holds: AtomicU64::new(0),
             tasks: Mutex::default(),
             breaker,
             store,
             clock,
             timing,
         }
+    }
+
+    /// The owner of the next hold of this client.
+    pub(crate) fn next_owner(&self, permits: u32) -> OwnerId {
+        let number = self.holds.fetch_add(1, Ordering::Relaxed) + 1;
+        OwnerId::new(&self.client_text, number, permits)
+    }
+
+    /// The owner of a hold of this client again.
+    pub(crate) fn owner(&self, HoldNumber { hold, permits }: HoldNumber) -> OwnerId {
+        OwnerId::new(&self.client_text, hold, permits.get())
     }
 
     /// Sees to it that the tasks run: a client may be made before there is a runtime, and may
@@ -123,7 +146,7 @@ impl LeaseManager {
             keep_until,
             // The deadline is a little before the lease ends in the store; one more lease is on the safe side.
             until: hold.deadline().after(hold.lease.duration()),
-            unsettled: hold.unsettled,
+            unsettled: hold.unsettled.load(Ordering::Relaxed),
             repeated,
             label: hold.recorder.label(),
             meter: hold.release_meter(),

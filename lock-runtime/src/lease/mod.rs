@@ -18,18 +18,21 @@ pub(crate) mod manager;
 pub(crate) mod reentries;
 pub(crate) mod releaser;
 mod schedule;
+mod under_way;
 mod watchdog;
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::batch::Wishes;
 use self::reentries::Reentries;
 use self::schedule::Place;
+pub(crate) use self::under_way::{UnderWay, wait_until};
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
@@ -43,48 +46,6 @@ use crate::store::{OwnerId, Target};
 pub(crate) fn deadline(sent_at: Tick, lease: Duration) -> Tick {
     let margin = lease / 100 + Duration::from_millis(2);
     sent_at.after(lease.saturating_sub(margin))
-}
-
-/// Waits until `done`, which it checks again at every notification of `told`.
-async fn wait_until(told: &Notify, done: impl Fn() -> bool) {
-    loop {
-        let next = told.notified();
-        tokio::pin!(next);
-        // Register, then check, then wait: it may become true in between.
-        next.as_mut().enable();
-        if done() {
-            return;
-        }
-        next.await;
-    }
-}
-
-/// Counts work under way, and wakes the tasks that wait for its end.
-#[derive(Debug, Default)]
-pub(crate) struct UnderWay {
-    count: AtomicUsize,
-    none_left: Notify,
-}
-
-impl UnderWay {
-    pub(crate) fn begin(&self) {
-        self.count.fetch_add(1, Ordering::SeqCst);
-    }
-
-    pub(crate) fn end(&self) {
-        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.none_left.notify_waiters();
-        }
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.count.load(Ordering::SeqCst)
-    }
-
-    /// Waits until nothing is under way.
-    pub(crate) async fn ended(&self) {
-        wait_until(&self.none_left, || self.count() == 0).await;
-    }
 }
 
 const HELD: u8 = 0;
@@ -101,14 +62,14 @@ pub(crate) struct Hold {
     pub(crate) taken_at: Tick,
     /// True if an earlier request for this owner may still take effect late.
     // S-21.
-    pub(crate) unsettled: bool,
+    pub(crate) unsettled: AtomicBool,
     clock: Clock,
     /// Nanoseconds of a [`Tick`].
     deadline: AtomicU64,
     state: AtomicU8,
     /// Made for the first task that waits for the loss.
     lost: OnceLock<Arc<Notify>>,
-    at_loss: Mutex<Option<Arc<dyn AtLoss>>>,
+    place_at_gate: Option<PlaceAtGate>,
     /// The lease that renewals ask for, in nanoseconds; zero for none.
     renewal: AtomicU64,
     /// Leases that nested guards want a fixed hold renewed with.
@@ -131,9 +92,20 @@ pub(crate) struct Hold {
 
 /// Acts at once when a hold is lost.
 pub(crate) trait AtLoss: Send + Sync {
-    /// Called once, by the task that finds the loss.
-    fn act(&self);
+    /// Called once for a hold of that target and place, by the task that finds the loss.
+    fn lost(self: Arc<Self>, target: &Arc<Target>, place: u64);
+
+    /// Called when the hold is first due: what has to be done before it is renewed.
+    fn settle(self: Arc<Self>, _hold: Arc<Hold>) -> Option<Settling> {
+        None
+    }
 }
+
+/// Work for the watchdog.
+pub(crate) type Settling = BoxFuture<'static, ()>;
+
+/// The gate of a hold, and the number of the hold's place there.
+pub(crate) type PlaceAtGate = (Arc<dyn AtLoss>, u64);
 
 /// For how long no renewal has been confirmed, and of which lease.
 pub(crate) struct Unconfirmed {
@@ -149,11 +121,13 @@ pub(crate) struct Taken {
     pub(crate) sent_at: Tick,
     pub(crate) token: FencingToken,
     pub(crate) unsettled: bool,
+    /// If the next waiter of this process has to wait for the end of the hold.
+    pub(crate) place_at_gate: Option<PlaceAtGate>,
 }
 
 impl Hold {
     pub(crate) fn new(taken: Taken, clock: Clock) -> Self {
-        let Taken { target, owner, lease, sent_at, token, unsettled } = taken;
+        let Taken { target, owner, lease, sent_at, token, unsettled, place_at_gate } = taken;
         let renewal = match lease {
             Lease::Watchdog(lease) => crate::clock::nanos(lease),
             Lease::Fixed(_) => 0,
@@ -163,12 +137,12 @@ impl Hold {
             owner,
             lease,
             taken_at: sent_at,
-            unsettled,
+            unsettled: AtomicBool::new(unsettled),
             clock,
             deadline: AtomicU64::new(deadline(sent_at, lease.duration()).as_nanos()),
             state: AtomicU8::new(HELD),
             lost: OnceLock::new(),
-            at_loss: Mutex::default(),
+            place_at_gate,
             renewal: AtomicU64::new(renewal),
             renewal_wishes: Mutex::default(),
             renewals: AtomicU32::new(0),
@@ -236,9 +210,8 @@ impl Hold {
                 if let Some(lost) = self.lost.get() {
                     lost.notify_waiters();
                 }
-                let at_loss = self.at_loss.lock().take();
-                if let Some(at_loss) = at_loss {
-                    at_loss.act();
+                if let Some((gates, place)) = &self.place_at_gate {
+                    Arc::clone(gates).lost(&self.target, *place);
                 }
                 self.recorder.lost(cause, self.clock.now());
                 log_lock!(warn, self.target.key(), self.recorder.label(), %cause, "lock lost");
@@ -249,9 +222,11 @@ impl Hold {
         }
     }
 
-    /// Sets what acts at once when the hold is lost, in place of the earlier one.
-    pub(crate) fn set_at_loss(&self, at_loss: Arc<dyn AtLoss>) {
-        *self.at_loss.lock() = Some(at_loss);
+    /// Returns what has to be done for it before it is renewed, if that is due.
+    // S-27.
+    fn settle(self: &Arc<Self>) -> Option<Settling> {
+        let (at_loss, _) = self.place_at_gate.as_ref()?;
+        Arc::clone(at_loss).settle(Arc::clone(self))
     }
 
     /// Records that the store confirmed `lease` for a request sent at `sent_at`.
@@ -392,6 +367,12 @@ impl Hold {
     // S-34.
     pub(crate) fn departs(&self) {
         self.count.store(0, Ordering::Release);
+    }
+
+    /// Marks a hold that has no guard yet, and no field in the store that could show a count.
+    pub(crate) fn has_no_field(&self) {
+        self.departs();
+        self.count_queued.store(true, Ordering::SeqCst);
     }
 
     /// Marks that a guard uses it. True if it was on its way to a waiter.

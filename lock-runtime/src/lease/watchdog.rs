@@ -22,9 +22,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use super::Hold;
 use super::batch::{Batch, MAX_BATCH, Renewal, batches};
 use super::schedule::Schedule;
+use super::{Hold, Settling};
 use crate::clock::{Clock, Tick};
 use crate::error::{LossCause, StoreError};
 use crate::observe::{RenewOutcome, log_lock};
@@ -88,6 +88,28 @@ impl Watchdog {
             None => queue.due.end_at(hold, hold.deadline()),
         };
         self.wake_for(&mut queue, at);
+    }
+
+    /// Has a hold acquired in the store at `at` that is in none.
+    // S-27.
+    pub(crate) fn settle_at(&self, hold: &Arc<Hold>, at: Tick) {
+        let mut queue = self.queue.lock();
+        queue.busy = true;
+        let at = queue.due.end_at(hold, at);
+        self.wake_for(&mut queue, at);
+    }
+
+    /// Renews a hold that the store has granted for a request sent at `sent_at`, after tasks had it.
+    pub(crate) fn settled(&self, hold: &Arc<Hold>, sent_at: Tick) {
+        let mut queue = self.queue.lock();
+        // A hold that was released meanwhile has left the queue for good.
+        if let Some(lease) = hold.renewal(sent_at).filter(|_| hold.is_held()) {
+            let at = queue.due.renew_within(hold, sent_at, lease);
+            self.wake_for(&mut queue, at);
+        }
+        drop(queue);
+        hold.count_queued.store(true, Ordering::SeqCst);
+        self.show_count(hold);
     }
 
     /// Stops renewing a hold.
@@ -186,6 +208,7 @@ impl Watchdog {
             for counts in work.counts.chunks(MAX_BATCH) {
                 in_flight.push(show_counts(Arc::clone(&store), counts.to_vec()).boxed());
             }
+            in_flight.extend(work.settling);
             let wake_at = work.wake_at.map(|at| at.max(Instant::now() + GATHER));
             tokio::select! {
                 Some(()) = OptionFuture::from(wake_at.map(sleep_until)) => {}
@@ -205,12 +228,16 @@ impl Watchdog {
         let now = self.clock.now();
         let mut renewals: HashMap<Duration, Vec<Renewal>> = HashMap::new();
         let (mut lost, mut overdue) = (Vec::new(), Vec::new());
+        let mut settling = Vec::new();
         for hold in queue.due.take_due(now) {
             if hold.is_released() {
                 continue;
             }
             if now >= hold.deadline() || !hold.is_held() {
                 lost.push(hold);
+            } else if let Some(settle) = hold.settle().filter(|_| !closed) {
+                queue.due.end_at(&hold, hold.deadline());
+                settling.push(settle);
             } else if let Some(lease) = hold.renewal(now).filter(|_| !closed) {
                 match hold.deadline() {
                     end if end < now.after(lease / 6) => queue.due.end_at(&hold, end),
@@ -239,7 +266,7 @@ impl Watchdog {
         for hold in lost {
             hold.lose(LossCause::Deadline);
         }
-        Some(Work { renewals: batches(renewals), counts, wake_at })
+        Some(Work { renewals: batches(renewals), counts, settling, wake_at })
     }
 
     async fn renew(self: Arc<Self>, store: Arc<dyn Store>, mut batch: Batch) {
@@ -312,6 +339,7 @@ impl Watchdog {
 struct Work {
     renewals: Vec<Batch>,
     counts: Vec<CountRequest>,
+    settling: Vec<Settling>,
     wake_at: Option<Instant>,
 }
 

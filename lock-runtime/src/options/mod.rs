@@ -1,6 +1,7 @@
 //! How to acquire: how long to wait, how long to hold, what to do when the hold is lost. [`LockOptions`] are
 //! complete; [`LockSettings`] belong to one place, and can omit each option.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 mod limits;
@@ -290,6 +291,17 @@ impl LockSettings {
     pub fn apply_to(self, options: LockOptions) -> Result<LockOptions, LockError> {
         let settings = Self { kind: None, ..self.or(options.settings) };
         LockOptionsBuilder { settings }.build()
+    }
+
+    /// As [`apply_to`](Self::apply_to), and returns the same options if these settings change none.
+    pub(crate) fn apply_to_shared(
+        self,
+        options: &Arc<LockOptions>,
+    ) -> Result<Arc<LockOptions>, LockError> {
+        match (Self { kind: None, ..self }) {
+            Self::UNSET => Ok(Arc::clone(options)),
+            settings => settings.apply_to(**options).map(Arc::new),
+        }
     }
 }
 

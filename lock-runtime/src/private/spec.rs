@@ -200,13 +200,14 @@ impl CallSpec {
         let Resolved { settings, over, label, enforced } = resolved;
         let (site, keys) = (self.site, self.keys);
         let locked = keys.and_then(|keys| {
-            let options = settings.apply_to(over)?;
+            let options = settings.apply_to_shared(&over)?;
             let kind = settings.kind.unwrap_or_default();
             let lock = match keys {
                 Keys::One(key) => client.any_lock(kind, [key]),
                 Keys::Many(keys) => client.any_lock_of_all(kind, keys),
             };
-            Ok((lock.with(options), options.on_release_lost()))
+            let on_release_lost = options.on_release_lost();
+            Ok((lock.with(options), on_release_lost))
         });
         let (lock, on_release_lost) =
             locked.unwrap_or_else(|error| (AnyLock::invalid(error), OnReleaseLost::Log));
@@ -263,7 +264,7 @@ pub(super) struct Lock {
 struct Resolved {
     settings: LockSettings,
     /// The options below the settings.
-    over: LockOptions,
+    over: Arc<LockOptions>,
     /// The label of the policy in metrics and spans.
     label: Label,
     enforced: bool,
@@ -285,7 +286,7 @@ fn resolve(
     Ok(match policy {
         None => Resolved {
             settings: said,
-            over: client.options(),
+            over: client.shared_options(),
             label: Label::default(),
             enforced: true,
         },
@@ -313,6 +314,6 @@ fn resolve(
         });
     }
     said.wait = said.wait.or(unless_said);
-    let (over, label) = (client.options(), Label::default());
+    let (over, label) = (client.shared_options(), Label::default());
     Ok(Resolved { settings: said, over, label, enforced: true })
 }

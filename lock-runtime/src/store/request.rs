@@ -150,7 +150,7 @@ pub struct ReleaseRequest {
     /// For a fair mutex: the waiter of this process that asks right behind this request. A store may send both together,
     /// and need not notify that waiter.
     // S-26.
-    pub next: Option<OwnerId>,
+    pub next: Option<Box<OwnerId>>,
     /// How long to wait for the answer.
     pub timeout: Duration,
 }
@@ -171,7 +171,7 @@ impl ReleaseRequest {
     /// Sets [`next`](Self::next).
     #[must_use]
     pub fn with_next(self, next: Option<OwnerId>) -> Self {
-        Self { next, ..self }
+        Self { next: next.map(Box::new), ..self }
     }
 }
 

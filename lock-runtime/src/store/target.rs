@@ -228,10 +228,10 @@ impl Target {
     }
 
     /// True if a hold may pass from one local task to the next. False for a fair mutex, whose queue is in the
-    /// store, and for a write hold: a reader may be inside with the same owner.
+    /// store.
     // S-14, S-26, S-27.
     pub(crate) fn is_handed_on(&self) -> bool {
-        self.locks().all(|lock| lock.kind == HoldKind::Mutex)
+        self.kind() == HoldKind::Write || self.locks().all(|lock| lock.kind == HoldKind::Mutex)
     }
 
     /// True if several owners can hold it at once, each with a hold of its own: permits, and several locks of

@@ -43,7 +43,7 @@ async fn a_hold_keeps_less_than_a_thousand_bytes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_keeps_a_bounded_number_of_bytes() {
     const WAITERS: usize = 5_000;
-    const MOST: usize = 1_400;
+    const MOST: usize = 1_000;
     let _alone = alone().await;
     let server = RedisServer::start().await;
     let client = LockClient::connect(&server.url()).await.unwrap();

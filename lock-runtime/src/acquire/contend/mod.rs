@@ -1,6 +1,7 @@
 //! The one task of this process that asks the store for a key.
 
 mod refused;
+mod turns;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,13 +16,13 @@ use crate::acquire::waiting::Waiting;
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
-use crate::gate::{GuardId, head_start};
+use crate::gate::GuardId;
 use crate::guard::LockGuard;
 use crate::lease::manager::LeaseManager;
 use crate::lease::{Hold, Taken, deadline};
 use crate::observe::log_lock;
 use crate::options::{Lease, Wait};
-use crate::owned_hold::OwnedHold;
+use crate::owned_hold::{OwnedHold, WaitingReader};
 use crate::store::{AcquireReply, AcquireRequest, HoldKind};
 
 /// A task that contends for the key in the store, with the gate guard.
@@ -32,6 +33,9 @@ pub(super) struct Contender<'a> {
     /// The reader's permit to ask, until its request is answered or its hold can be joined.
     // S-27.
     turn: AskPermit,
+    /// The reader's part in the phases of the lock, if it has one.
+    // S-27.
+    reader: Option<WaitingReader>,
     last: Option<LastAnswer>,
 }
 
@@ -77,6 +81,9 @@ enum Next {
     End(Contended),
     TryAgain,
     Wait(Refusal),
+    /// A writer of this process may let this reader in until then.
+    // S-27.
+    WaitForWriter(Tick),
 }
 
 impl<'a> Contender<'a> {
@@ -86,7 +93,13 @@ impl<'a> Contender<'a> {
         limit: Option<Instant>,
     ) -> Self {
         let failing_since = attempt.gate_guard.failing_since();
-        Self::with(pending, attempt, Waiting::new(pending, Instant::now(), failing_since, limit))
+        // It may have no time left for an answer of its own.
+        let refusal = attempt.gate_guard.holder_remaining();
+        let refusal = refusal.map(|left| Refusal { changes_in: Some(left), is_held: true });
+        let waiting = Waiting::new(pending, Instant::now(), failing_since, limit);
+        let mut contender = Self::with(pending, attempt, waiting);
+        contender.last = refusal.map(LastAnswer::Refused);
+        contender
     }
 
     /// A contender at a gate that was free.
@@ -100,7 +113,7 @@ impl<'a> Contender<'a> {
 
     fn with(pending: &'a PendingAcquire, attempt: &'a mut Attempt, waiting: Waiting<'a>) -> Self {
         pending.engine.contenders.begin();
-        Self { pending, attempt, waiting, turn: AskPermit::default(), last: None }
+        Self { pending, attempt, waiting, turn: AskPermit::default(), reader: None, last: None }
     }
 
     /// Asks the store once. The answer, if it does not end the acquire, is for [`go_on`](Self::go_on).
@@ -108,7 +121,8 @@ impl<'a> Contender<'a> {
         if self.pending.engine.closed.load(Ordering::Acquire) {
             return Err(LockError::Closed);
         }
-        let Answered { reply, tokens, sent_at } = self.send(1).await;
+        let timeout = self.waiting.ask_first();
+        let Answered { reply, tokens, sent_at } = self.send(1, timeout).await;
         let reply = match reply {
             Ok(AcquireReply::Granted(token)) => match self.secure(token, tokens, sent_at)? {
                 Grant::Taken(guard) => return Ok(Ok(Contended::Taken(guard))),
@@ -151,6 +165,7 @@ impl<'a> Contender<'a> {
             // Another process was notified of the last release, and goes first.
             return Err(self.pending.busy(BusyReason::Held, None));
         }
+        self.reader = self.pending.waits_for_phase();
         self.contend_from(None).await
     }
 
@@ -169,6 +184,13 @@ impl<'a> Contender<'a> {
                         return Err(self.pending.timed_out(refusal.holder_remaining()));
                     }
                 }
+                Next::WaitForWriter(until) => {
+                    let left = until.since(self.leases().clock.now());
+                    self.nap(left).await;
+                    if self.waiting.out_of_time() {
+                        return Err(self.pending.timed_out(None));
+                    }
+                }
             }
             if self.attempt.gate_guard.is_passed_over() {
                 return Ok(Contended::PassedOver);
@@ -178,6 +200,9 @@ impl<'a> Contender<'a> {
 
     async fn next(&mut self) -> Result<Next, LockError> {
         self.waiting.forget_past();
+        if let Some(next) = self.look_for_phase() {
+            return Ok(next);
+        }
         let before = self.pending.before_asking().await;
         if self.pending.engine.closed.load(Ordering::Acquire) {
             return Err(LockError::Closed);
@@ -193,41 +218,8 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// After a release of which other processes were notified, one of them may go first. A caller that does not
-    /// wait spends these milliseconds too: the notified processes may have stopped waiting, so "busy" would be
-    /// a guess.
-    // S-14.
-    async fn let_others_go_first(&mut self) {
-        let Some(until) = self.attempt.gate_guard.head_start_end() else { return };
-        if self.subscribe().await {
-            self.leave_to_others(until).await;
-        }
-    }
-
-    /// After a notification, a process that held the lock recently gives a head start to processes that did
-    /// not. Otherwise the quickest processes would take turns and leave none to slower ones.
-    // S-14.
-    async fn let_others_have_their_turn(&mut self) {
-        let turns = self.waiting.turns_heard();
-        if turns > 0 && self.attempt.gate_guard.note_turns_of_others(turns) {
-            self.leave_to_others(Instant::now() + head_start()).await;
-        }
-    }
-
-    /// Waits for the head start that ends at `until`, or until all other processes have had their turn. Each
-    /// release meanwhile starts another head start for the processes that have not.
-    async fn leave_to_others(&mut self, mut until: Instant) {
-        while self.waiting.notified_until(until).await {
-            let turns = self.waiting.turns_heard();
-            // Several servers may send a notification for one release.
-            let all_had_theirs = turns > 0 && !self.attempt.gate_guard.note_turns_of_others(turns);
-            if all_had_theirs || self.pending.options.wait() == Wait::Never {
-                return;
-            }
-            if turns > 0 {
-                until = Instant::now() + head_start();
-            }
-        }
+    async fn nap(&mut self, most: Duration) {
+        self.waiting.nap(most, &self.attempt.gate_guard, self.reader.as_ref()).await;
     }
 
     /// Asks the store and acts on the answer.
@@ -235,12 +227,13 @@ impl<'a> Contender<'a> {
         let tokens = match self.pending.options.lease() {
             // Only watchdog holds are handed on, so only they need tokens in stock.
             Lease::Watchdog(_) if self.attempt.target.is_handed_on() => {
-                self.attempt.gate_guard.tokens_wanted()
+                self.attempt.gate_guard.tokens_wanted(self.pending.has_local_readers())
             }
             _ => 1,
         };
         self.attempt.asks(self.pending);
-        let answered = self.send(tokens).await;
+        let timeout = self.waiting.ask();
+        let answered = self.send(tokens, timeout).await;
         self.heed(answered).await
     }
 
@@ -280,7 +273,7 @@ impl<'a> Contender<'a> {
 
     /// Sends one request. `sent_at` is read before anything is written.
     // S-8.
-    async fn send(&mut self, tokens: u32) -> Answered {
+    async fn send(&mut self, tokens: u32, timeout: Duration) -> Answered {
         let options = &self.pending.options;
         let keeps_place = self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
         // A newcomer behind others of this process is not in a hurry; a waiter that was notified is.
@@ -294,7 +287,7 @@ impl<'a> Contender<'a> {
         let target = &self.attempt.target;
         let (target, owner) = (Arc::clone(target), self.attempt.owner.clone());
         let lease = options.stored_lease().duration();
-        let request = AcquireRequest::new(target, owner, lease, self.waiting.ask())
+        let request = AcquireRequest::new(target, owner, lease, timeout)
             .with_tokens(tokens)
             .with_place(keeps_place.then_some(self.leases().timing.waiter_lease))
             .meeting_others(meets_others);
@@ -340,29 +333,36 @@ impl<'a> Contender<'a> {
             return Ok(Grant::PassedOver);
         }
         let gate_guard = self.attempt.take_gate_guard();
+        let target = &self.attempt.target;
+        // The next waiter does not wait for this hold if others can hold too, or if the queue is in the store.
+        let excludes_next =
+            !target.is_shared() && !matches!(target.kind(), HoldKind::Fair | HoldKind::Read);
+        let (role, place_at_gate) = self.role(&gate_guard, sent_at, excludes_next);
         let taken = Taken {
-            target: Arc::clone(&self.attempt.target),
+            target: Arc::clone(target),
             owner: self.attempt.owner.clone(),
             lease,
             sent_at,
             token,
             // From here on the owned hold releases it.
             unsettled: std::mem::take(&mut self.attempt.unsettled),
+            place_at_gate,
         };
         let hold = Arc::new(Hold::new(taken, engine.leases.clock.clone()));
         engine.leases.watchdog.add(&hold);
-        // The next waiter does not wait for this hold if others can hold too, or if the queue is in the store.
         let (gate_guard, left) = match hold.target.kind() {
-            _ if hold.target.is_shared() => (Some(gate_guard.step_out()), None),
-            HoldKind::Fair => (Some(gate_guard.step_out()), None),
-            HoldKind::Read => (None, Some(gate_guard)),
-            _ => (Some(gate_guard), None),
+            HoldKind::Read if !hold.target.is_shared() => (None, Some(gate_guard)),
+            _ if excludes_next => (Some(gate_guard), None),
+            _ => (Some(gate_guard.step_out()), None),
         };
-        let owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
-        let guard = self.pending.guard_on(owned, now);
+        let mut owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
+        owned.begin(role);
+        let guard = self.pending.guard_on(Arc::new(owned), now);
         // Only now can the next reader join the hold.
         self.turn.report(sent_at, Answer::Granted(Arc::clone(&guard.owned)));
-        drop(left);
+        if let Some(left) = left {
+            left.share_before(Instant::now(), &guard.owned.keep_for_others());
+        }
         Ok(Grant::Taken(guard))
     }
 
@@ -387,7 +387,10 @@ impl<'a> Contender<'a> {
         // A place in the store's queue needs a sign of life; two of them may be lost.
         let nap =
             if self.attempt.placed { nap.min(self.leases().timing.waiter_lease / 3) } else { nap };
-        self.waiting.nap(nap, &self.attempt.gate_guard).await;
+        self.nap(nap).await;
+        if self.reader.as_ref().is_some_and(WaitingReader::has_changed) {
+            return;
+        }
         if self.attempt.target.kind() == HoldKind::Semaphore {
             // Perhaps this process released the permits: in a moment it learns whether other processes wait.
             // Without this pause it would always go before them.

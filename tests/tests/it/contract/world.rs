@@ -87,7 +87,6 @@ impl Peer {
 
 /// A lock of any kind that one at a time can have.
 #[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "a test has a few of them")]
 pub(crate) enum Lock {
     Mutex(Mutex),
     Fair(FairMutex),

@@ -177,7 +177,7 @@ fn write_release_args(request: &ReleaseRequest, call: &mut Cmd) {
     let companions = target.companions();
     match target.kind() {
         HoldKind::Mutex | HoldKind::Latch => call.arg(target.channel()),
-        HoldKind::Fair => call.arg(next.as_ref().map_or("", OwnerId::as_field)),
+        HoldKind::Fair => call.arg(next.as_ref().map_or("", |next| next.as_field())),
         HoldKind::Read | HoldKind::Write => call.arg(target.channel()).arg(&companions[3]),
         HoldKind::Semaphore => call.arg(owner.permits()).arg(target.channel()),
         HoldKind::Multi => {

@@ -88,10 +88,15 @@ impl Answer {
 fn number_in(text: &[u8]) -> Option<(u64, &[u8])> {
     let (mut number, mut rest) = (0_u64, text);
     while let [byte @ b'0'..=b'9', behind @ ..] = rest {
-        number = number.checked_mul(10)?.checked_add((byte - b'0').into())?;
+        number = number.wrapping_mul(10).wrapping_add((byte - b'0').into());
         rest = behind;
     }
-    (rest.len() < text.len()).then_some((number, rest))
+    match text.len() - rest.len() {
+        0 => None,
+        // So many always fit.
+        1..=19 => Some((number, rest)),
+        digits => Some((str::from_utf8(&text[..digits]).ok()?.parse().ok()?, rest)),
+    }
 }
 
 #[cfg(test)]

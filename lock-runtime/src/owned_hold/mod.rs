@@ -6,107 +6,94 @@
 //! [`OwnedHold::release`] waits for the store's answer.
 // S-14, S-20.
 
+mod phases;
+
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use self::phases::PhaseEnd;
+pub(crate) use self::phases::{Found, Phases, ReadPhase, WaitingReader, WriterPart};
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
-use crate::gate::{GateGuard, Sleeper};
+use crate::gate::{GateGuard, Gates, Sleeper};
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::lease::releaser::{AfterRelease, Elsewhere, keep};
 use crate::lease::{AtLoss, Hold};
 use crate::observe::ReleaseOutcome;
 use crate::options::Lease;
-use crate::store::{ReleaseReply, ReleaseRequest};
+use crate::store::{ReleaseReply, ReleaseRequest, Target};
 
 /// The parts of an owned hold that are not released yet. Each step is one change of this state:
 ///
 /// | step | from | to |
 /// |---|---|---|
-/// | the hold is lost | `HoldAndPlace` | `Hold`; the next waiter is admitted, because this holder may hang |
 /// | the next waiter takes over the hold | `HoldAndPlace` | `Nothing` |
 /// | the store confirms the release | any | `Nothing`; the next waiter is admitted |
 /// | the owned hold is dropped | any but `Nothing` | `Nothing`; the releaser does the rest, place included |
+///
+/// When the hold is lost, its place becomes void and the gate admits the next waiter, because this holder may hang.
 enum Owned {
     /// The hold, and the place at the gate that keeps the next waiter waiting.
     HoldAndPlace(GateGuard<OwnedHold>),
-    /// The hold alone. The next waiter was admitted at the loss of the hold, or did not have to wait.
+    /// The hold alone. The next waiter did not have to wait.
     Hold,
     /// Nothing: the next waiter owns the hold, or the store has freed it.
     Nothing,
 }
 
-/// Shared with the hold, which takes the place when it is lost.
 // S-12.
-struct Owns(Mutex<Owned>);
-
-impl AtLoss for Owns {
-    fn act(&self) {
-        drop(self.take_place());
+impl AtLoss for Gates<OwnedHold> {
+    fn lost(self: Arc<Self>, target: &Arc<Target>, place: u64) {
+        self.admit_behind(target, place);
     }
 }
 
-impl Owns {
-    fn new(place: Option<GateGuard<OwnedHold>>, hold: &Hold) -> Arc<Self> {
-        let has_place = place.is_some();
-        let owns = Arc::new(Self(Mutex::new(place.map_or(Owned::Hold, Owned::HoldAndPlace))));
-        if has_place {
-            hold.set_at_loss(Arc::clone(&owns) as _);
+impl Owned {
+    /// Takes everything that is left: `None` if nothing is, else the place, if there is one.
+    fn take_all(&mut self) -> Option<Option<GateGuard<OwnedHold>>> {
+        match std::mem::replace(self, Self::Nothing) {
+            Self::HoldAndPlace(place) => Some(Some(place)),
+            Self::Hold => Some(None),
+            Self::Nothing => None,
         }
-        owns
     }
 
-    /// Takes the place and leaves the hold. The caller drops the place after the unlock.
-    fn take_place(&self) -> Option<GateGuard<OwnedHold>> {
-        let mut owned = self.0.lock();
-        match std::mem::replace(&mut *owned, Owned::Hold) {
-            Owned::HoldAndPlace(place) => Some(place),
+    /// Takes a hold that has a place.
+    fn take_place(&mut self) -> Option<GateGuard<OwnedHold>> {
+        match std::mem::replace(self, Self::Nothing) {
+            Self::HoldAndPlace(place) => Some(place),
             other => {
-                *owned = other;
+                *self = other;
                 None
             }
         }
     }
 
-    fn put_back(&self, place: GateGuard<OwnedHold>) {
-        *self.0.lock() = Owned::HoldAndPlace(place);
-    }
-
-    /// Takes everything that is left: `None` if nothing is, else the place, if there is one.
-    fn take_all(&self) -> Option<Option<GateGuard<OwnedHold>>> {
-        match std::mem::replace(&mut *self.0.lock(), Owned::Nothing) {
-            Owned::HoldAndPlace(place) => Some(Some(place)),
-            Owned::Hold => Some(None),
-            Owned::Nothing => None,
+    fn place(&self) -> Option<&GateGuard<OwnedHold>> {
+        match self {
+            Self::HoldAndPlace(place) => Some(place),
+            Self::Hold | Self::Nothing => None,
         }
     }
+}
 
-    fn is_nothing(&self) -> bool {
-        matches!(*self.0.lock(), Owned::Nothing)
-    }
-
-    /// The waiter to wake once the release is on its way.
-    // S-26.
-    fn next_unqueued(&self) -> Option<Sleeper> {
-        match &*self.0.lock() {
-            Owned::HoldAndPlace(place) => place.next_unqueued(),
-            Owned::Hold | Owned::Nothing => None,
-        }
-    }
-
-    /// Announces the release to newcomers at the gate.
-    fn announce_release(&self) {
-        if let Owned::HoldAndPlace(place) = &*self.0.lock() {
-            place.leaving();
-        }
-    }
+/// What a hold of a read/write lock has to do with the other side of the lock.
+// S-27.
+pub(crate) enum Role {
+    Nothing,
+    /// It reads inside of a write hold, where it excludes other writers.
+    InsideWrite(Box<ReentryGuard>),
+    /// It writes, and may hand the lock on to readers.
+    Writer(Arc<WriterPart>),
+    /// Several readers were let in together.
+    ReadPhase(Arc<ReadPhase>),
 }
 
 /// The ownership of a hold by this process: see the module.
@@ -117,13 +104,14 @@ pub(crate) struct OwnedHold {
     /// The last token reserved with the hold.
     last_token: FencingToken,
     handoffs: u32,
+    /// True if readers had the hold last.
+    // S-27.
+    after_readers: bool,
     /// The store keeps the hold at least until then, however soon the owned hold ends (`at_least`). Each guard
     /// sets it for its own time.
     pub(crate) keep_until: Option<Tick>,
-    /// For a read hold inside of a write hold: excludes other writers inside that write hold.
-    // S-27.
-    pub(crate) inside: Option<ReentryGuard>,
-    owns: Arc<Owns>,
+    pub(crate) role: Role,
+    owned: Owned,
     /// Counts the release that a caller waits for. The last field: it outlives what dropping this leaves to the
     /// releaser, since a shutdown must wait for both.
     waited_for: Option<Elsewhere>,
@@ -137,26 +125,32 @@ impl OwnedHold {
         token: FencingToken,
         tokens: u32,
     ) -> Self {
-        let (last_token, owns) = (token.last_of(tokens), Owns::new(place, &hold));
+        let last_token = token.last_of(tokens);
+        let owned = place.map_or(Owned::Hold, Owned::HoldAndPlace);
         Self {
             leases,
             hold,
             token,
             last_token,
             handoffs: 0,
+            after_readers: false,
             keep_until: None,
-            inside: None,
-            owns,
+            role: Role::Nothing,
+            owned,
             waited_for: None,
         }
     }
 
     /// Passes the hold to the next local waiter, if the rules allow it and there is one.
     // S-14.
-    fn hand_off(&self) -> bool {
+    fn hand_off(&mut self) -> bool {
+        let writer = match &self.role {
+            Role::Writer(writer) if writer.has_reader() => Some(Arc::clone(writer)),
+            _ => None,
+        };
         // Without a spare token the queue was empty when the hold was acquired: the usual case, found without
         // reading the clock. And a hold that is being released cannot be passed on.
-        if self.token >= self.last_token || self.hold.is_released() {
+        if (writer.is_none() && self.token >= self.last_token) || self.hold.is_released() {
             return false;
         }
         let Ok(now) = self.hold.check() else { return false };
@@ -169,36 +163,109 @@ impl OwnedHold {
         if !allowed {
             return false;
         }
-        let Some(place) = self.owns.take_place() else { return false };
+        // Readers and writers take turns (S-27).
+        let Some(writer) = writer else { return self.hand_to_next(now) };
+        match self.after_readers {
+            true => self.hand_to_next(now) || self.hand_to_readers(&writer, now),
+            false => self.hand_to_readers(&writer, now) || self.hand_to_next(now),
+        }
+    }
+
+    /// Passes the hold to the first waiter at the gate.
+    fn hand_to_next(&mut self, now: Tick) -> bool {
+        if self.token >= self.last_token {
+            return false;
+        }
+        let Some(place) = self.owned.take_place() else { return false };
         let next = |place| {
             let token = FencingToken::new(self.token.get() + 1);
             self.hold.set_token(token);
-            self.hold.departs();
-            self.hold.recorder.end(now);
-            Self {
-                leases: Arc::clone(&self.leases),
-                hold: Arc::clone(&self.hold),
-                token,
-                last_token: self.last_token,
-                handoffs: self.handoffs + 1,
-                keep_until: None,
-                inside: None,
-                owns: Owns::new(Some(place), &self.hold),
-                waited_for: None,
-            }
+            self.passed_on(place, token, now)
         };
         let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.at_least);
-        let refused = place.hand_off(self.hold.lease, replicas, next).err();
-        let Some(place) = refused else {
-            self.owns.take_all();
-            return true;
-        };
-        self.owns.put_back(place);
-        // A loss in between found no place to take.
-        if self.hold.check().is_err() {
-            drop(self.owns.take_place());
+        match place.hand_off(self.hold.lease, replicas, next) {
+            Ok(()) => true,
+            Err(place) => {
+                self.owned = Owned::HoldAndPlace(place);
+                false
+            }
         }
-        false
+    }
+
+    /// Opens a read phase on the hold.
+    fn hand_to_readers(&mut self, writer: &WriterPart, now: Tick) -> bool {
+        let Some(place) = self.owned.take_place() else { return false };
+        let mut under = self.passed_on(place, self.token, now);
+        under.handoffs = self.handoffs;
+        under.after_readers = true;
+        match writer.open(under) {
+            Ok(()) => true,
+            Err(mut under) => {
+                std::mem::swap(&mut self.owned, &mut under.owned);
+                false
+            }
+        }
+    }
+
+    /// The same hold for the next holder.
+    fn passed_on(&self, place: GateGuard<Self>, token: FencingToken, now: Tick) -> Self {
+        self.hold.departs();
+        self.hold.recorder.end(now);
+        let role = match &self.role {
+            Role::Writer(writer) => Role::Writer(Arc::clone(writer)),
+            _ => Role::Nothing,
+        };
+        Self {
+            leases: Arc::clone(&self.leases),
+            hold: Arc::clone(&self.hold),
+            token,
+            last_token: self.last_token,
+            handoffs: self.handoffs + 1,
+            after_readers: false,
+            keep_until: None,
+            role,
+            owned: Owned::HoldAndPlace(place),
+            waited_for: None,
+        }
+    }
+
+    /// Whether a reader that came at `came_at` may join this read hold.
+    // S-27.
+    pub(crate) fn admits(&self, came_at: Instant) -> bool {
+        match &self.role {
+            Role::ReadPhase(phase) => phase.admits(came_at),
+            _ => true,
+        }
+    }
+
+    /// True if tasks of this process wait for its place.
+    fn has_queue(&self) -> bool {
+        self.owned.place().is_some_and(GateGuard::has_queue)
+    }
+
+    /// The place inside of the write hold around it, for a read hold that has one.
+    pub(crate) fn inside(&self) -> Option<&ReentryGuard> {
+        match &self.role {
+            Role::InsideWrite(inside) => Some(inside),
+            _ => None,
+        }
+    }
+
+    /// Ends the read phase that it is, if it is one, and returns the write hold under it.
+    fn end_phase(&mut self, now: Tick) -> PhaseEnd {
+        let Role::ReadPhase(phase) = &self.role else { return PhaseEnd::ReadHold };
+        let end = phase.end();
+        match &end {
+            PhaseEnd::WriteHold(_) => {
+                self.hold.mark_released(now);
+                self.leases.watchdog.remove(&self.hold);
+                self.owned = Owned::Nothing;
+            }
+            // The store may grant it after it was released.
+            PhaseEnd::Both(_) => self.hold.unsettled.store(true, Ordering::Relaxed),
+            PhaseEnd::ReadHold => {}
+        }
+        end
     }
 
     /// Ends the owned hold and waits for the store's answer.
@@ -213,7 +280,15 @@ impl OwnedHold {
                 return Ok(());
             }
             self.waited_for = Some(self.leases.releaser.elsewhere());
-            self.release_to_store(now).await
+            match self.end_phase(now) {
+                PhaseEnd::ReadHold => self.release_to_store(now).await,
+                // Boxed: every release would have room for it.
+                PhaseEnd::WriteHold(under) => Box::pin(under.release()).await,
+                PhaseEnd::Both(under) => {
+                    let released = Box::pin(self.release_to_store(now)).await;
+                    Box::pin(under.release()).await.and(released)
+                }
+            }
         }
     }
 
@@ -230,10 +305,10 @@ impl OwnedHold {
         }
     }
 
-    async fn release_to_store(&self, now: Tick) -> Result<(), LockError> {
+    async fn release_to_store(&mut self, now: Tick) -> Result<(), LockError> {
         self.hold.mark_released(now);
         self.leases.watchdog.remove(&self.hold);
-        self.owns.announce_release();
+        self.announce_release();
         let reply = self.ask_release().await;
         let outcome = match &reply {
             Ok(ReleaseReply::Released { .. }) => Ok(()),
@@ -249,11 +324,18 @@ impl OwnedHold {
         }
         // A request that acquires this hold may still be under way: then the releaser asks again.
         if let Ok(reply) = reply
-            && !self.hold.unsettled
+            && !self.hold.unsettled.load(Ordering::Relaxed)
         {
-            leave(self.owns.take_all().flatten(), self.handoffs, Some(reply));
+            leave(self.owned.take_all().flatten(), self.handoffs, Some(reply));
         }
         outcome
+    }
+
+    /// Announces the release to newcomers at the gate.
+    fn announce_release(&self) {
+        if let Some(place) = self.owned.place() {
+            place.leaving();
+        }
     }
 
     /// Returns when to leave an unanswered release to the releaser.
@@ -267,7 +349,8 @@ impl OwnedHold {
         let (target, owner) = (Arc::clone(&self.hold.target), self.hold.owner.clone());
         let timeout = self.leases.timing.command_timeout;
         let keep = keep(self.keep_until, &self.leases.clock);
-        let next = if keep.is_zero() { self.owns.next_unqueued() } else { None };
+        let place = self.owned.place().filter(|_| keep.is_zero());
+        let next = place.and_then(GateGuard::next_unqueued);
         let next_owner = next.as_ref().map(|next| next.owner.clone());
         (ReleaseRequest::new(target, owner, timeout).with_keep(keep).with_next(next_owner), next)
     }
@@ -321,11 +404,17 @@ fn leave(place: Option<GateGuard<OwnedHold>>, handoffs: u32, reply: Option<Relea
 
 impl Drop for OwnedHold {
     fn drop(&mut self) {
-        if self.owns.is_nothing() || self.hand_off() {
+        if matches!(self.owned, Owned::Nothing) || self.hand_off() {
             return;
         }
-        self.owns.announce_release();
-        let Some(place) = self.owns.take_all() else { return };
+        // Dropped last: what the store has of the read hold is released before the write hold around it.
+        let _under = match self.end_phase(self.leases.clock.now()) {
+            PhaseEnd::ReadHold => None,
+            PhaseEnd::WriteHold(under) => return drop(under),
+            PhaseEnd::Both(under) => Some(under),
+        };
+        self.announce_release();
+        let Some(place) = self.owned.take_all() else { return };
         // `at_least` does not outlive a loss that came before the release.
         let lost = !self.hold.is_released() && self.hold.check().is_err();
         let keep_until = self.keep_until.filter(|_| !lost);

@@ -1,0 +1,91 @@
+//! Turns between processes, and between the readers and writers of this process.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{Contended, Contender, Next};
+use crate::acquire::share::JoinableHold;
+use crate::clock::Tick;
+use crate::gate::{GateGuard, head_start};
+use crate::lease::PlaceAtGate;
+use crate::observe::Meter;
+use crate::options::Wait;
+use crate::owned_hold::{Found, OwnedHold, ReadPhase, Role};
+
+impl Contender<'_> {
+    /// What a hold acquired at `sent_at` has to do with other tasks of this process, and what acts when it is lost.
+    pub(super) fn role(
+        &self,
+        gate_guard: &GateGuard<OwnedHold>,
+        sent_at: Tick,
+        excludes_next: bool,
+    ) -> (Role, Option<PlaceAtGate>) {
+        if self.pending.shares() && gate_guard.has_queue() {
+            let phase = ReadPhase::in_store(self.leases());
+            return (Role::ReadPhase(Arc::clone(&phase)), Some((phase, 0)));
+        }
+        let gate = gate_guard.gates_and_number().filter(|_| excludes_next);
+        let place: Option<PlaceAtGate> = gate.map(|(gates, number)| (gates as _, number));
+        match self.pending.writes_from(sent_at, place.as_ref()) {
+            Some((writer, place)) => (Role::Writer(writer), Some(place)),
+            None => (Role::Nothing, place),
+        }
+    }
+
+    /// What a reader does while a writer of this process has the lock.
+    // S-27.
+    pub(super) fn look_for_phase(&mut self) -> Option<Next> {
+        match self.reader.as_mut()?.look()? {
+            Found::Phase(owned) => {
+                let now = self.leases().clock.now();
+                let label = self.pending.recorder.label().clone();
+                owned.hold.begin(Meter::new(label, owned.hold.target.kind()), now);
+                self.pending.offer(&owned);
+                self.attempt.gate_guard.share_before(Instant::now(), &owned.keep_for_others());
+                Some(Next::End(Contended::JoinableHold(JoinableHold::kept_by(owned))))
+            }
+            Found::Writer(until) => {
+                let is_over = self.leases().clock.now() >= until;
+                (!is_over).then_some(Next::WaitForWriter(until))
+            }
+        }
+    }
+
+    /// After a release of which other processes were notified, one of them may go first. A caller that does not
+    /// wait spends these milliseconds too: the notified processes may have stopped waiting, so "busy" would be
+    /// a guess.
+    // S-14.
+    pub(super) async fn let_others_go_first(&mut self) {
+        let Some(until) = self.attempt.gate_guard.head_start_end() else { return };
+        if self.subscribe().await {
+            self.leave_to_others(until).await;
+        }
+    }
+
+    /// After a notification, a process that held the lock recently gives a head start to processes that did
+    /// not. Otherwise the quickest processes would take turns and leave none to slower ones.
+    // S-14.
+    pub(super) async fn let_others_have_their_turn(&mut self) {
+        let turns = self.waiting.turns_heard();
+        if turns > 0 && self.attempt.gate_guard.note_turns_of_others(turns) {
+            self.leave_to_others(Instant::now() + head_start()).await;
+        }
+    }
+
+    /// Waits for the head start that ends at `until`, or until all other processes have had their turn. Each
+    /// release meanwhile starts another head start for the processes that have not.
+    async fn leave_to_others(&mut self, mut until: Instant) {
+        while self.waiting.notified_until(until).await {
+            let turns = self.waiting.turns_heard();
+            // Several servers may send a notification for one release.
+            let all_had_theirs = turns > 0 && !self.attempt.gate_guard.note_turns_of_others(turns);
+            if all_had_theirs || self.pending.options.wait() == Wait::Never {
+                return;
+            }
+            if turns > 0 {
+                until = Instant::now() + head_start();
+            }
+        }
+    }
+}
