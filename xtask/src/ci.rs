@@ -85,7 +85,9 @@ pub(crate) fn api(accept: bool) -> Result<(), Failure> {
         let json = format!("doc/{}.json", package.replace('-', "_"));
         let json = cargo::build_folder().join(json).display().to_string();
         let on_record = format!("tests/api/{package}.txt");
-        let check = &["--quiet", "--package", "lock-api-check", "--", &json, &on_record];
+        // With all features of all packages: the tests are built with the same dependencies.
+        let check =
+            &["--quiet", "--all-features", "--bin", "lock-api-check", "--", &json, &on_record];
         let step = Step::new("run").in_background().args(check);
         let step = if accept { step.env("UPDATE_SNAPSHOTS", "yes") } else { step };
         step.run().map_err(|failure| Failure {
@@ -113,6 +115,7 @@ pub(crate) fn features(depth: u8) -> Result<(), Failure> {
         Step::new("install")
             .in_background()
             .env("CARGO_TARGET_DIR", tools.join("target"))
+            .env("CARGO_PROFILE_DEV_DEBUG", "false")
             .args(install)
             .run()?;
     }
