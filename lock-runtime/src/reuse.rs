@@ -60,16 +60,23 @@ mod tests {
         boxed
     }
 
+    /// Where the future is.
+    fn place(boxed: &mut Boxed<u32>) -> *const () {
+        std::ptr::from_ref(&*boxed.get_pin()).cast()
+    }
+
     fn kept() -> usize {
         IDLE.with_borrow(Vec::len)
     }
 
     #[test]
     fn a_box_is_used_again() {
-        keep(&IDLE, completed(1));
+        let mut first = completed(1);
+        let used = place(&mut first);
+        keep(&IDLE, first);
         assert_eq!(kept(), 1);
-        let again = completed(2);
-        assert_eq!(kept(), 0, "another box");
+        let mut again = completed(2);
+        assert_eq!((kept(), place(&mut again)), (0, used), "another box");
         keep(&IDLE, again);
         assert_eq!(kept(), 1);
     }

@@ -49,7 +49,7 @@ impl Step {
         self
     }
 
-    /// Leaves processor time to others, builds in a folder of its own, and shows its output only if it fails.
+    /// Leaves processor time to others, and shows its output only if it fails.
     pub(crate) fn in_background(mut self) -> Self {
         if cfg!(unix) {
             let mut nice = Command::new("nice");
@@ -58,7 +58,6 @@ impl Step {
             nice.current_dir(workspace_root());
             self.command = nice;
         }
-        self.command.env("CARGO_TARGET_DIR", checks_folder());
         self.is_quiet = true;
         self
     }
@@ -131,21 +130,14 @@ pub(crate) fn workspace_root() -> OsString {
     Path::new(&package).parent().map_or(package.clone(), |root| root.as_os_str().to_owned())
 }
 
-/// Builds a program that valgrind can run: valgrind 3.19 cannot run the clock reading that rustix makes without
-/// libc. All of this in one folder, or every change between the two builds everything again.
-pub(crate) fn for_valgrind(step: Step) -> Step {
-    step.env("RUSTFLAGS", "--cfg rustix_use_libc")
-}
+/// Flags of the compiler for a program that valgrind can run: valgrind 3.19 cannot run the clock reading that rustix makes
+/// without libc. A folder is for builds with them or without, or every change between the two builds everything again.
+pub(crate) const FOR_VALGRIND: &str = "--cfg rustix_use_libc";
 
 /// Where cargo builds.
 pub(crate) fn build_folder() -> PathBuf {
     let root = PathBuf::from(workspace_root());
     root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
-}
-
-/// Where cargo builds what runs beside the tests.
-pub(crate) fn checks_folder() -> PathBuf {
-    build_folder().join("checks")
 }
 
 fn code_of(status: ExitStatus) -> ExitCode {

@@ -1,6 +1,8 @@
 //! Everything that has to pass.
 
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 use crate::cargo::{self, Step};
 use crate::{Failure, install, redis, test};
@@ -8,7 +10,11 @@ use crate::{Failure, install, redis, test};
 /// The crates that users name in their code.
 const FOR_USERS: [&str; 3] = ["lock-runtime", "lock-tower", "lock-macros"];
 
-/// Builds and runs the tests with the other checks beside them, and then what must not be disturbed.
+/// Builds and runs the tests with the other checks beside them.
+///
+/// Tests mostly wait, and the checks get the processor time that they leave. The benchmarks are compiled while the tests
+/// are, in a folder of their own. The other checks use the folder of the tests, so that macros and build scripts are
+/// compiled once; cargo locks this folder only while it compiles, so they begin when the tests run.
 ///
 /// # Errors
 ///
@@ -16,46 +22,52 @@ const FOR_USERS: [&str; 3] = ["lock-runtime", "lock-tower", "lock-macros"];
 pub(crate) fn run() -> Result<(), Failure> {
     cargo::ensure_components(&["rustfmt", "clippy"])?;
     Step::new("fmt").args(&["--all", "--check"]).run()?;
-    // Tests mostly wait, and the last test program is compiled on one core. What compiles beside them gets the
-    // processor time that they leave, and has a target folder of its own, because cargo locks the folder while
-    // it builds.
-    let checks = std::thread::spawn(checks);
-    let tests = test(&["--no-run".to_owned()]).and_then(|()| test(&["--no-fail-fast".to_owned()]));
-    let checks = checks.join().map_err(|_| Failure::message("a check panicked"))?;
-    if let (Err(_), Err(Failure { message, .. })) = (&tests, &checks) {
-        eprintln!("xtask: {message}");
-    }
-    tests.and(checks)?;
-    // Counts, and no time: what else the machine does must not decide.
+    let (report_build, built) = mpsc::channel();
+    let checks = thread::spawn(move || {
+        // The receiver is there until the checks have ended.
+        let _ = report_build.send(benches("build").in_background().run());
+        checks()
+    });
+    let tests = test(&["--no-fail-fast".to_owned()]);
+    let panicked = || Failure::message("a check panicked");
+    let built = built.recv().map_err(|_| panicked());
+    let counts = built.flatten().and_then(|()| counts());
+    let checks = checks.join().map_err(|_| panicked()).flatten();
+    let mut failures = [tests, counts, checks].into_iter().filter_map(Result::err);
+    let Some(first) = failures.next() else { return Ok(()) };
+    failures.for_each(|Failure { message, .. }| eprintln!("xtask: {message}"));
+    Err(first)
+}
+
+/// Compares the counts of the benchmarks with those on record. It uses one core, so the last checks may go on beside it:
+/// counts are no time.
+fn counts() -> Result<(), Failure> {
     install::ensure_valgrind()?;
     let counts = benches("run").args(&["--", "--counts", "--strict"]);
     counts.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
-/// Clippy, each feature alone, the documentation, the public API, and the build of the benchmarks, at the lowest priority.
+/// Clippy, each feature alone, the documentation and the public API, at the lowest priority.
 fn checks() -> Result<(), Failure> {
     let deny = &["--", "-D", "warnings"];
     let everything = &["--workspace", "--all-targets", "--all-features"];
     Step::new("clippy").in_background().args(everything).args(deny).run()?;
-    Step::new("clippy").in_background().args(&BENCHES).args(deny).run()?;
     features(1)?;
     let docs =
         Step::new("doc").in_background().args(&["--workspace", "--no-deps", "--all-features"]);
     docs.env("RUSTDOCFLAGS", "-D warnings").run()?;
-    api(false)?;
-    benches("build").in_background().run()
+    api(false)
 }
 
-/// The benchmarks that CI runs, which are built from half as many crates as all of them.
-const BENCHES: [&str; 4] =
-    ["--package=lock-benches", "--no-default-features", "--features", "counts"];
-
-/// Builds or runs these benchmarks.
+/// Builds or runs the benchmarks that CI runs, with half as many crates as all of them need. Warnings are errors; clippy
+/// sees this code with all features.
 fn benches(subcommand: &str) -> Step {
-    let step = Step::new(subcommand).arg("--release").args(&BENCHES);
-    let step = cargo::for_valgrind(step).env("CARGO_TARGET_DIR", cargo::checks_folder());
+    let step = Step::new(subcommand).args(&["--release", "--package=lock-benches"]);
+    let step = step.args(&["--no-default-features", "--features", "counts"]);
+    let step = step.env("RUSTFLAGS", format!("{} -D warnings", cargo::FOR_VALGRIND));
     // A build without debug information takes less time and space; only a profiler would read it.
-    step.env("CARGO_PROFILE_RELEASE_DEBUG", "false")
+    let step = step.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
+    step.env("CARGO_TARGET_DIR", cargo::build_folder().join("counts"))
 }
 
 /// Compares the public API of each crate with `tests/api/<crate>.txt`, or writes these files.
@@ -71,9 +83,11 @@ pub(crate) fn api(accept: bool) -> Result<(), Failure> {
         let step = Step::new("rustdoc").in_background().args(&["--package", package]);
         step.args(&["--lib", "--all-features"]).args(json).env("RUSTDOC", &rustdoc).run()?;
         let json = format!("doc/{}.json", package.replace('-', "_"));
-        let json = cargo::checks_folder().join(json).display().to_string();
+        let json = cargo::build_folder().join(json).display().to_string();
         let on_record = format!("tests/api/{package}.txt");
-        let check = &["--quiet", "--package", "lock-api-check", "--", &json, &on_record];
+        // With all features of all packages: the tests are built with the same dependencies.
+        let check =
+            &["--quiet", "--all-features", "--bin", "lock-api-check", "--", &json, &on_record];
         let step = Step::new("run").in_background().args(check);
         let step = if accept { step.env("UPDATE_SNAPSHOTS", "yes") } else { step };
         step.run().map_err(|failure| Failure {
@@ -94,11 +108,16 @@ pub(crate) fn api(accept: bool) -> Result<(), Failure> {
 ///
 /// When cargo-hack cannot be installed, or a set has a warning.
 pub(crate) fn features(depth: u8) -> Result<(), Failure> {
-    let tools = cargo::checks_folder().join("tools");
+    let tools = cargo::build_folder().join("tools");
     if !tools.join("bin").join("cargo-hack").exists() {
         let root = tools.display().to_string();
         let install = &["--quiet", "--debug", "--locked", "--root", &root, "cargo-hack@0.6.46"];
-        Step::new("install").in_background().args(install).run()?;
+        Step::new("install")
+            .in_background()
+            .env("CARGO_TARGET_DIR", tools.join("target"))
+            .env("CARGO_PROFILE_DEV_DEBUG", "false")
+            .args(install)
+            .run()?;
     }
     let packages = FOR_USERS.iter().flat_map(|name| ["--package", name]).collect::<Vec<_>>();
     let hack = Step::program(tools.join("bin").join("cargo-hack"), "cargo-hack");

@@ -111,5 +111,5 @@ fn bench(args: &[String]) -> Result<(), Failure> {
     }
     install::ensure_valgrind()?;
     let step = step.env("CARGO_TARGET_DIR", cargo::build_folder().join("instructions"));
-    cargo::for_valgrind(step).arg("--").args(args).run()
+    step.env("RUSTFLAGS", cargo::FOR_VALGRIND).arg("--").args(args).run()
 }

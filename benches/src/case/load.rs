@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use lock_runtime::LockClient;
 use lock_runtime::policy::LockFile;
-use lock_tower::LockLayer;
+use lock_tower::{HttpLockLayer, LockLayer};
 use tokio::time::Instant;
 
 use crate::Result;
@@ -24,8 +24,7 @@ pub(super) async fn run(timing: Timing) -> Result<Vec<Record>> {
         let started = Instant::now();
         let file: LockFile = toml::from_str(&text)?;
         let parsed = Instant::now();
-        let client = LockClient::builder().config(file.lock).in_memory()?;
-        let layer = LockLayer::routes(&client)?;
+        let layer = layer(file)?;
         let micros = |from: Instant| from.elapsed().as_nanos() as f64 / 1000.0;
         planning.push(micros(parsed));
         parsing.push(micros(started));
@@ -36,6 +35,26 @@ pub(super) async fn run(timing: Timing) -> Result<Vec<Record>> {
             .target(Target::AtMost(50_000.0)),
         Record::new(CASE, "ours", "of it, client and layer", Unit::Micros, planning),
     ])
+}
+
+/// Reads the configuration so many times, and makes a layer of it each time.
+///
+/// # Errors
+///
+/// When the configuration is not accepted.
+#[cfg(feature = "counts")]
+pub(crate) fn repeat(count: u32) -> Result<()> {
+    let text = text()?;
+    for _ in 0..count {
+        let file: LockFile = toml::from_str(&text)?;
+        drop(layer(file)?);
+    }
+    Ok(())
+}
+
+fn layer(file: LockFile) -> Result<HttpLockLayer> {
+    let client = LockClient::builder().config(file.lock).in_memory()?;
+    Ok(LockLayer::routes(&client)?)
 }
 
 fn text() -> Result<String> {

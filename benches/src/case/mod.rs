@@ -2,7 +2,7 @@
 
 mod attribute;
 mod layer;
-mod load;
+pub(crate) mod load;
 mod overhead;
 
 use crate::Result;

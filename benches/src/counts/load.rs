@@ -11,6 +11,7 @@ use rslock::LockManager;
 use tokio::task::JoinSet;
 
 use crate::Result;
+use crate::case::load as configuration;
 #[cfg(feature = "server")]
 use crate::server::contender::{Bare, Contender, Peer};
 
@@ -67,10 +68,12 @@ pub(super) enum Locks {
     Nested,
     /// Each task its own, spread over the masters of a cluster.
     Spread,
+    /// None: in place of each pair, a configuration is read, of which locks and routes have their options.
+    Configured,
 }
 
 impl Locks {
-    const ALL: [Self; 4] = [Self::Own, Self::Shared, Self::Nested, Self::Spread];
+    const ALL: [Self; 5] = [Self::Own, Self::Shared, Self::Nested, Self::Spread, Self::Configured];
 
     fn name(self) -> &'static str {
         match self {
@@ -78,6 +81,7 @@ impl Locks {
             Self::Shared => "shared",
             Self::Nested => "nested",
             Self::Spread => "spread",
+            Self::Configured => "configured",
         }
     }
 }
@@ -138,6 +142,9 @@ impl Load {
         // One thread: callgrind runs one at a time, and which one it picks would change the count.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
+            if self.locks == Locks::Configured {
+                return configuration::repeat(self.pairs);
+            }
             if !self.urls.is_empty() {
                 return self.all_pairs(&self.urls).await;
             }
@@ -186,6 +193,7 @@ impl Load {
                 guard.run(pairs(own(0), count)).await??;
                 guard.release().await?;
             }
+            Locks::Configured => return Err("a configuration needs no server".into()),
         }
         client.shutdown(Duration::from_secs(1)).await;
         Ok(())

@@ -78,7 +78,7 @@ impl Row {
         let most_commands = match locks {
             Locks::Own | Locks::Spread => f64::INFINITY,
             Locks::Shared => 0.05,
-            Locks::Nested => 0.0,
+            Locks::Nested | Locks::Configured => 0.0,
         };
         Self { name, locks, tasks, pairs, server: false, most_commands }
     }
@@ -88,7 +88,7 @@ impl Row {
     }
 }
 
-const ROWS: [Row; 7] = [
+const ROWS: [Row; 8] = [
     Row::new("pair, 1 task", Locks::Own, 1, 512).with_server(),
     Row::new("own keys, 64 tasks", Locks::Own, 64, 1024).with_server(),
     Row::new("hot key, 8 tasks", Locks::Shared, 8, 2048),
@@ -96,6 +96,8 @@ const ROWS: [Row; 7] = [
     Row::new("hot key, 512 tasks", Locks::Shared, 512, 2048),
     Row::new("nested", Locks::Nested, 1, 2048),
     Row::new("cluster, 64 tasks", Locks::Spread, 64, 1024),
+    // A pair is one configuration here.
+    Row::new("load", Locks::Configured, 1, 1),
 ];
 
 /// The rows that are compared with other contenders.

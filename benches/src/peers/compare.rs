@@ -19,6 +19,9 @@ use crate::timing::Timing;
 const CHECKED_HOLD: Duration = Duration::from_millis(2);
 const CHECK: Duration = Duration::from_millis(200);
 
+/// The round trips of each acquire by the probe.
+const PROBED_TRIPS: f64 = 2.0;
+
 const PEERS: &str = "peers.json";
 const CURVES: &str = "curves.json";
 
@@ -70,6 +73,8 @@ pub(super) struct Comparison {
     server: RedisServer,
     /// Times round trips while others work.
     probe: Processes,
+    /// Commands that the server runs for one acquire by the probe.
+    probe_commands: f64,
     running: Vec<Running>,
     entries: Vec<Entry>,
     figures: BTreeMap<(usize, &'static str, Measure), Vec<f64>>,
@@ -80,10 +85,11 @@ impl Comparison {
     /// named in the result.
     pub(super) async fn start(plan: &Plan) -> Result<Self> {
         let server = RedisServer::start().await;
-        let program = Contender::PING.build()?;
-        let probe = Processes::start(&program, 1, &address_of(&server)).await?;
+        let program = Contender::FLOOR.build()?;
+        let mut probe = Processes::start(&program, 1, &address_of(&server)).await?;
+        let probe_commands = commands_of(&mut probe, &server).await?;
         let (running, entries, figures) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let mut all = Self { server, probe, running, entries, figures };
+        let mut all = Self { server, probe, probe_commands, running, entries, figures };
         for contender in Contender::ALL.iter().filter(|it| plan.contenders.contains(&it.name)) {
             eprintln!("starting {} …", contender.name);
             let mut entry = Entry {
@@ -189,17 +195,18 @@ impl Comparison {
         let Running { contender, processes } = &mut self.running[number];
         let key = format!("{}:{row}", contender.name);
         let order = Order { work: row.work, key: &key, tasks: row.tasks, length, hold: row.hold };
-        let probe = Order { work: Work::Hot, key: "probe", tasks: 1, length, hold: Duration::ZERO };
         let before = Used::now(&self.server, processes, row.processes).await;
         let (tasks, probed) = match row.processes {
             1 => (processes.run(1, order).await?, None),
             count => {
                 let (tasks, probed) =
-                    tokio::join!(processes.run(count, order), self.probe.run(1, probe));
-                (tasks?, probed?)
+                    tokio::join!(processes.run(count, order), self.probe.run(1, probing(length)));
+                (tasks?, probed?.map(|probed| Turn::new(probed, length)))
             }
         };
         let used = Used::now(&self.server, processes, row.processes).await.since(&before);
+        let probes = probed.as_ref().map_or(0, Turn::all_pairs);
+        let used = used.without(probes as f64 * self.probe_commands);
         let turn = Turn::new(tasks.ok_or("it has no such lock")?, length);
         let mut samples = used.samples(turn.all_pairs());
         let [p50, p99] = turn.quantiles([0.5, 0.99]);
@@ -217,7 +224,7 @@ impl Comparison {
                 samples.push((Measure::Processes, turn.evenness_of_processes()));
             }
             if let (Some(time), Some(probed)) = (holds.hand_over(), probed) {
-                let trip = Turn::new(probed, length).wait();
+                let trip = probed.wait() / PROBED_TRIPS;
                 samples.push((Measure::HandOver, time));
                 samples.push((Measure::HandOverTrips, time / trip));
             }
@@ -265,6 +272,25 @@ impl Comparison {
     }
 }
 
+/// What the probe does while others work.
+fn probing(length: Duration) -> Order<'static> {
+    Order { work: Work::Hot, key: "probe", tasks: 1, length, hold: Duration::ZERO }
+}
+
+/// How many commands the server runs for one acquire by the probe, while nobody else asks it.
+async fn commands_of(probe: &mut Processes, server: &RedisServer) -> Result<f64> {
+    let before = commands(server).await;
+    let tasks = probe.run(1, probing(CHECK)).await?.ok_or("the probe has no lock")?;
+    let commands = commands(server).await - before;
+    Ok(commands as f64 / Turn::new(tasks, CHECK).all_pairs().max(1) as f64)
+}
+
+/// Calls of commands, without those of this program.
+async fn commands(server: &RedisServer) -> u64 {
+    let calls = server.command_calls().await;
+    calls.iter().filter(|(name, _)| *name != "info").map(|(_, calls)| calls).sum()
+}
+
 fn address_of(server: &RedisServer) -> String {
     format!("127.0.0.1:{}", server.port())
 }
@@ -278,8 +304,8 @@ fn doubles(samples: &Samples) -> f64 {
 
 /// What server and clients have used.
 struct Used {
-    /// Calls of commands, without those of this program and of the probe.
-    commands: u64,
+    /// Calls of commands, without those of this program.
+    commands: f64,
     /// Processor time in µs.
     server: f64,
     client: Option<f64>,
@@ -287,9 +313,7 @@ struct Used {
 
 impl Used {
     async fn now(server: &RedisServer, processes: &Processes, count: usize) -> Self {
-        let calls = server.command_calls().await;
-        let commands =
-            calls.iter().filter(|(name, _)| *name != "info").map(|(_, calls)| calls).sum();
+        let commands = commands(server).await as f64;
         let info: String = server.client().get(&["INFO", "cpu"]).await;
         let seconds = |name: &str| -> f64 {
             let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -301,16 +325,21 @@ impl Used {
 
     fn since(&self, before: &Self) -> Self {
         Self {
-            commands: self.commands.saturating_sub(before.commands),
+            commands: self.commands - before.commands,
             server: self.server - before.server,
             client: self.client.zip(before.client).map(|(after, before)| after - before),
         }
     }
 
+    /// Without so many commands of the probe, which uses next to no processor time.
+    fn without(self, commands: f64) -> Self {
+        Self { commands: (self.commands - commands).max(0.0), ..self }
+    }
+
     /// For each of so many pairs.
     fn samples(&self, pairs: usize) -> Samples {
         let pairs = pairs.max(1) as f64;
-        let commands = self.commands as f64 / pairs;
+        let commands = self.commands / pairs;
         let mut samples =
             vec![(Measure::Commands, commands), (Measure::ServerCpu, self.server / pairs)];
         samples.extend(self.client.map(|client| (Measure::ClientCpu, client / pairs)));

@@ -25,17 +25,26 @@ pub(super) fn of(_processes: impl Iterator<Item = u32>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
     use super::*;
 
     #[cfg(target_os = "linux")]
     #[test]
     fn work_uses_processor_time() {
         let myself = || of(std::iter::once(std::process::id())).unwrap();
-        let before = myself();
+        let cores = std::thread::available_parallelism().unwrap().get() as f64;
+        let tick = 1e6 / rustix::param::clock_ticks_per_second() as f64;
+        let (started, before) = (Instant::now(), myself());
         let mut sum = 0_u64;
         while myself() < before + 20_000.0 {
             sum = std::hint::black_box(sum + 1);
+            assert!(started.elapsed() < Duration::from_secs(20), "a process that works uses none");
         }
+        let most = started.elapsed().as_secs_f64() * 1e6 * cores + 2.0 * tick;
+        assert!(myself() - before <= most, "more than there is");
         assert_eq!(of(std::iter::once(u32::MAX)), None);
     }
 }

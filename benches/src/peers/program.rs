@@ -48,12 +48,15 @@ const ALL_KINDS: &[Work] = &[Work::Hot, Work::Fair, Work::ReadWrite];
 
 impl Contender {
     /// The round trip.
-    pub(crate) const PING: Self = Self::new("PING", Language::Rust, &[]);
+    const PING: Self = Self::new("PING", Language::Rust, &[]);
+
+    /// The bare scripts.
+    pub(crate) const FLOOR: Self = Self::new("floor", Language::Rust, &[]);
 
     /// The round trip, the floor and this library, then the peers.
     pub(crate) const ALL: [Self; 9] = [
         Self::PING,
-        Self::new("floor", Language::Rust, &[]),
+        Self::FLOOR,
         Self { shares_reads: true, ..Self::new("ours", Language::Rust, ALL_KINDS) },
         Self::new("rslock", Language::Rust, MUTEX),
         Self { shares_reads: true, ..Self::new("Redisson", Language::Java, ALL_KINDS) },

@@ -17,7 +17,8 @@ pub(crate) enum Measure {
     P99,
     /// Median time from the begin of a release to the moment that a task of another process holds the lock, in µs.
     HandOver,
-    /// The same in round trips: over the median time of a `PING` by another process during the same turn.
+    /// The same in round trips: over the median time of a bare script of a mutex, which another process sends during
+    /// the same turn.
     HandOverTrips,
     /// Commands that the server ran for a pair, with those of scripts.
     Commands,

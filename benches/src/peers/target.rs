@@ -119,6 +119,32 @@ mod tests {
     }
 
     #[test]
+    fn plain_mutexes_in_place_of_a_read_write_lock_are_a_target_of_their_own() {
+        let run = run_of(&[
+            ("read-write-4x16", "ours", &[30.0]),
+            ("read-write-4x16", "Redisson", &[15.0]),
+            ("read-write-4x16", "rslock", &[5.0]),
+            ("read-write-4x16", "redsync", &[4.0]),
+        ]);
+        let found = verdicts(&run);
+        let found: Vec<_> = found.iter().map(|it| (it.what.as_str(), it.value)).collect();
+        let expected = [("rate ÷ Redisson's", 2.0), ("rate ÷ the fastest peer's (rslock)", 6.0)];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_target_is_met_at_its_bound() {
+        let is_met =
+            |bound, value| Verdict { row: "hot-8", what: String::new(), bound, value }.is_met();
+        for (value, at_least, at_most) in
+            [(1.9, false, true), (2.0, true, true), (2.1, true, false)]
+        {
+            assert_eq!(is_met(Bound::AtLeast(2.0), value), at_least, "{value}");
+            assert_eq!(is_met(Bound::AtMost(2.0), value), at_most, "{value}");
+        }
+    }
+
+    #[test]
     fn targets_are_of_rows_that_are_measured() {
         let rows: Vec<_> = Row::ALL.iter().map(Row::to_string).collect();
         let named = RATES.iter().map(|it| it.0).chain(FIGURES.iter().map(|it| it.0));

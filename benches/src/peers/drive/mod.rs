@@ -164,7 +164,7 @@ impl Connected {
         let start = Started::new(turn);
         Some(match (self, turn.work) {
             (Self::Ping(bare), Work::Own) => start.tasks(|_| Ping(bare.clone())),
-            (Self::Ping(bare), Work::Hot) => start.tasks(|_| Probe(Ping(bare.clone()))),
+            (Self::Floor(bare), Work::Hot) => start.tasks(|_| Probe(bare.on(turn.key))),
             (Self::Floor(bare), Work::Own) => start.tasks(|task| bare.on(&turn.key_of(task))),
             (Self::Ping(_) | Self::Floor(_), _) | (Self::Rslock(_), Work::Fair) => return None,
             (Self::Rslock(manager), _) => {
@@ -266,6 +266,11 @@ mod tests {
             (Work::Own, 64, Duration::from_millis(250))
         );
         assert_eq!((turn.key_of(3).as_str(), turn.file), ("ours:own:3", "/tmp/turn"));
+        assert_eq!(turn.hold, Duration::from_millis(1));
+        for word in ["hot", "fair", "read-write"] {
+            let line = format!("run {word} 64 250 1 ours:shared /tmp/turn");
+            assert_eq!(Turn::parse(&line).unwrap().key_of(3), "ours:shared", "{word}");
+        }
         assert!(Turn::parse("run pears 64 250 0 key /tmp/turn").is_none());
         let drive: Drive = "ours@127.0.0.1:6379".parse().unwrap();
         assert_eq!((drive.who.as_str(), drive.server.as_str()), ("ours", "127.0.0.1:6379"));

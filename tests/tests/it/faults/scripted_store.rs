@@ -21,10 +21,26 @@ struct Script {
     before_subscribing: Option<Step>,
     /// How late the answer to an acquire comes after its effect.
     acquire_answers_after: Duration,
+    /// How many more acquires are answered before the store falls silent.
+    acquires_before_silence: Option<usize>,
     /// How late the effect of a release comes.
     release_starts_after: Duration,
     /// Renewals find that the hold is gone.
     holds_are_gone: bool,
+}
+
+impl Script {
+    /// Counts an acquire. True if it gets no answer.
+    fn falls_silent(&mut self) -> bool {
+        match &mut self.acquires_before_silence {
+            Some(0) => true,
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        }
+    }
 }
 
 impl Scripted {
@@ -52,7 +68,12 @@ impl Store for Scripted {
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         let late = self.script().acquire_answers_after;
+        let is_silent = self.script().falls_silent();
         StoreFuture::new(async move {
+            if is_silent {
+                sleep(request.timeout).await;
+                return Err(StoreError::new(StoreErrorKind::OutcomeUnknown, "silence"));
+            }
             let reply = self.inner.acquire(request).await;
             sleep(late).await;
             reply
@@ -206,4 +227,36 @@ async fn readers_who_ask_at_once_share_one_hold() {
     drop(guards);
     store.script().acquire_answers_after = Duration::ZERO;
     timeout(MINUTE, lock.write()).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// S-31, S-33: when the wait ends while the store is silent, the store's last answer says why there is no guard: too few
+/// replicas know of the hold, or another process has the lock. Without any answer, the store has failed.
+#[tokio::test(start_paused = true)]
+async fn the_last_answer_before_a_silence_ends_the_wait() {
+    let wait = secs(1);
+    let options = LockOptions::builder().replicas(2, ms(50)).wait(Wait::UpTo(wait));
+    let options = options.build().unwrap();
+    for (is_held, answers) in [(false, 1), (false, 2), (true, 1), (true, 2), (false, 0), (true, 0)]
+    {
+        let store = MemoryStore::new();
+        store.set_replicas(1);
+        let holder = LockClient::builder().store(store.peer()).unwrap();
+        let held = match is_held {
+            true => Some(holder.mutex("m").lock().await.unwrap()),
+            false => None,
+        };
+        let scripted = Scripted::new(store);
+        scripted.script().acquires_before_silence = Some(answers);
+        let start = Instant::now();
+        let error = scripted.client().mutex("m").with(options).lock().await.unwrap_err();
+        let is_right = match (is_held, answers) {
+            (_, 0) => matches!(error, LockError::Store(_)),
+            (true, _) => matches!(error, LockError::Timeout { .. }),
+            (false, _) => matches!(error, LockError::NotReplicated { acked: 1, wanted: 2, .. }),
+        };
+        assert!(is_right, "held: {is_held}, {answers} answers: {error:?}");
+        let waited = start.elapsed();
+        assert!(waited >= wait && waited < wait + ms(200), "{waited:?}");
+        drop(held);
+    }
 }

@@ -178,19 +178,23 @@ async fn a_shifted_place_is_put_right() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_of_ours_behind_redisson_hears_it() {
     let world = World::start().await;
-    let client = world.client_that_only_listens().await;
+    // A process that releases the lock wakes a waiter of its own without being told to.
+    let (other, client) =
+        (world.client_that_only_listens().await, world.client_that_only_listens().await);
     let java = Peer::new(&world, "b", "java:1");
-    let holder = client.fair_mutex("b").lock().await.unwrap();
-    let (ahead, _) = world.waiter(&client, "b").await;
+    let holder = other.fair_mutex("b").lock().await.unwrap();
+    let (ahead, _) = world.waiter(&other, "b").await;
     java.line_up().await;
     let (first, one) = world.waiter(&client, "b").await;
     let (second, two) = world.waiter(&client, "b").await;
     let own = async |owner: &str| world.server.pubsub_numsub(&own_channel("b", owner)).await;
+    let told = world.server.subscribe_log(&channel("b", java.owner)).await;
     holder.release().await.unwrap();
     let guard = granted(ahead).await;
     assert_eq!((own(&one).await, own(&two).await), (0, 0));
     guard.release().await.unwrap();
-    // The lock is free, and Redisson's client has been told.
+    // The lock is free.
+    assert_eq!(told.wait_for(1, PROMPTLY).await, ["0"]);
     soon!("the next of ours listens there too", own(&one).await == 1);
     assert!(java.take().await);
     java.unlock().await;

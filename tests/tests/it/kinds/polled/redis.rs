@@ -175,3 +175,31 @@ async fn the_grant_of_a_sleeping_quorum_contender_is_given_back() {
     guard.release().await.unwrap();
     timeout(PROMPTLY, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
 }
+
+/// S-34: contenders whose answers are slow keep their turns, those too whose requests share a script, and which have no
+/// timer of their own for signs of life.
+#[tokio::test]
+async fn contenders_with_slow_answers_keep_their_turns() {
+    const COUNT: u64 = 8;
+    let (server, proxy, client) = far_world_with(secs(20)).await;
+    let raw = server.client();
+    proxy.delay_replies(ms(2_500));
+    server.reset_stats().await;
+    let asked = Instant::now();
+    // A runtime of one thread polls them in this order: the first two go out alone, and the others queue before any task
+    // can send them.
+    let acquire = |n| tokio::spawn(lock(&client, "mutex", &format!("k{n}")));
+    let contenders: Vec<_> = (0..COUNT).map(acquire).collect();
+    soon!("all are granted", raw.keys().await.len() as u64 == 2 * COUNT);
+    let scripts = server.command_calls().await["evalsha"];
+    assert!(scripts <= 3, "{scripts} scripts, not what this is about");
+    let behind: Vec<_> = (0..COUNT).map(acquire).collect();
+    for (contender, behind) in contenders.into_iter().zip(behind) {
+        let guard = timeout(SOON, contender).await.expect("hangs").unwrap().unwrap();
+        assert!(asked.elapsed() >= ms(2_000), "not slow, not what this is about");
+        assert!(!behind.is_finished(), "passed over");
+        proxy.pass();
+        guard.release().await.unwrap();
+        timeout(SOON, behind).await.expect("hangs").unwrap().unwrap().release().await.unwrap();
+    }
+}

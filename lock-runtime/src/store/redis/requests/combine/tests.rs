@@ -210,6 +210,7 @@ fn those_out_of_time_are_found_once() {
     for (key, _) in over {
         queue.answer(&[key], [Err(CallError::TimedOut.into())]);
     }
+    queue.put_back(&batch[..3], false);
     assert!(queue.take_batch().is_empty(), "sent all the same");
     queue.answer(&batch, (0..4).map(|number| Ok(Answer::Number(number))));
     let cx = Context::from_waker(std::task::Waker::noop());
@@ -218,6 +219,33 @@ fn those_out_of_time_are_found_once() {
     }
     assert!(matches!(queue.poll(keys[3], &cx), Some(Ok(Answer::Number(3)))));
     assert_eq!((queue.out_of_time(start).len(), queue.earliest), (0, None));
+}
+
+/// Callers without an answer are woken regularly, for as long as there are any; no other timer wakes them.
+// S-34.
+#[test]
+fn callers_are_woken_to_look_around() {
+    let (mut queue, keys, start) = queue((0..3).map(|_| take("a")));
+    let batch = queue.take_batch();
+    let polled = |queue: &mut Queue| {
+        let cx = Context::from_waker(std::task::Waker::noop());
+        keys.iter().filter(|key| queue.poll(**key, &cx).is_some()).count()
+    };
+    let first = queue.look.expect("callers wait");
+    assert!(first >= start + ATTENDED_EVERY && first <= Instant::now() + ATTENDED_EVERY);
+    assert_eq!(queue.attend(first).len(), 0, "none was polled, so none needs to be woken");
+    assert_eq!(polled(&mut queue), 0);
+    assert_eq!(queue.attend(first).len(), 3);
+    assert_eq!(queue.look, Some(first + ATTENDED_EVERY));
+    assert_eq!(polled(&mut queue), 0);
+    queue.answer(&batch[..1], [Ok(Answer::Number(1))]);
+    assert_eq!(queue.attend(first).len(), 2, "an answer wakes its caller by itself");
+    queue.answer(&batch, (0..3).map(|number| Ok(Answer::Number(number))));
+    assert_eq!(polled(&mut queue), 3);
+    queue.attend(first);
+    assert_eq!(queue.look, None, "no caller is left");
+    add(&mut queue, take("b"), start);
+    assert!(queue.look.is_some());
 }
 
 /// The batch script passes the same arguments to each part as the request alone writes; those that successive
@@ -245,4 +273,50 @@ fn a_batch_carries_what_each_would_send_alone() {
     expected.extend_from_slice(&two[2..]);
     assert_eq!(words(&write(&queue, &batch)), expected);
     assert_eq!((one.len(), two.len()), (1 + 2 + 4, 1 + 1 + 2), "as `parts!` says");
+}
+
+/// All requests of one kind of script that differ in one of what they might share.
+fn variants() -> Vec<HoldRequest> {
+    let seconds = Duration::from_secs;
+    let locks = ["a", "b"].map(|name| LockKey::new(name).expect("a valid name"));
+    let mut requests = Vec::new();
+    for target in [Target::mutex as fn(LockKey) -> Arc<Target>, Target::fair] {
+        for (lock, ttl) in [(0, 90), (1, 90), (0, 95)] {
+            let target = target(locks[lock].clone()).with_token_ttl(seconds(ttl));
+            let owner = OwnerId::new("uuid", 7, 1);
+            let release = ReleaseRequest::new(Arc::clone(&target), owner.clone(), seconds(1));
+            requests.push(HoldRequest::Release(release));
+            for (lease, tokens, place) in [(30, 1, 5), (40, 1, 5), (30, 2, 5), (30, 1, 6)] {
+                let (target, owner) = (Arc::clone(&target), owner.clone());
+                let acquire = AcquireRequest::new(target, owner, seconds(lease), seconds(1));
+                let acquire = acquire.with_tokens(tokens).with_place(Some(seconds(place)));
+                requests.push(HoldRequest::Acquire(acquire));
+            }
+        }
+    }
+    requests
+}
+
+/// Requests share arguments only if each would send the same alone.
+// S-8, S-26.
+#[test]
+fn only_the_same_arguments_are_shared() {
+    let written = |request: &HoldRequest| {
+        let mut call = redis::Cmd::new();
+        request.write_shared_args(&mut call);
+        call.get_packed_command()
+    };
+    let requests = variants();
+    let number = |request: &HoldRequest| request.part().expect("can share a script").number;
+    let mut shared = 0;
+    for (at, one) in requests.iter().enumerate() {
+        for other in requests[at + 1..].iter().filter(|other| number(other) == number(one)) {
+            if one.shares_args_with(other) {
+                assert_eq!(written(one), written(other), "{one:?} and {other:?}");
+                shared += 1;
+            }
+        }
+    }
+    // Of mutexes, each acquire of `a` has one of `b`, and all three releases are equal; of fair locks, the releases of `a`.
+    assert_eq!(shared, 4 + 3 + 1);
 }
