@@ -86,16 +86,22 @@ impl Answer {
 
 /// The number that a text begins with, and what follows its digits.
 fn number_in(text: &[u8]) -> Option<(u64, &[u8])> {
-    let (mut number, mut rest) = (0_u64, text);
-    while let [byte @ b'0'..=b'9', behind @ ..] = rest {
-        number = number.wrapping_mul(10).wrapping_add((byte - b'0').into());
-        rest = behind;
+    let mut number = 0_u64;
+    let mut digits = 0;
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        number = number.wrapping_mul(10).wrapping_add(digit.into());
+        digits += 1;
     }
-    match text.len() - rest.len() {
+    let (text, rest) = text.split_at_checked(digits)?;
+    match digits {
         0 => None,
         // So many always fit.
         1..=19 => Some((number, rest)),
-        digits => Some((str::from_utf8(&text[..digits]).ok()?.parse().ok()?, rest)),
+        _ => Some((str::from_utf8(text).ok()?.parse().ok()?, rest)),
     }
 }
 
