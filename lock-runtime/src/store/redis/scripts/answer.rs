@@ -57,16 +57,32 @@ impl Answer {
     /// The answers in a reply to call `number` of so many requests; `None` if it is the reply to another call. The reply
     /// is a list, or text with a space between the answers, which both sides read and write faster.
     pub(super) fn all_in(reply: Value, number: u64, requests: usize) -> Option<Vec<Self>> {
+        let mut answers = Vec::with_capacity(requests);
+        Self::each_in(reply, number, |answer| answers.push(answer))?;
+        (answers.len() == requests).then_some(answers)
+    }
+
+    /// As [`all_in`](Self::all_in) for one request.
+    pub(super) fn only_in(reply: Value, number: u64) -> Option<Self> {
+        let (mut only, mut count) = (None, 0);
+        Self::each_in(reply, number, |answer| {
+            only = Some(answer);
+            count += 1;
+        })?;
+        only.filter(|_| count == 1)
+    }
+
+    /// Passes on the answers in a reply to call `number`; `None` if the reply is another one.
+    fn each_in(reply: Value, number: u64, mut pass: impl FnMut(Self)) -> Option<()> {
         let mut digits = itoa::Buffer::new();
         let number = digits.format(number).as_bytes();
-        let mut answers = Vec::with_capacity(requests);
         match reply {
             Value::BulkString(text) => {
                 let (first, rest) = text.split_at_checked(number.len())?;
                 let mut rest = Some(rest).filter(|_| first == number)?;
                 while !rest.is_empty() {
                     let (answer, behind) = Self::first_in(rest.strip_prefix(b" ")?)?;
-                    answers.push(answer);
+                    pass(answer);
                     rest = behind;
                 }
             }
@@ -76,11 +92,11 @@ impl Answer {
                     Some(Value::BulkString(first)) if first == number => {}
                     _ => return None,
                 }
-                answers.extend(parts.map(Self::from));
+                parts.map(Self::from).for_each(pass);
             }
             _ => return None,
         }
-        (answers.len() == requests).then_some(answers)
+        Some(())
     }
 }
 
@@ -124,6 +140,7 @@ mod tests {
     #[test]
     fn only_a_reply_with_the_number_is_an_answer() {
         assert_eq!(Answer::all_in(text("42 1"), 42, 1), Some(vec![Answer::Token(1)]));
+        assert_eq!(Answer::only_in(text("42 1"), 42), Some(Answer::Token(1)));
         let others =
             ["43 1", "4 1", "42", "421 1", "42 x", "42 1 ", "42 1 1", "42 1x", "42  1", "42x1", ""];
         for other in others.map(text).into_iter().chain([
@@ -135,6 +152,7 @@ mod tests {
             Value::Array(Vec::new()),
         ]) {
             assert_eq!(Answer::all_in(other.clone(), 42, 1), None, "{other:?}");
+            assert_eq!(Answer::only_in(other.clone(), 42), None, "{other:?}");
         }
     }
 
