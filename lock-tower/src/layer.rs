@@ -56,7 +56,7 @@ struct LayerSettings {
     client: LockClient,
     kind: LockKind,
     /// `None`: the client's options at the time of each call.
-    options: Option<LockOptions>,
+    options: Option<Arc<LockOptions>>,
     release_timeout: Duration,
     /// Where the layer was made.
     site: &'static Location<'static>,
@@ -129,7 +129,7 @@ impl<K> LockLayer<K> {
         LockSpec {
             client: client.clone(),
             kind: *kind,
-            options: options.unwrap_or_else(|| client.options()),
+            options: options.clone().unwrap_or_else(|| client.shared_options()),
             release_timeout: *release_timeout,
             enforced: true,
             site,
@@ -150,7 +150,7 @@ impl<K> LockLayer<K> {
     /// effect with the next call.
     #[must_use = "a layer does nothing until it wraps a service"]
     pub fn options(mut self, options: LockOptions) -> Self {
-        Arc::make_mut(&mut self.settings).options = Some(options);
+        Arc::make_mut(&mut self.settings).options = Some(Arc::new(options));
         self
     }
 

@@ -11,6 +11,7 @@
 
 use std::panic::{Location, resume_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
 pub(crate) struct LockSpec {
     pub(crate) client: LockClient,
     pub(crate) kind: LockKind,
-    pub(crate) options: LockOptions,
+    pub(crate) options: Arc<LockOptions>,
     pub(crate) release_timeout: Duration,
     /// False if the call runs anyway, and the log only records what would have blocked it.
     pub(crate) enforced: bool,
@@ -54,7 +55,7 @@ impl LockSpec {
             Some(policy) => lock.follows(policy),
             None => lock,
         };
-        let lock = lock.asked_at(self.site).with(self.options);
+        let lock = lock.asked_at(self.site).with(Arc::clone(&self.options));
         if self.enforced { lock.lock() } else { lock.shadow_lock() }
     }
 
@@ -150,8 +151,10 @@ pin_project! {
     /// The output is an error if a loss replaces the value.
     pub(crate) struct Releasing<T> {
         release: Option<(Release, CurrentHold)>,
+        release_timeout: Duration,
+        // Until the result does not wait for the release any more, once that is under way.
         #[pin]
-        timeout: Sleep,
+        timeout: Option<Sleep>,
         reports_late_loss: bool,
         value: Option<Result<T, Panic>>,
     }
@@ -161,7 +164,8 @@ impl<T> Releasing<T> {
     pub(crate) fn new(handle: HoldHandle, spec: ReleaseSpec, value: Result<T, Panic>) -> Self {
         Self {
             release: handle.release(),
-            timeout: sleep(spec.timeout),
+            release_timeout: spec.timeout,
+            timeout: None,
             reports_late_loss: spec.reports_late_loss,
             value: Some(value),
         }
@@ -172,7 +176,7 @@ impl<T> Future for Releasing<T> {
     type Output = Result<T, LockError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
+        let mut this = self.project();
         let outcome = match this.release {
             None => Ok(()),
             Some((release, hold)) => match Pin::new(release).poll(cx) {
@@ -181,7 +185,12 @@ impl<T> Future for Releasing<T> {
                     loss_to_report(&hold.watch, released, *this.reports_late_loss)
                 }
                 Poll::Pending => {
-                    ready!(this.timeout.poll(cx));
+                    if this.timeout.is_none() {
+                        this.timeout.set(Some(sleep(*this.release_timeout)));
+                    }
+                    if let Some(timeout) = this.timeout.as_pin_mut() {
+                        ready!(timeout.poll(cx));
+                    }
                     hold.watch.log_debug("release not confirmed in time");
                     Ok(())
                 }

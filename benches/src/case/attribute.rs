@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use lock_runtime::{LockClient, LockKey, distributed_lock};
 
+use super::Call;
+#[cfg(feature = "counts")]
+use super::only;
 use super::overhead::{Form, Round, records, round};
 use crate::Result;
 use crate::record::Record;
@@ -48,10 +51,25 @@ pub(super) async fn run(timing: Timing) -> Result<Vec<Record>> {
     Ok([records(OUTERMOST, &outermost, MOST), records(NESTED, &nested, MOST)].concat())
 }
 
+fn forms(client: &LockClient) -> [Form<'_>; 2] {
+    let by_hand = || by_hand(client, 7);
+    [
+        Form::new(Call::AttributeByHand.form(), by_hand),
+        Form::new(Call::Attribute.form(), || annotated(7)),
+    ]
+}
+
+/// Makes so many calls of one form.
+#[cfg(feature = "counts")]
+pub(super) async fn calls(call: Call, count: u32) -> Result<()> {
+    let client = LockClient::in_memory();
+    client.install();
+    only(&forms(&client), call, count).await
+}
+
 /// A round of each case.
 async fn both(client: LockClient, turn: Duration) -> Result<(Round, Round)> {
-    let forms =
-        [Form::new("by hand", || by_hand(&client, 7)), Form::new("attribute", || annotated(7))];
+    let forms = forms(&client);
     let outside = round(&forms, turn).await?;
     let guard = client.mutex("order:7").lock().await?;
     let inside = guard.run(round(&forms, turn)).await??;

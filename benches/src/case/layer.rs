@@ -12,6 +12,9 @@ use lock_tower::LockLayer;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::Call;
+#[cfg(feature = "counts")]
+use super::only;
 use super::overhead::{Form, Round, records, round};
 use crate::Result;
 use crate::record::Record;
@@ -100,17 +103,27 @@ pub(super) async fn run(timing: Timing) -> Result<Vec<Record>> {
 
 async fn one(turn: Duration) -> Result<Round> {
     let client = LockClient::builder().config(many_routes()?).in_memory()?;
+    round(&forms(&client)?, turn).await
+}
+
+/// Makes so many calls of one form.
+#[cfg(feature = "counts")]
+pub(super) async fn calls(call: Call, count: u32) -> Result<()> {
+    let client = LockClient::builder().config(many_routes()?).in_memory()?;
+    only(&forms(&client)?, call, count).await
+}
+
+fn forms(client: &LockClient) -> Result<[Form<'_>; 4]> {
     let generic = LockLayer::new(client.clone(), |_: &Request<String>| key().map(Some));
     let http = LockLayer::http().key("order:{path.id}").route("/orders/{id}/pay");
     let http = http.client(client.clone()).build()?;
-    let routes = LockLayer::routes(&client)?;
-    let forms = [
-        Form::new("by hand", || by_hand(&client)),
-        form("any", generic.layer(Handler)),
-        form("http", http.layer(Handler)),
-        form("routes", routes.layer(Handler)),
-    ];
-    round(&forms, turn).await
+    let routes = LockLayer::routes(client)?;
+    Ok([
+        Form::new(Call::LayerByHand.form(), || by_hand(client)),
+        form(Call::Layer.form(), generic.layer(Handler)),
+        form(Call::HttpLayer.form(), http.layer(Handler)),
+        form(Call::RoutesLayer.form(), routes.layer(Handler)),
+    ])
 }
 
 fn many_routes() -> Result<LockConfig> {

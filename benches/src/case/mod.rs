@@ -73,3 +73,73 @@ impl InProcess {
         }
     }
 }
+
+/// A call of a case that compares forms of one call: each form beyond the call by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    AttributeByHand,
+    Attribute,
+    LayerByHand,
+    Layer,
+    HttpLayer,
+    RoutesLayer,
+}
+
+impl Call {
+    /// As in the records of its case.
+    const fn form(self) -> &'static str {
+        match self {
+            Self::AttributeByHand | Self::LayerByHand => "by hand",
+            Self::Attribute => "attribute",
+            Self::Layer => "any",
+            Self::HttpLayer => "http",
+            Self::RoutesLayer => "routes",
+        }
+    }
+}
+
+#[cfg(feature = "counts")]
+impl Call {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::AttributeByHand,
+        Self::Attribute,
+        Self::LayerByHand,
+        Self::Layer,
+        Self::HttpLayer,
+        Self::RoutesLayer,
+    ];
+
+    /// Differs from that of all other calls.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::AttributeByHand => "attribute-by-hand",
+            Self::LayerByHand => "layer-by-hand",
+            _ => self.form(),
+        }
+    }
+
+    /// The same call, written by hand.
+    pub(crate) const fn by_hand(self) -> Self {
+        match self {
+            Self::AttributeByHand | Self::Attribute => Self::AttributeByHand,
+            Self::LayerByHand | Self::Layer | Self::HttpLayer | Self::RoutesLayer => {
+                Self::LayerByHand
+            }
+        }
+    }
+
+    /// Makes so many calls, one after the other.
+    pub(crate) async fn run(self, count: u32) -> Result<()> {
+        match self {
+            Self::AttributeByHand | Self::Attribute => attribute::calls(self, count).await,
+            _ => layer::calls(self, count).await,
+        }
+    }
+}
+
+/// Makes so many calls of one of the forms.
+#[cfg(feature = "counts")]
+async fn only(forms: &[overhead::Form<'_>], call: Call, count: u32) -> Result<()> {
+    let form = forms.iter().find(|form| form.name() == call.form());
+    form.ok_or("no such form")?.calls(count).await.map(drop)
+}

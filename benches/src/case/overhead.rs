@@ -19,7 +19,7 @@ type Batch<'a> = Pin<Box<dyn Future<Output = Result<f64>> + Send + 'a>>;
 /// One form of the call.
 pub(super) struct Form<'a> {
     name: &'static str,
-    batch: Box<dyn Fn() -> Batch<'a> + Send + Sync + 'a>,
+    batch: Box<dyn Fn(u32) -> Batch<'a> + Send + Sync + 'a>,
 }
 
 impl<'a> Form<'a> {
@@ -29,20 +29,31 @@ impl<'a> Form<'a> {
         F: Future<Output = Result<()>> + Send + 'a,
     {
         let call = Arc::new(call);
-        Self { name, batch: Box::new(move || Box::pin(batch(Arc::clone(&call)))) }
+        let batch = move |calls| -> Batch<'a> { Box::pin(batch(Arc::clone(&call), calls)) };
+        Self { name, batch: Box::new(batch) }
+    }
+
+    #[cfg(feature = "counts")]
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Makes so many calls. Returns the nanoseconds of one.
+    pub(super) async fn calls(&self, calls: u32) -> Result<f64> {
+        (self.batch)(calls).await
     }
 }
 
-async fn batch<C, F>(call: Arc<C>) -> Result<f64>
+async fn batch<C, F>(call: Arc<C>, calls: u32) -> Result<f64>
 where
     C: Fn() -> F,
     F: Future<Output = Result<()>>,
 {
     let started = Instant::now();
-    for _ in 0..BATCH {
+    for _ in 0..calls {
         call().await?;
     }
-    Ok(started.elapsed().as_nanos() as f64 / f64::from(BATCH))
+    Ok(started.elapsed().as_nanos() as f64 / f64::from(calls))
 }
 
 /// The median batch of each form; they take turns.
@@ -51,7 +62,7 @@ pub(super) async fn round(forms: &[Form<'_>], turn: Duration) -> Result<Round> {
     let end = Instant::now() + turn;
     while batches.iter().any(Vec::is_empty) || Instant::now() < end {
         for (form, batches) in forms.iter().zip(&mut batches) {
-            batches.push((form.batch)().await?);
+            batches.push(form.calls(BATCH).await?);
         }
         yield_now().await;
     }

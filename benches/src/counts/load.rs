@@ -11,7 +11,7 @@ use rslock::LockManager;
 use tokio::task::JoinSet;
 
 use crate::Result;
-use crate::case::load as configuration;
+use crate::case::{Call, load as configuration};
 #[cfg(feature = "server")]
 use crate::server::contender::{Bare, Contender, Peer};
 
@@ -68,12 +68,19 @@ pub(super) enum Locks {
     Nested,
     /// Each task its own, spread over the masters of a cluster.
     Spread,
+    /// In memory, without a server. One task makes calls that lock and release.
+    InMemory(Call),
     /// None: in place of each pair, a configuration is read, of which locks and routes have their options.
     Configured,
 }
 
 impl Locks {
-    const ALL: [Self; 5] = [Self::Own, Self::Shared, Self::Nested, Self::Spread, Self::Configured];
+    const OTHERS: [Self; 5] =
+        [Self::Own, Self::Shared, Self::Nested, Self::Spread, Self::Configured];
+
+    fn all() -> impl Iterator<Item = Self> {
+        Self::OTHERS.into_iter().chain(Call::ALL.map(Self::InMemory))
+    }
 
     fn name(self) -> &'static str {
         match self {
@@ -81,6 +88,7 @@ impl Locks {
             Self::Shared => "shared",
             Self::Nested => "nested",
             Self::Spread => "spread",
+            Self::InMemory(call) => call.name(),
             Self::Configured => "configured",
         }
     }
@@ -124,7 +132,7 @@ impl FromStr for Load {
             let name = parts.next()?;
             let who = *Who::ALL.iter().find(|who| who.name() == name)?;
             let name = parts.next()?;
-            let locks = Locks::ALL.into_iter().find(|locks| locks.name() == name)?;
+            let locks = Locks::all().find(|locks| locks.name() == name)?;
             let mut number = || parts.next()?.parse().ok().filter(|number| *number > 0);
             Some(Self { who, locks, tasks: number()?, pairs: number()?, slowed, urls })
         };
@@ -142,6 +150,9 @@ impl Load {
         // One thread: callgrind runs one at a time, and which one it picks would change the count.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
+            if let Locks::InMemory(call) = self.locks {
+                return tokio::spawn(call.run(self.pairs)).await?;
+            }
             if self.locks == Locks::Configured {
                 return configuration::repeat(self.pairs);
             }
@@ -193,7 +204,9 @@ impl Load {
                 guard.run(pairs(own(0), count)).await??;
                 guard.release().await?;
             }
-            Locks::Configured => return Err("a configuration needs no server".into()),
+            Locks::InMemory(_) | Locks::Configured => {
+                return Err("this load needs no server".into());
+            }
         }
         client.shutdown(Duration::from_secs(1)).await;
         Ok(())
@@ -244,9 +257,11 @@ mod tests {
     fn a_load_is_read_as_it_is_written() {
         let urls = vec!["redis://localhost:7000".to_owned(), "redis://localhost:7001".to_owned()];
         for (urls, slowed) in [(urls, true), (vec![], false)] {
-            let (who, locks) = (Who::Ours, Locks::Spread);
-            let load = Load { who, locks, tasks: 64, pairs: 640, slowed, urls };
-            assert_eq!(load.to_string().parse(), Ok(load));
+            for locks in Locks::all() {
+                let urls = urls.clone();
+                let load = Load { who: Who::Ours, locks, tasks: 64, pairs: 640, slowed, urls };
+                assert_eq!(load.to_string().parse(), Ok(load));
+            }
         }
         for text in ["", "ours", "ours:own:0:1", "ours:own:1:x", "theirs:own:1:1", "ours:all:1:1"] {
             assert!(text.parse::<Load>().is_err(), "{text}");

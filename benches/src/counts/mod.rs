@@ -17,6 +17,7 @@ pub(crate) use self::load::Load;
 use self::load::{Locks, Who};
 use self::servers::{Served, Servers};
 use crate::Result;
+use crate::case::Call;
 use crate::record::{Record, Target, Unit};
 
 /// How often a count is repeated that is to go on record, or that is above its bound. Chance alone does not
@@ -78,7 +79,7 @@ impl Row {
         let most_commands = match locks {
             Locks::Own | Locks::Spread => f64::INFINITY,
             Locks::Shared => 0.05,
-            Locks::Nested | Locks::Configured => 0.0,
+            Locks::Nested | Locks::InMemory(_) | Locks::Configured => 0.0,
         };
         Self { name, locks, tasks, pairs, server: false, most_commands }
     }
@@ -88,7 +89,12 @@ impl Row {
     }
 }
 
-const ROWS: [Row; 8] = [
+/// A call of so many in memory, without what the same call by hand costs.
+const fn in_memory(name: &'static str, call: Call) -> Row {
+    Row::new(name, Locks::InMemory(call), 1, 1024)
+}
+
+const ROWS: [Row; 12] = [
     Row::new("pair, 1 task", Locks::Own, 1, 512).with_server(),
     Row::new("own keys, 64 tasks", Locks::Own, 64, 1024).with_server(),
     Row::new("hot key, 8 tasks", Locks::Shared, 8, 2048),
@@ -96,6 +102,10 @@ const ROWS: [Row; 8] = [
     Row::new("hot key, 512 tasks", Locks::Shared, 512, 2048),
     Row::new("nested", Locks::Nested, 1, 2048),
     Row::new("cluster, 64 tasks", Locks::Spread, 64, 1024),
+    in_memory("attribute, beyond by hand", Call::Attribute),
+    in_memory("layer, beyond by hand", Call::Layer),
+    in_memory("layer, http, beyond by hand", Call::HttpLayer),
+    in_memory("layer, routes, beyond by hand", Call::RoutesLayer),
     // A pair is one configuration here.
     Row::new("load", Locks::Configured, 1, 1),
 ];
@@ -243,6 +253,9 @@ fn bound(row: &Row, count: Count, baseline: &Baseline) -> f64 {
 /// All costs of one pair.
 async fn costs(who: Who, row: &Row, servers: &Servers) -> Result<Vec<(Count, f64)>> {
     let Row { locks, tasks, .. } = *row;
+    if let Locks::InMemory(call) = locks {
+        return beyond_by_hand(call, row.pairs);
+    }
     let load = |pairs, urls| Load { who, locks, tasks, pairs, slowed: false, urls };
     let (short, long) = (row.pairs, LONGER * row.pairs);
     let a_pair = |short: u64, long: u64| {
@@ -265,6 +278,26 @@ async fn costs(who: Who, row: &Row, servers: &Servers) -> Result<Vec<(Count, f64
         costs.push((Count::ServerInstructions, a_pair(server(short)?, server(long)?)));
     }
     Ok(costs)
+}
+
+/// What a call in memory costs beyond the same call by hand.
+fn beyond_by_hand(call: Call, pairs: u32) -> Result<Vec<(Count, f64)>> {
+    let count = |call, pairs| {
+        let (who, locks, urls) = (Who::Ours, Locks::InMemory(call), Vec::new());
+        callgrind::count_client(&Load { who, locks, tasks: 1, pairs, slowed: false, urls })
+    };
+    let a_call = |call| -> Result<[f64; 2]> {
+        let (short, long) = (count(call, pairs)?, count(call, LONGER * pairs)?);
+        let more = |count: fn(&callgrind::Counted) -> u64| {
+            (count(&long) as f64 - count(&short) as f64) / f64::from((LONGER - 1) * pairs)
+        };
+        Ok([more(|it| it.instructions), more(|it| it.allocations)])
+    };
+    let ([instructions, allocations], [least, fewest]) = (a_call(call)?, a_call(call.by_hand())?);
+    Ok(vec![
+        (Count::ClientInstructions, instructions - least),
+        (Count::Allocations, allocations - fewest),
+    ])
 }
 
 /// What the servers count while a load runs, outside of callgrind.

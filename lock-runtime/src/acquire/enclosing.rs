@@ -4,7 +4,6 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -12,7 +11,7 @@ use super::{Engine, PendingAcquire, Started, until};
 use crate::error::{BusyReason, LockError};
 use crate::guard::{self, LockGuard};
 use crate::lease::claim::Claim;
-use crate::lease::reentries::{Obstacle, ReentryGuard, drive};
+use crate::lease::reentries::{KeepsHold, Obstacle, ReentryGuard, drive};
 use crate::options::{Lease, LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::reuse::Boxed;
@@ -82,7 +81,7 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
 // S-6.
 pub(super) fn re_enter(
     owned: Arc<OwnedHold>,
-    reentry: ReentryGuard,
+    reentry: ReentryGuard<Arc<OwnedHold>>,
     options: &LockOptions,
 ) -> Started {
     let hold = &owned.hold;
@@ -92,7 +91,9 @@ pub(super) fn re_enter(
     };
     let (spec, renew_as) = match (hold.lease, options.lease()) {
         // The watchdog keeps the hold for as long as a guard uses it.
-        (Lease::Watchdog(_), _) => (Duration::ZERO, None),
+        (Lease::Watchdog(_), _) => {
+            return Ok(Ok(LockGuard::nested(owned, reentry, options.on_lost(), None)));
+        }
         (Lease::Fixed(_), Lease::Fixed(lease)) => (lease, None),
         (Lease::Fixed(_), Lease::Watchdog(lease)) => (lease, Some(lease)),
     };
@@ -112,14 +113,14 @@ pub(super) fn re_enter(
 
 /// Enters the hold around the caller, if no other re-entry excludes `wanted` there.
 // S-6.
-pub(super) fn enter(
-    around: &Around,
+pub(super) fn enter<K: KeepsHold>(
+    kept: &K,
     engine: &Engine,
-    spec: &Arc<Target>,
-) -> Result<ReentryGuard, Obstacle> {
-    let hold = &around.owned.hold;
-    let claim = Claim::of(spec, engine.leases.id, &hold.target);
-    ReentryGuard::enter(hold, claim, &|visit| scope::enclosing_reentries(hold, visit))
+    wanted: &Arc<Target>,
+) -> Result<ReentryGuard<K>, Obstacle> {
+    let hold = kept.hold();
+    let claim = Claim::of(wanted, engine.leases.id, &hold.target);
+    ReentryGuard::enter(kept, claim, &|visit| scope::enclosing_reentries(hold, visit))
 }
 
 /// What the holds around the caller mean for an acquire that takes time.
@@ -142,7 +143,7 @@ impl PendingAcquire {
                 Enclosing::Nothing => return Ok(Within::Nothing),
             };
             let owned = Arc::downgrade(&around.owned);
-            let reentry = match enter(&around, &self.engine, &self.target) {
+            let reentry = match enter(&around.owned.hold, &self.engine, &self.target) {
                 Ok(reentry) => Some(reentry),
                 Err(Obstacle::Others) => Box::pin(self.queue_within(around, limit)).await?,
                 Err(Obstacle::Reads) => {
@@ -156,6 +157,7 @@ impl PendingAcquire {
                 (Some(reentry), _) if reads => return Ok(Within::Writer(reentry)),
                 (Some(reentry), Some(owned)) => {
                     let (hold, id) = (Arc::clone(reentry.hold()), reentry.id());
+                    let reentry = reentry.keeping(&owned);
                     let reentered = match re_enter(owned, reentry, &self.options) {
                         Ok(result) => Some(result),
                         Err(extending) => Box::pin(drive(hold, id, extending)).await,

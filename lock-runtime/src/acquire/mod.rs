@@ -140,6 +140,7 @@ opaque_debug!(Acquire);
 
 impl Acquire {
     /// Starts acquiring on the first poll.
+    #[inline]
     fn new(mut spec: AcquireSpec) -> Self {
         if let replicas @ Some(_) = spec.options.replicas() {
             spec.target = Arc::new(spec.target.with_replicas(replicas));
@@ -163,26 +164,26 @@ fn start(spec: &mut AcquireSpec) -> Started<UnderWay> {
     let AcquireSpec { engine, target, options, permits, label } = spec;
     let recorder = AcquireRecorder::new(target, std::mem::take(label));
     if engine.closed.load(Ordering::Acquire) {
-        return Ok(ended(&recorder, AcquireOutcome::Closed, Err(LockError::Closed)));
+        return Ok(ended(&recorder, target, AcquireOutcome::Closed, Err(LockError::Closed)));
     }
     let around = enclosing(engine, target);
     let is_outermost = matches!(around, Enclosing::Nothing);
     match around {
-        Enclosing::Same(around) if let Ok(reentry) = enter(&around, engine, target) => {
+        Enclosing::Same(around) if let Ok(reentry) = enter(&around.owned, engine, target) => {
             // An acquire that needs a round trip enters again below, where it can be passed over (S-34).
             if let Ok(result) = re_enter(around.owned, reentry, options) {
-                return Ok(ended(&recorder, AcquireOutcome::Reentered, result));
+                return Ok(ended(&recorder, target, AcquireOutcome::Reentered, result));
             }
         }
         Enclosing::InTheWay(detail) => {
             let error = LockError::WouldDeadlock { key: target.key().to_string(), detail };
-            return Ok(ended(&recorder, AcquireOutcome::WouldDeadlock, Err(error)));
+            return Ok(ended(&recorder, target, AcquireOutcome::WouldDeadlock, Err(error)));
         }
         Enclosing::Same(_) | Enclosing::Writer(_) | Enclosing::Nothing => {}
     }
     // Not for a re-entry: the code under a hold runs in a runtime.
     if let Err(error) = check_runtime() {
-        return Ok(ended(&recorder, AcquireOutcome::Failed, Err(error)));
+        return Ok(ended(&recorder, target, AcquireOutcome::Failed, Err(error)));
     }
     let span = recorder.span();
     let pending = PendingAcquire::new(engine, target, options, *permits, recorder);
@@ -204,6 +205,7 @@ fn start(spec: &mut AcquireSpec) -> Started<UnderWay> {
 /// Records the outcome of an acquire: `how`, if it got the lock.
 fn ended(
     recorder: &AcquireRecorder,
+    target: &Target,
     how: AcquireOutcome,
     mut result: Result<LockGuard, LockError>,
 ) -> Result<LockGuard, LockError> {
@@ -212,7 +214,7 @@ fn ended(
             guard.is_shadow = !recorder.label().is_enforced();
             recorder.over(how, Some(guard.token()));
         }
-        Err(error) => recorder.failed(error),
+        Err(error) => recorder.failed(target.key(), error),
     }
     result
 }

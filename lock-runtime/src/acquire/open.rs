@@ -60,7 +60,7 @@ impl Handle {
         let opened = span.around(pending.log_if_long(pending.opened())).await;
         match &opened {
             Ok(()) => pending.recorder.over(AcquireOutcome::Acquired, None),
-            Err(error) => pending.recorder.failed(error),
+            Err(error) => pending.recorder.failed(pending.target.key(), error),
         }
         opened
     }

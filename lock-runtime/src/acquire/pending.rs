@@ -83,7 +83,7 @@ impl PendingAcquire {
             Ok((how, guard)) => (how, Ok(guard)),
             Err(error) => (AcquireOutcome::Failed, Err(error)),
         };
-        ended(&self.recorder, how, result)
+        ended(&self.recorder, &self.target, how, result)
     }
 
     pub(super) async fn take(&self) -> Result<(AcquireOutcome, LockGuard), LockError> {

@@ -347,7 +347,7 @@ impl PendingAcquire {
             return Joined::Yes(Err(LockError::Closed));
         }
         if let (Ok(true), Ok(_)) = (&answer, owned.hold.check()) {
-            let reentry = ReentryGuard::shared(&owned.hold);
+            let reentry = ReentryGuard::shared(&owned);
             return match re_enter(owned, reentry, &self.options) {
                 Ok(guard) => Joined::Yes(guard),
                 Err(extending) => Joined::Yes(extending.await),

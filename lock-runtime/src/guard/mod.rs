@@ -21,7 +21,6 @@ use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::lease::Hold;
-use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::opaque::opaque_debug;
 use crate::options::{OnLost, check_lease};
@@ -72,9 +71,8 @@ pub struct LockGuard {
 /// A re-entry. Dropping it undoes the re-entry.
 // S-6.
 struct Nested {
-    leases: Arc<LeaseManager>,
     /// Dropped after the count is correct: the next waiter may then be inside.
-    reentry: ReentryGuard,
+    reentry: ReentryGuard<Arc<OwnedHold>>,
     /// The lease with which a fixed hold is renewed during this re-entry.
     renewal: Option<Duration>,
 }
@@ -86,7 +84,7 @@ impl Drop for Nested {
             hold.unwant_renewal(lease);
         }
         if hold.leave() {
-            self.leases.watchdog.show_count(hold);
+            self.reentry.kept().leases.watchdog.show_count(hold);
         }
     }
 }
@@ -99,8 +97,8 @@ impl LockGuard {
     /// The first of several guards that share a hold concurrently. All are counted alike; they may be dropped
     /// in any order.
     pub(crate) fn first_of_many(owned: Arc<OwnedHold>, on_lost: OnLost) -> Self {
-        let reentry = ReentryGuard::shared(&owned.hold);
-        let nested = Some(Nested { leases: Arc::clone(&owned.leases), reentry, renewal: None });
+        let reentry = ReentryGuard::shared(&owned);
+        let nested = Some(Nested { reentry, renewal: None });
         Self { nested, owned, on_lost, is_shadow: false }
     }
 
@@ -108,7 +106,7 @@ impl LockGuard {
     /// while the new guard lives.
     pub(crate) fn nested(
         owned: Arc<OwnedHold>,
-        reentry: ReentryGuard,
+        reentry: ReentryGuard<Arc<OwnedHold>>,
         on_lost: OnLost,
         renew_as: Option<Duration>,
     ) -> Self {
@@ -116,7 +114,7 @@ impl LockGuard {
         if hold.enter() {
             owned.leases.watchdog.show_count(hold);
         }
-        let nested = Some(Nested { leases: Arc::clone(&owned.leases), reentry, renewal: None });
+        let nested = Some(Nested { reentry, renewal: None });
         let mut guard = Self { nested, owned, on_lost, is_shadow: false };
         guard.renew_as(renew_as);
         guard
@@ -347,11 +345,23 @@ impl LockGuard {
     }
 
     /// Takes the guard apart. Returns its owned hold, if it was the last guard on it.
-    fn into_last(self) -> Result<OwnedHold, Arc<Hold>> {
+    ///
+    /// # Errors
+    ///
+    /// The result of the release, if other guards keep the hold.
+    fn into_last(self) -> Result<OwnedHold, Result<(), LockError>> {
         let Self { nested, owned, .. } = self;
-        drop(nested);
-        let hold = Arc::clone(&owned.hold);
-        Arc::into_inner(owned).ok_or(hold)
+        match nested {
+            Some(nested) => {
+                let released = owned.hold.ensure_held().map(drop);
+                drop(nested);
+                Arc::into_inner(owned).ok_or(released)
+            }
+            None => {
+                let hold = Arc::clone(&owned.hold);
+                Arc::into_inner(owned).ok_or_else(|| hold.ensure_held().map(drop))
+            }
+        }
     }
 }
 
@@ -398,13 +408,16 @@ impl Future for Release {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut release: Releasing = match std::mem::replace(&mut self.0, ReleaseState::Done) {
             ReleaseState::Start(guard) => {
-                // If this fails, a task of the guard's runtime releases the dropped guard.
-                check_runtime()?;
                 let is_shadow = guard.is_shadow;
-                match guard.into_last() {
-                    Ok(owned) if is_shadow => Boxed::new(owned.shadow_release()),
-                    Ok(owned) => reuse::boxed(&IDLE, owned.release()),
-                    Err(hold) => return Poll::Ready(hold.ensure_held().map(drop)),
+                let owned = match guard.into_last() {
+                    Ok(owned) => owned,
+                    Err(released) => return Poll::Ready(released),
+                };
+                // If this fails, a task of the hold's runtime releases the dropped hold.
+                check_runtime()?;
+                match is_shadow {
+                    true => Boxed::new(owned.shadow_release()),
+                    false => reuse::boxed(&IDLE, owned.release()),
                 }
             }
             ReleaseState::UnderWay(release) => release,

@@ -53,5 +53,8 @@ impl Claim {
 }
 
 fn reads(target: &Target) -> bool {
-    target.locks().all(|lock| lock.kind() == HoldKind::Read)
+    match target.members() {
+        [] => target.kind() == HoldKind::Read,
+        members => members.iter().all(|lock| lock.kind() == HoldKind::Read),
+    }
 }

@@ -324,17 +324,28 @@ impl State {
     }
 }
 
+/// What a [`ReentryGuard`] keeps alive: the hold alone, or something that has it.
+pub(crate) trait KeepsHold: Clone {
+    fn hold(&self) -> &Arc<Hold>;
+}
+
+impl KeepsHold for Arc<Hold> {
+    fn hold(&self) -> &Self {
+        self
+    }
+}
+
 /// A guard of a place inside a hold, or in its queue. Dropping it admits the next waiter.
-pub(crate) struct ReentryGuard {
-    hold: Arc<Hold>,
+pub(crate) struct ReentryGuard<K: KeepsHold = Arc<Hold>> {
+    kept: K,
     /// Zero if it excludes no other re-entry.
     id: u64,
 }
 
-impl ReentryGuard {
+impl<K: KeepsHold> ReentryGuard<K> {
     /// A place that excludes no other re-entry.
-    pub(crate) fn shared(hold: &Arc<Hold>) -> Self {
-        Self { hold: Arc::clone(hold), id: 0 }
+    pub(crate) fn shared(kept: &K) -> Self {
+        Self { kept: kept.clone(), id: 0 }
     }
 
     /// Goes inside at once.
@@ -343,19 +354,20 @@ impl ReentryGuard {
     ///
     /// The [`Obstacle`].
     pub(crate) fn enter(
-        hold: &Arc<Hold>,
+        kept: &K,
         claim: Claim,
         enclosing: &Enclosing<'_>,
     ) -> Result<Self, Obstacle> {
+        let hold = kept.hold();
         if hold.target.kind() == HoldKind::Read {
             // A re-entry of a read is a read.
-            return Ok(Self::shared(hold));
+            return Ok(Self::shared(kept));
         }
         let reentries = &hold.reentries;
         if let Claim::Whole = claim
             && let Some(id) = reentries.enter_alone()
         {
-            return Ok(Self { hold: Arc::clone(hold), id });
+            return Ok(Self { kept: kept.clone(), id });
         }
         let mut state = reentries.lock();
         let mut passed_over = Afterwards::default();
@@ -379,9 +391,29 @@ impl ReentryGuard {
         });
         drop(state);
         passed_over.finish();
-        entered.map(|id| Self { hold: Arc::clone(hold), id })
+        entered.map(|id| Self { kept: kept.clone(), id })
     }
 
+    /// The same place, and what it keeps alive from now on.
+    pub(crate) fn keeping<L: KeepsHold>(mut self, kept: &L) -> ReentryGuard<L> {
+        ReentryGuard { kept: kept.clone(), id: std::mem::take(&mut self.id) }
+    }
+
+    pub(crate) fn kept(&self) -> &K {
+        &self.kept
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        self.kept.hold()
+    }
+
+    /// Its number among the re-entries of its hold; zero if it excludes none.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl ReentryGuard {
     /// Queues; [`turn`](Self::turn) waits. `None` if the queue is full.
     pub(crate) fn enqueue(
         hold: &Arc<Hold>,
@@ -399,7 +431,7 @@ impl ReentryGuard {
         let waker = Waker::noop().clone();
         state.queue.push(Waiter { id, claim, around, standing, polled_at, waker });
         drop(state);
-        Some(Self { hold: Arc::clone(hold), id })
+        Some(Self { kept: Arc::clone(hold), id })
     }
 
     /// Waits until it is inside. False once the hold is `over`, which is checked regularly.
@@ -410,7 +442,7 @@ impl ReentryGuard {
                 if over() {
                     return Poll::Ready(false);
                 }
-                let Some(look) = self.hold.reentries.poll_turn(self.id, cx.waker()) else {
+                let Some(look) = self.kept.reentries.poll_turn(self.id, cx.waker()) else {
                     return Poll::Ready(true);
                 };
                 timer.as_mut().reset(look);
@@ -419,21 +451,12 @@ impl ReentryGuard {
         })
         .await
     }
-
-    pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.hold
-    }
-
-    /// Its number among the re-entries of its hold; zero if it excludes none.
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
 }
 
-impl Drop for ReentryGuard {
+impl<K: KeepsHold> Drop for ReentryGuard<K> {
     fn drop(&mut self) {
         if self.id != 0 {
-            self.hold.reentries.leave(self.id);
+            self.hold().reentries.leave(self.id);
         }
     }
 }

@@ -18,7 +18,6 @@ use crate::store::Target;
 pub(crate) struct AcquireRecorder {
     meter: Meter,
     span: AcquireSpan,
-    name: LockKey,
     /// `None` until the acquire is known to take time.
     started: Option<Instant>,
     /// Atomic because futures that borrow it are `Send`; one task at a time uses it.
@@ -34,7 +33,6 @@ impl AcquireRecorder {
         Self {
             span,
             meter,
-            name: target.key().clone(),
             started: None,
             waits: AtomicBool::new(false),
             over: AtomicBool::new(false),
@@ -55,7 +53,6 @@ impl AcquireRecorder {
         Self {
             span: AcquireSpan::none(),
             meter: Meter::new(Label::default(), target.kind()),
-            name: target.key().clone(),
             started: None,
             waits: AtomicBool::new(true),
             over: AtomicBool::new(true),
@@ -93,11 +90,11 @@ impl AcquireRecorder {
         self.span.over(outcome, waited, token);
     }
 
-    /// Records its failure.
-    pub(crate) fn failed(&self, error: &LockError) {
+    /// Records its failure to acquire the lock of that name.
+    pub(crate) fn failed(&self, name: &LockKey, error: &LockError) {
         self.over(AcquireOutcome::of(error, self.label().is_enforced()), None);
         if !self.label().is_enforced() {
-            self.label().not_enforced(self.name.as_str(), error);
+            self.label().not_enforced(name.as_str(), error);
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::gate::{GateGuard, Gates, Sleeper};
 use crate::lease::manager::LeaseManager;
-use crate::lease::reentries::ReentryGuard;
+use crate::lease::reentries::{KeepsHold, ReentryGuard};
 use crate::lease::releaser::{AfterRelease, Elsewhere, keep};
 use crate::lease::{AtLoss, Hold};
 use crate::observe::ReleaseOutcome;
@@ -117,6 +117,12 @@ pub(crate) struct OwnedHold {
     /// Counts the release that a caller waits for. The last field: it outlives what dropping this leaves to the
     /// releaser, since a shutdown must wait for both.
     waited_for: Option<Elsewhere>,
+}
+
+impl KeepsHold for Arc<OwnedHold> {
+    fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
 }
 
 impl OwnedHold {
@@ -353,8 +359,8 @@ impl OwnedHold {
         let keep = keep(self.keep_until, &self.leases.clock);
         let place = self.owned.place().filter(|_| keep.is_zero());
         let next = place.and_then(GateGuard::next_unqueued);
-        let next_owner = next.as_ref().map(|next| next.owner.clone());
-        (ReleaseRequest::new(target, owner, timeout).with_keep(keep).with_next(next_owner), next)
+        let next_owner = next.as_ref().map(|next| Box::new(next.owner.clone()));
+        (ReleaseRequest { target, owner, keep, next: next_owner, timeout }, next)
     }
 
     /// Asks until the store answers, for as long as the lease and the patience last.

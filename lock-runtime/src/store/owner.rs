@@ -72,8 +72,21 @@ impl OwnerId {
 
     /// Returns the short form, if the owner id ends in a number.
     pub(crate) fn number(&self) -> Option<HoldNumber> {
-        let (_, hold) = self.as_field().rsplit_once(':')?;
-        Some(HoldNumber { hold: hold.parse().ok()?, permits: NonZeroU32::new(self.permits)? })
+        // From the end: the number is the shorter part, and every acquire asks.
+        let (mut hold, mut unit) = (0_u64, Some(1_u64));
+        for byte in self.as_field().bytes().rev() {
+            match (byte, unit) {
+                (b'0'..=b'9', Some(one)) => {
+                    hold = hold.checked_add(one.checked_mul(u64::from(byte - b'0'))?)?;
+                    unit = one.checked_mul(10);
+                }
+                (b':', _) if unit != Some(1) => {
+                    return Some(HoldNumber { hold, permits: NonZeroU32::new(self.permits)? });
+                }
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// Returns [`as_field`](Self::as_field) as a shared string.
@@ -110,5 +123,32 @@ impl fmt::Debug for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hold = self.as_field().rsplit(':').next().unwrap_or_default();
         write!(f, "OwnerId(…:{hold})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_is_read_from_the_end() {
+        let number = |client: &str, hold| {
+            let owner = OwnerId::new(client, hold, 3);
+            owner.number().map(|number| (number.hold, number.permits.get()))
+        };
+        for hold in [0, 7, 10, 1_234_567_890, u64::MAX] {
+            assert_eq!(number("d1f0-77", hold), Some((hold, 3)));
+        }
+    }
+
+    #[test]
+    fn other_texts_have_no_number() {
+        for text in
+            ["", ":", "a:", "a:1x", "17", "a:18446744073709551616", "a:118446744073709551615"]
+        {
+            let field = Field::Long(Arc::from(text));
+            let owner = OwnerId { field, permits: 1, within: None };
+            assert!(owner.number().is_none(), "{text}");
+        }
     }
 }

@@ -413,8 +413,10 @@ impl PartialEq for Target {
             || self.hash == other.hash
                 && self.kind == other.kind
                 && self.key == other.key
-                && self.parts().len() == other.parts().len()
-                && self.parts().iter().zip(other.parts()).all(alike)
+                && match (self.parts(), other.parts()) {
+                    ([], []) => true,
+                    (own, others) => own.len() == others.len() && own.iter().zip(others).all(alike),
+                }
     }
 }
 

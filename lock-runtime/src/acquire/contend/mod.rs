@@ -287,10 +287,10 @@ impl<'a> Contender<'a> {
         let target = &self.attempt.target;
         let (target, owner) = (Arc::clone(target), self.attempt.owner.clone());
         let lease = options.stored_lease().duration();
-        let request = AcquireRequest::new(target, owner, lease, timeout)
-            .with_tokens(tokens)
-            .with_place(keeps_place.then_some(self.leases().timing.waiter_lease))
-            .meeting_others(meets_others);
+        let place = keeps_place.then_some(self.leases().timing.waiter_lease);
+        let joins = false;
+        let request =
+            AcquireRequest { target, owner, lease, tokens, place, joins, meets_others, timeout };
         let sent_at = self.leases().clock.now();
         self.attempt.in_flight = true;
         let reply = self.leases().store.acquire(request).await;

@@ -103,7 +103,7 @@ impl ReentryGuard {
         &self,
         asking: F,
     ) -> impl Future<Output = Option<F::Output>> + use<F> {
-        drive(Arc::clone(&self.hold), self.id, asking)
+        drive(Arc::clone(&self.kept), self.id, asking)
     }
 
     /// Sets the callback that releases what the store grants from now on, if this re-entry is passed over.
@@ -112,7 +112,7 @@ impl ReentryGuard {
             return;
         }
         let mut release_grant: Option<ReleaseGrant> = Some(Box::new(release_grant));
-        let mut state = self.hold.reentries.lock();
+        let mut state = self.kept.reentries.lock();
         let inside = state.inside.iter_mut().find(|inside| inside.id == self.id);
         if let Some(asking) = inside.and_then(|inside| inside.asking.as_mut()) {
             std::mem::swap(&mut asking.release_grant, &mut release_grant);

@@ -191,7 +191,7 @@ fn bound_wait(spec: &mut LockSpec, parts: &Parts) -> Result<bool, LockError> {
         // The store is not asked: the answer would come too late.
         return Err(LockError::timed_out("of a request whose deadline has passed", left));
     }
-    spec.options = spec.options.to_builder().wait(left).build()?;
+    spec.options = Arc::new(spec.options.to_builder().wait(left).build()?);
     Ok(true)
 }
 

@@ -22,7 +22,8 @@ const MAX_CLIENTS: usize = 64;
 pub(crate) struct Cache<T>(RwLock<Clients<T>>);
 
 struct Clients<T> {
-    by_id: HashMap<LockClientId, Known<T>>,
+    /// The clients make their ids, so none are chosen to collide.
+    by_id: HashMap<LockClientId, Known<T>, foldhash::fast::RandomState>,
     /// How many clients have been added.
     added: u64,
 }
@@ -45,7 +46,7 @@ struct Computed<T> {
 
 impl<T> Cache<T> {
     pub(crate) fn new() -> Self {
-        Self(RwLock::new(Clients { by_id: HashMap::new(), added: 0 }))
+        Self(RwLock::new(Clients { by_id: HashMap::default(), added: 0 }))
     }
 
     /// Returns the value for `config`, which is the configuration of `client`. If `make` fails, the client's

@@ -13,6 +13,7 @@ use lock_runtime::policy::{
     Policy, SafeMethods,
 };
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions, Wait};
+use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::http::answer::refusal::{HoldTimes, LogFields};
@@ -92,6 +93,8 @@ pub(crate) struct Plan {
     max_body_hold: Option<Duration>,
     settings: LockSettings,
     options: Option<LockOptions>,
+    /// The last options of a client that were asked for, and those of this plan over them.
+    resolved: RwLock<Option<Resolved>>,
     policy: Option<Policy>,
     pub(crate) site: &'static Location<'static>,
 }
@@ -147,6 +150,7 @@ impl Plan {
             max_body_hold: http.max_body_hold,
             settings: literals.settings,
             options: literals.options,
+            resolved: RwLock::default(),
             policy,
             site: literals.site,
         })
@@ -215,14 +219,30 @@ impl Plan {
         self.on_disconnect == OnDisconnect::Finish
     }
 
-    /// Returns how the next request is locked.
-    pub(crate) fn spec(&self, client: LockClient, side: Side) -> Result<LockSpec, LockError> {
+    /// Returns the options of the locks. They are computed anew only if the client's have changed.
+    fn options_for(&self, client: &LockClient) -> Result<Arc<LockOptions>, LockError> {
+        let below = match self.policy {
+            Some(_) => client.own_options(),
+            None => client.shared_options(),
+        };
+        if let Some(known) = &*self.resolved.read()
+            && Arc::ptr_eq(&known.below, &below)
+        {
+            return Ok(Arc::clone(&known.options));
+        }
         let options = match (&self.policy, self.options) {
             (_, Some(options)) => options,
             (Some(policy), None) => client.options_of(policy, self.settings)?,
-            (None, None) => self.settings.apply_to(client.options())?,
+            (None, None) => self.settings.apply_to(*below)?,
         };
-        let options = options.with_fallbacks(WAIT, MAX_WAITERS);
+        let options = Arc::new(options.with_fallbacks(WAIT, MAX_WAITERS));
+        *self.resolved.write() = Some(Resolved { below, options: Arc::clone(&options) });
+        Ok(options)
+    }
+
+    /// Returns how the next request is locked.
+    pub(crate) fn spec(&self, client: LockClient, side: Side) -> Result<LockSpec, LockError> {
+        let options = self.options_for(&client)?;
         let kind = match side {
             Side::Shared => LockKind::Read,
             Side::Main => self.kind,
@@ -231,6 +251,13 @@ impl Plan {
         let (release_timeout, policy) = (self.release_timeout, self.policy.clone());
         Ok(LockSpec { client, kind, options, release_timeout, enforced, site: self.site, policy })
     }
+}
+
+/// The options of a plan, and those of the client that they were computed from.
+#[derive(Debug)]
+struct Resolved {
+    below: Arc<LockOptions>,
+    options: Arc<LockOptions>,
 }
 
 /// Returns the kind of the lock, or of the write side if GET and HEAD acquire the read side.

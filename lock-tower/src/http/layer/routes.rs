@@ -20,13 +20,16 @@ use crate::http::request::route::{Route, Segment, decode, split_first};
 #[derive(Debug)]
 pub(crate) struct RouteIndex<T>(Node<T>);
 
+/// Faster than the standard one, which resists keys that are chosen to collide: these come from the configuration.
+type Hashing = foldhash::fast::RandomState;
+
 #[derive(Debug)]
 struct Node<T> {
     /// The values of the routes that end here, in insertion order.
     ends: Vec<T>,
     /// The values of the routes that end here with `{*rest}`, in insertion order.
     rests: Vec<T>,
-    fixed: HashMap<Box<str>, Node<T>>,
+    fixed: HashMap<Box<str>, Node<T>, Hashing>,
     one: Option<Box<Node<T>>>,
 }
 
@@ -65,7 +68,7 @@ impl<T> RouteIndex<T> {
 
 impl<T> Node<T> {
     fn new() -> Self {
-        Self { ends: Vec::new(), rests: Vec::new(), fixed: HashMap::new(), one: None }
+        Self { ends: Vec::new(), rests: Vec::new(), fixed: HashMap::default(), one: None }
     }
 
     // The recursion is as deep as the longest route has segments, whatever the path.

@@ -278,7 +278,7 @@ fn query<'a>(parts: &'a Parts, name: &str) -> Result<Cow<'a, str>, KeyError> {
 /// Decodes form text, in which `+` is a space; `None` if the result is not UTF-8.
 fn form_decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('+') {
-        return percent_decode_str(text).decode_utf8().ok();
+        return decode(text);
     }
     let text = text.replace('+', " ");
     Some(Cow::Owned(percent_decode_str(&text).decode_utf8().ok()?.into_owned()))

@@ -209,6 +209,10 @@ pub(crate) fn split_first(path: &str) -> (&str, Option<&str>) {
 
 /// Percent-decodes the text; `None` if the result is not UTF-8.
 pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
+    // Few paths have any, and text without is UTF-8 already.
+    if !text.as_bytes().contains(&b'%') {
+        return Some(Cow::Borrowed(text));
+    }
     percent_decode_str(text).decode_utf8().ok()
 }
 

@@ -167,8 +167,10 @@ impl Link {
         call: &ScriptCall,
         reply: Value,
     ) -> Result<Answer, CallError> {
-        let answer = self.answers_of(connection, call, 1, reply)?.pop();
-        let answer = answer.unwrap_or(Answer::Other(Value::Nil));
+        let Some(answer) = call.answer_of(reply) else {
+            self.mixed_up(connection);
+            return Err(CallError::MixedUp);
+        };
         self.heed_answer(connection, &answer);
         answer.unless_error().map_err(CallError::Server)
     }

@@ -77,11 +77,21 @@ impl HoldRequest {
     pub(crate) fn write_keys(&self, call: &mut Cmd) {
         let (target, owner, _) = self.parts();
         let acquires = matches!(self, Self::Acquire(_));
-        for lock in target.locks() {
-            call.arg(lock.key().as_str());
-        }
-        for lock in target.locks().filter(|_| acquires) {
-            call.arg(lock.fence_counter());
+        match target.members() {
+            [] => {
+                call.arg(target.key().as_str());
+                if acquires {
+                    call.arg(target.fence_counter());
+                }
+            }
+            members => {
+                for lock in members {
+                    call.arg(lock.key().as_str());
+                }
+                for lock in members.iter().filter(|_| acquires) {
+                    call.arg(lock.fence_counter());
+                }
+            }
         }
         let companions = target.companions();
         match target.kind() {

@@ -57,16 +57,32 @@ impl Answer {
     /// The answers in a reply to call `number` of so many requests; `None` if it is the reply to another call. The reply
     /// is a list, or text with a space between the answers, which both sides read and write faster.
     pub(super) fn all_in(reply: Value, number: u64, requests: usize) -> Option<Vec<Self>> {
+        let mut answers = Vec::with_capacity(requests);
+        Self::each_in(reply, number, |answer| answers.push(answer))?;
+        (answers.len() == requests).then_some(answers)
+    }
+
+    /// As [`all_in`](Self::all_in) for one request.
+    pub(super) fn only_in(reply: Value, number: u64) -> Option<Self> {
+        let (mut only, mut count) = (None, 0);
+        Self::each_in(reply, number, |answer| {
+            only = Some(answer);
+            count += 1;
+        })?;
+        only.filter(|_| count == 1)
+    }
+
+    /// Passes on the answers in a reply to call `number`; `None` if the reply is another one.
+    fn each_in(reply: Value, number: u64, mut pass: impl FnMut(Self)) -> Option<()> {
         let mut digits = itoa::Buffer::new();
         let number = digits.format(number).as_bytes();
-        let mut answers = Vec::with_capacity(requests);
         match reply {
             Value::BulkString(text) => {
                 let (first, rest) = text.split_at_checked(number.len())?;
                 let mut rest = Some(rest).filter(|_| first == number)?;
                 while !rest.is_empty() {
                     let (answer, behind) = Self::first_in(rest.strip_prefix(b" ")?)?;
-                    answers.push(answer);
+                    pass(answer);
                     rest = behind;
                 }
             }
@@ -76,26 +92,32 @@ impl Answer {
                     Some(Value::BulkString(first)) if first == number => {}
                     _ => return None,
                 }
-                answers.extend(parts.map(Self::from));
+                parts.map(Self::from).for_each(pass);
             }
             _ => return None,
         }
-        (answers.len() == requests).then_some(answers)
+        Some(())
     }
 }
 
 /// The number that a text begins with, and what follows its digits.
 fn number_in(text: &[u8]) -> Option<(u64, &[u8])> {
-    let (mut number, mut rest) = (0_u64, text);
-    while let [byte @ b'0'..=b'9', behind @ ..] = rest {
-        number = number.wrapping_mul(10).wrapping_add((byte - b'0').into());
-        rest = behind;
+    let mut number = 0_u64;
+    let mut digits = 0;
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        number = number.wrapping_mul(10).wrapping_add(digit.into());
+        digits += 1;
     }
-    match text.len() - rest.len() {
+    let (text, rest) = text.split_at_checked(digits)?;
+    match digits {
         0 => None,
         // So many always fit.
         1..=19 => Some((number, rest)),
-        digits => Some((str::from_utf8(&text[..digits]).ok()?.parse().ok()?, rest)),
+        _ => Some((str::from_utf8(text).ok()?.parse().ok()?, rest)),
     }
 }
 
@@ -118,6 +140,7 @@ mod tests {
     #[test]
     fn only_a_reply_with_the_number_is_an_answer() {
         assert_eq!(Answer::all_in(text("42 1"), 42, 1), Some(vec![Answer::Token(1)]));
+        assert_eq!(Answer::only_in(text("42 1"), 42), Some(Answer::Token(1)));
         let others =
             ["43 1", "4 1", "42", "421 1", "42 x", "42 1 ", "42 1 1", "42 1x", "42  1", "42x1", ""];
         for other in others.map(text).into_iter().chain([
@@ -129,6 +152,7 @@ mod tests {
             Value::Array(Vec::new()),
         ]) {
             assert_eq!(Answer::all_in(other.clone(), 42, 1), None, "{other:?}");
+            assert_eq!(Answer::only_in(other.clone(), 42), None, "{other:?}");
         }
     }
 

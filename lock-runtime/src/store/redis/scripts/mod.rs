@@ -269,6 +269,11 @@ impl ScriptCall {
     pub(crate) fn answers_of(&self, reply: Value, requests: usize) -> Option<Vec<Answer>> {
         Answer::all_in(reply, self.number, requests)
     }
+
+    /// The answer in a reply to this call of one request; `None` if it is the reply to another call.
+    pub(crate) fn answer_of(&self, reply: Value) -> Option<Answer> {
+        Answer::only_in(reply, self.number)
+    }
 }
 
 /// True if the server does not know the script, so that nothing ran.

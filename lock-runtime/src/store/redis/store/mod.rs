@@ -79,14 +79,14 @@ impl RedisStore {
     fn hold(&self, request: HoldRequest) -> Asked {
         let target = request.target();
         if target.kind() == HoldKind::Latch {
-            return Asked::Alone(Box::pin(ready(Err(no_hold()))));
+            return Asked::alone(ready(Err(no_hold())));
         }
         if target.replicas().is_some() {
             let link = Arc::clone(self.replicated.link());
             let deadline = Instant::now() + request.timeout();
-            return Asked::Alone(Box::pin(async move {
+            return Asked::alone(async move {
                 Ok(link.run(&request.call(link.publish()), deadline).await?)
-            }));
+            });
         }
         self.link.ensure_task();
         self.combiner.ask(request)
@@ -95,7 +95,7 @@ impl RedisStore {
     /// Uses the connection that acquired the hold, so that it comes after the requests sent there.
     fn end_later(&self, request: ReleaseRequest) -> Asked {
         if request.target.kind() == HoldKind::Latch {
-            return Asked::Alone(Box::pin(ready(Err(no_hold()))));
+            return Asked::alone(ready(Err(no_hold())));
         }
         let link = match request.target.replicas() {
             Some(_) => Arc::clone(self.replicated.link()),
@@ -103,9 +103,9 @@ impl RedisStore {
         };
         link.ensure_task();
         let deadline = Instant::now() + request.timeout;
-        Asked::Alone(Box::pin(async move {
+        Asked::alone(async move {
             Ok(link.run(&calls::end_later(link.publish(), &request), deadline).await?)
-        }))
+        })
     }
 
     async fn run(&self, call: &ScriptCall, timeout: Duration) -> Result<Answer, StoreError> {

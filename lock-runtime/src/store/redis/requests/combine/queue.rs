@@ -97,7 +97,7 @@ impl Queue {
         if is_earliest {
             self.earliest = Some(deadline);
         }
-        self.look.get_or_insert(now + ATTENDED_EVERY);
+        self.look.get_or_insert_with(|| now + ATTENDED_EVERY);
         let (alone, stage, caller) = (false, Stage::Unsent, None);
         let is_first_urgent = !request.meets_others() && !self.is_urgent;
         self.is_urgent |= is_first_urgent;
