@@ -131,11 +131,11 @@ const BENCH_LEVELS: [(&str, u8); 43] = [
     ("peers", 5),
     ("counts::baseline", 0),
     ("counts::servers", 0),
-    ("counts::load", 1),
-    ("counts::callgrind", 2),
-    ("counts", 3),
-    ("args", 6),
-    ("report", 7),
+    ("counts::load", 6),
+    ("counts::callgrind", 7),
+    ("counts", 8),
+    ("args", 9),
+    ("report", 10),
 ];
 
 /// Level-2 modules that must not know each other.

@@ -78,6 +78,7 @@ struct Nested {
 }
 
 impl Drop for Nested {
+    #[inline]
     fn drop(&mut self) {
         let hold = self.reentry.hold();
         if let Some(lease) = self.renewal {
@@ -104,6 +105,7 @@ impl LockGuard {
 
     /// Another guard on a hold that encloses the caller. `renew_as` has a fixed hold renewed with that lease
     /// while the new guard lives.
+    #[inline]
     pub(crate) fn nested(
         owned: Arc<OwnedHold>,
         reentry: ReentryGuard<Arc<OwnedHold>>,
@@ -121,6 +123,7 @@ impl LockGuard {
     }
 
     /// Has a fixed hold renewed with that lease while this guard, a nested one, lives.
+    #[inline]
     pub(crate) fn renew_as(&mut self, lease: Option<Duration>) {
         if let (Some(nested), Some(lease)) = (&mut self.nested, lease) {
             nested.renewal = Some(lease);

@@ -31,7 +31,6 @@
 mod pump;
 mod queue;
 
-use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -44,7 +43,6 @@ use tokio::time::Instant;
 use self::queue::{Queue, Stage};
 use super::HoldRequest;
 use crate::error::StoreError;
-use crate::reuse::{self, Boxed};
 use crate::store::redis::link::Link;
 use crate::store::redis::scripts::{Answer, MAX_KEYS, Publish};
 use crate::store::redis::server::errors::CallError;
@@ -136,37 +134,25 @@ impl Drop for Slot {
 /// A request under way.
 pub(crate) enum Asked {
     /// Sent by its caller, at the first poll.
-    Alone(Boxed<Answered>),
+    Alone(Pin<Box<dyn Future<Output = Answered> + Send>>),
     /// Sent by the pump.
     Queued(Ticket),
-    Over,
-}
-
-thread_local! {
-    static IDLE: RefCell<Vec<Boxed<Answered>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Asked {
     /// A request that its caller sends, at the first poll.
     pub(crate) fn alone(sending: impl Future<Output = Answered> + Send + 'static) -> Self {
-        Self::Alone(reuse::boxed(&IDLE, sending))
+        Self::Alone(Box::pin(sending))
     }
 }
 
 impl Future for Asked {
     type Output = Answered;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answered> {
-        match &mut *self {
-            Self::Alone(alone) => {
-                let answered = ready!(alone.poll(cx));
-                if let Self::Alone(alone) = std::mem::replace(&mut *self, Self::Over) {
-                    reuse::keep(&IDLE, alone);
-                }
-                Poll::Ready(answered)
-            }
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answered> {
+        match self.get_mut() {
+            Self::Alone(alone) => alone.as_mut().poll(cx),
             Self::Queued(ticket) => ticket.poll(cx),
-            Self::Over => Poll::Pending,
         }
     }
 }
