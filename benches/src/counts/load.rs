@@ -11,7 +11,7 @@ use rslock::LockManager;
 use tokio::task::JoinSet;
 
 use crate::Result;
-use crate::case::load as configuration;
+use crate::configuration;
 #[cfg(feature = "server")]
 use crate::server::contender::{Bare, Contender, Peer};
 
