@@ -5,6 +5,7 @@ mod args;
 mod case;
 #[cfg(feature = "charts")]
 mod charts;
+mod configuration;
 #[cfg(feature = "counts")]
 mod counts;
 #[cfg(feature = "charts")]

@@ -92,12 +92,13 @@ const TOWER_LEVELS: [(&str, u8); 28] = [
 ];
 
 /// Level by module of `benches`. Modules of one level must not know each other.
-const BENCH_LEVELS: [(&str, u8); 43] = [
+const BENCH_LEVELS: [(&str, u8); 44] = [
     ("charts::canvas", 0),
     ("charts::bars", 1),
     ("charts::curves", 1),
     ("charts", 4),
     ("docs", 5),
+    ("configuration", 0),
     ("folder", 0),
     ("record", 0),
     ("timing", 0),

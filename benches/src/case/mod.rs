@@ -2,7 +2,7 @@
 
 mod attribute;
 mod layer;
-pub(crate) mod load;
+mod load;
 mod overhead;
 
 use crate::Result;

@@ -11,7 +11,8 @@ use rslock::LockManager;
 use tokio::task::JoinSet;
 
 use crate::Result;
-use crate::case::{Call, load as configuration};
+use crate::case::Call;
+use crate::configuration;
 #[cfg(feature = "server")]
 use crate::server::contender::{Bare, Contender, Peer};
 
