@@ -241,10 +241,6 @@ impl LockError {
 
 /// Fails outside of a runtime, where timers and connections would panic.
 pub(crate) fn check_runtime() -> Result<(), LockError> {
-    // Only runtimes have tasks, and this needs no handle of the runtime.
-    if tokio::task::try_id().is_some() {
-        return Ok(());
-    }
     tokio::runtime::Handle::try_current().map(drop).map_err(|_| LockError::NoRuntime)
 }
 

@@ -253,8 +253,9 @@ fn bound(row: &Row, count: Count, baseline: &Baseline) -> f64 {
 /// All costs of one pair.
 async fn costs(who: Who, row: &Row, servers: &Servers) -> Result<Vec<(Count, f64)>> {
     let Row { locks, tasks, .. } = *row;
-    if let Locks::InMemory(call) = locks {
-        return beyond_by_hand(call, row.pairs);
+    if let Some([instructions, allocations]) = in_process(locks, row.pairs)? {
+        let allocations = (Count::Allocations, allocations);
+        return Ok(vec![(Count::ClientInstructions, instructions), allocations]);
     }
     let load = |pairs, urls| Load { who, locks, tasks, pairs, slowed: false, urls };
     let (short, long) = (row.pairs, LONGER * row.pairs);
@@ -280,24 +281,31 @@ async fn costs(who: Who, row: &Row, servers: &Servers) -> Result<Vec<(Count, f64
     Ok(costs)
 }
 
-/// What a call in memory costs beyond the same call by hand.
-fn beyond_by_hand(call: Call, pairs: u32) -> Result<Vec<(Count, f64)>> {
-    let count = |call, pairs| {
-        let (who, locks, urls) = (Who::Ours, Locks::InMemory(call), Vec::new());
+/// The instructions and allocations of a load without a server: of a call in memory, those beyond the same call by hand.
+/// Such a load has no system calls of its own.
+fn in_process(locks: Locks, pairs: u32) -> Result<Option<[f64; 2]>> {
+    Ok(match locks {
+        Locks::InMemory(call) => {
+            let [instructions, allocations] = each(locks, pairs)?;
+            let [least, fewest] = each(Locks::InMemory(call.by_hand()), pairs)?;
+            Some([instructions - least, allocations - fewest])
+        }
+        Locks::Configured => Some(each(locks, pairs)?),
+        Locks::Own | Locks::Shared | Locks::Nested | Locks::Spread => None,
+    })
+}
+
+/// The instructions and allocations of each repetition.
+fn each(locks: Locks, pairs: u32) -> Result<[f64; 2]> {
+    let count = |pairs| {
+        let (who, urls) = (Who::Ours, Vec::new());
         callgrind::count_client(&Load { who, locks, tasks: 1, pairs, slowed: false, urls })
     };
-    let a_call = |call| -> Result<[f64; 2]> {
-        let (short, long) = (count(call, pairs)?, count(call, LONGER * pairs)?);
-        let more = |count: fn(&callgrind::Counted) -> u64| {
-            (count(&long) as f64 - count(&short) as f64) / f64::from((LONGER - 1) * pairs)
-        };
-        Ok([more(|it| it.instructions), more(|it| it.allocations)])
+    let (short, long) = (count(pairs)?, count(LONGER * pairs)?);
+    let more = |count: fn(&callgrind::Counted) -> u64| {
+        (count(&long) as f64 - count(&short) as f64) / f64::from((LONGER - 1) * pairs)
     };
-    let ([instructions, allocations], [least, fewest]) = (a_call(call)?, a_call(call.by_hand())?);
-    Ok(vec![
-        (Count::ClientInstructions, instructions - least),
-        (Count::Allocations, allocations - fewest),
-    ])
+    Ok([more(|it| it.instructions), more(|it| it.allocations)])
 }
 
 /// What the servers count while a load runs, outside of callgrind.

@@ -69,7 +69,7 @@ impl Figures {
             plain("fewest of one task", Unit::PerSecond, self.fewest),
             plain("most of one task", Unit::PerSecond, self.most),
             aim(plain("fewest ÷ most", Unit::Plain, self.evenness), Target::AtLeast(0.9)),
-            aim(plain("commands per grant", Unit::Plain, self.commands), Target::AtMost(0.1)),
+            aim(plain("commands per grant", Unit::Plain, self.commands), Target::AtMost(0.05)),
             plain("EVALSHA per grant", Unit::Plain, self.scripts),
         ]
     }

@@ -35,7 +35,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
         }
     }
     let mut records =
-        Vec::from(beside(CASE, "pairs", Unit::PerSecond, rates, Some(Target::AtLeast(0.85))));
+        Vec::from(beside(CASE, "pairs", Unit::PerSecond, rates, Some(Target::AtLeast(1.5))));
     let (url, timing) = (bench.server.url(), bench.timing);
     let four = Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
     let [few, many] = on(four, crowds(url.clone(), timing)).await?;

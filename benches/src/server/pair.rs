@@ -48,7 +48,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
     }
     let beyond = ours.p50.iter().zip(&floor.p50).map(|(ours, floor)| ours - floor).collect();
     let beyond = Record::new(CASE, Ours::NAME, "p50 beyond the floor", Unit::Micros, beyond);
-    let target = Some(Target::AtMost(1.15));
+    let target = Some(Target::AtMost(1.05));
     let mut records = vec![Record::new(CASE, Ping::NAME, "round trip, p50", Unit::Micros, ping)];
     records.extend(beside(
         CASE,

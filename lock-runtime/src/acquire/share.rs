@@ -299,7 +299,7 @@ impl PendingAcquire {
             Lease::Watchdog(lease)
                 if self.target.kind() == HoldKind::Write && self.target.replicas().is_none() =>
             {
-                let until = taken_at.after(leases.timing.handoff_window);
+                let until = taken_at.after(leases.timing.phase_window(lease));
                 let phases = readers.phases(self.target.key(), lease);
                 Some(WriterPart::new(phases, until, place.cloned()))
             }
@@ -375,7 +375,7 @@ impl PendingAcquire {
         if waited || (fresh && last.answer.is_ok()) {
             return last.answer.clone();
         }
-        owned.settle().await;
+        owned.settle().await?;
         let (target, owner, lease) =
             (Arc::clone(&hold.target), hold.owner.clone(), hold.lease.duration());
         let request = AcquireRequest::new(target, owner, lease, timing.command_timeout);

@@ -291,7 +291,8 @@ impl LockGuard {
         check_lease(lease)?;
         check_runtime()?;
         let hold = self.hold();
-        self.owned.settle().await;
+        hold.ensure_held()?;
+        self.owned.settle().await?;
         let sent_at = hold.ensure_held()?;
         if crate::lease::deadline(sent_at, lease) <= hold.deadline() {
             return Ok(());

@@ -34,6 +34,15 @@ pub(crate) struct Timing {
     pub(crate) token_ttl: Duration,
 }
 
+impl Timing {
+    /// For how long after a hold with this lease was acquired readers may have it without the store. It is not renewed
+    /// meanwhile.
+    // S-10, S-27.
+    pub(crate) fn phase_window(&self, lease: Duration) -> Duration {
+        self.handoff_window.min(lease / 3)
+    }
+}
+
 /// Numbers the lease managers of this process.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 

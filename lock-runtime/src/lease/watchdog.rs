@@ -236,7 +236,12 @@ impl Watchdog {
             if now >= hold.deadline() || !hold.is_held() {
                 lost.push(hold);
             } else if let Some(settle) = hold.when_due().filter(|_| !closed) {
-                queue.due.end_at(&hold, hold.deadline());
+                // Looked at again, should its task end with the runtime.
+                let again = now.after(hold.lease.duration() / 6);
+                match hold.deadline() {
+                    end if end < again => queue.due.end_at(&hold, end),
+                    _ => queue.due.act_at(&hold, again),
+                };
                 settling.push(settle);
             } else if let Some(lease) = hold.renewal(now).filter(|_| !closed) {
                 match hold.deadline() {

@@ -202,6 +202,10 @@ impl OwnedHold {
 
     /// Opens a read phase on the hold.
     fn hand_to_readers(&mut self, writer: &WriterPart, now: Tick) -> bool {
+        let window = self.leases.timing.phase_window(self.hold.lease.duration());
+        if now.since(self.hold.taken_at) >= window {
+            return false;
+        }
         let Some(place) = self.owned.take_place() else { return false };
         let mut under = self.passed_on(place, self.token, now);
         under.handoffs = self.handoffs;
@@ -269,8 +273,14 @@ impl OwnedHold {
                 self.leases.watchdog.remove(&self.hold);
                 self.owned = Owned::Nothing;
             }
-            // The store may grant it after it was released.
-            PhaseEnd::Both(_) => self.hold.unsettled.store(true, Ordering::Relaxed),
+            // Marked here: that the store does not know it yet, or any more, is no loss. It may also grant it later.
+            PhaseEnd::Both(_) => {
+                self.hold.mark_released(now);
+                self.hold.unsettled.store(true, Ordering::Relaxed);
+            }
+            PhaseEnd::ReadHold if phase.is_unsettled() => {
+                self.hold.unsettled.store(true, Ordering::Relaxed);
+            }
             PhaseEnd::ReadHold => {}
         }
         end
@@ -293,8 +303,8 @@ impl OwnedHold {
                 // Boxed: every release would have room for it.
                 PhaseEnd::WriteHold(under) => Box::pin(under.release()).await,
                 PhaseEnd::Both(under) => {
-                    let released = Box::pin(self.release_to_store(now)).await;
-                    Box::pin(under.release()).await.and(released)
+                    drop(self);
+                    Box::pin(under.release()).await
                 }
             }
         }

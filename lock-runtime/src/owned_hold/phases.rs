@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //!
-//! 1. The read hold of a phase ends no later than the write hold under it, which is passed on, released or lost only
-//!    after the phase.
+//! 1. The read hold of a phase that is not settled ends no later than the write hold under it, which is passed on or
+//!    released only after the phase.
 //! 2. Whoever takes the write hold out of a phase ends it: the last reader, the task that settles it, or the loss.
 //! 3. A read phase without readers lasts until the window ends: they may not be polled.
 //! 4. Readers that come during a phase join it, unless a writer of this process waits.
@@ -63,6 +63,11 @@ impl Phases {
     /// True if a reader waits whom a phase would let in.
     pub(crate) fn has_reader(&self) -> bool {
         self.state.lock().wanted.is_some()
+    }
+
+    fn writer_gone(&self) {
+        self.state.lock().writer_until = None;
+        self.notify();
     }
 
     fn notify(&self) {
@@ -127,14 +132,13 @@ impl Drop for WaitingReader {
 
 /// The part of a writer of this process. It ends when the write hold leaves the process.
 pub(crate) struct WriterPart {
-    phases: Arc<Phases>,
     at_loss: Arc<LossOfWriter>,
 }
 
 /// Acts when the write hold is lost: readers that have it must stop too.
 // S-12.
-#[derive(Default)]
 struct LossOfWriter {
+    phases: Arc<Phases>,
     gate: Option<Arc<dyn AtLoss>>,
     /// The read hold of the last phase.
     read: Mutex<Weak<Hold>>,
@@ -147,6 +151,7 @@ impl AtLoss for LossOfWriter {
         if let Some(read) = read.filter(|read| read.check().is_ok()) {
             read.lose(LossCause::NotOwner);
         }
+        self.phases.writer_gone();
         if let Some(gate) = &self.gate {
             Arc::clone(gate).lost(target, place);
         }
@@ -162,13 +167,18 @@ impl WriterPart {
     ) -> (Arc<Self>, PlaceAtGate) {
         phases.state.lock().writer_until = Some(until);
         let (gate, number) = place.unzip();
-        let at_loss = Arc::new(LossOfWriter { gate, read: Mutex::default() });
-        let part = Self { phases, at_loss: Arc::clone(&at_loss) };
+        let at_loss = Arc::new(LossOfWriter { phases, gate, read: Mutex::default() });
+        let part = Self { at_loss: Arc::clone(&at_loss) };
         (Arc::new(part), (at_loss, number.unwrap_or_default()))
     }
 
     pub(super) fn has_reader(&self) -> bool {
-        self.phases.has_reader()
+        self.at_loss.phases.has_reader()
+    }
+
+    /// The end of the write hold concerns no reader any more.
+    pub(super) fn ends_alone(&self) {
+        *self.at_loss.read.lock() = Weak::new();
     }
 
     /// Opens a read phase on this write hold.
@@ -177,11 +187,12 @@ impl WriterPart {
     ///
     /// The write hold, if no reader waits any more.
     pub(super) fn open(&self, under: OwnedHold) -> Result<(), OwnedHold> {
-        let mut state = self.phases.state.lock();
+        let phases = &self.at_loss.phases;
+        let mut state = phases.state.lock();
         let Some(target) = state.wanted.take() else { return Err(under) };
         let (leases, write) = (Arc::clone(&under.leases), Arc::clone(&under.hold));
         let (owner, token) = (leases.next_owner(1).within(&write.owner), under.token);
-        let phase = ReadPhase::on(under, Arc::clone(&self.phases));
+        let phase = ReadPhase::on(under, Arc::clone(phases));
         let taken = Taken {
             target,
             owner,
@@ -195,20 +206,23 @@ impl WriterPart {
         let read = Arc::new(Hold::new(taken, leases.clock.clone()));
         read.has_no_field();
         *self.at_loss.read.lock() = Arc::downgrade(&read);
-        let mut owned = OwnedHold::new(leases, read, None, token, 1);
+        let mut owned = OwnedHold::new(leases, Arc::clone(&read), None, token, 1);
         owned.begin(Role::ReadPhase(phase));
         let earlier = state.opened.replace(Arc::new(owned));
         drop(state);
         // One that was lost before a reader took it.
         drop(earlier);
-        self.phases.notify();
+        // A loss in between did not find the readers.
+        if write.check().is_err() {
+            read.lose(LossCause::NotOwner);
+        }
+        phases.notify();
         Ok(())
     }
 }
 
 impl Drop for WriterPart {
     fn drop(&mut self) {
-        self.phases.state.lock().writer_until = None;
-        self.phases.notify();
+        self.at_loss.phases.writer_gone();
     }
 }

@@ -1,6 +1,7 @@
 //! [`ReadPhase`]: what a read hold stands on, and what keeps it.
 // S-27, S-34.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::time::Instant;
 
 use super::{OwnedHold, Phases, Role};
 use crate::backoff::Backoff;
+use crate::error::StoreError;
 use crate::gate::Kept;
 use crate::lease::manager::LeaseManager;
 use crate::lease::{AtLoss, Hold, Settling};
@@ -26,8 +28,10 @@ pub(crate) struct ReadPhase {
     /// Where the first reader finds it, if a writer has opened it.
     phases: Option<Arc<Phases>>,
     state: Mutex<PhaseState>,
-    /// Locked by the task that settles the phase.
-    settling: tokio::sync::Mutex<()>,
+    /// True while the watchdog settles it.
+    is_settling: AtomicBool,
+    /// True once the store was asked for the read hold, until it has answered.
+    is_asked: AtomicBool,
     kept: Mutex<KeptPhase>,
 }
 
@@ -92,7 +96,8 @@ impl ReadPhase {
             opened_at: Instant::now(),
             phases,
             state: Mutex::new(state),
-            settling: tokio::sync::Mutex::default(),
+            is_settling: AtomicBool::new(false),
+            is_asked: AtomicBool::new(false),
             kept: Mutex::default(),
         })
     }
@@ -129,11 +134,18 @@ impl ReadPhase {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, PhaseState::Over) {
             PhaseState::Standing(under) | PhaseState::Settling(under) => {
+                self.is_asked.store(true, Ordering::Relaxed);
                 *state = PhaseState::Settling(under);
                 true
             }
             PhaseState::Over => false,
         }
+    }
+
+    /// True if the store may grant, or have granted, the read hold of a phase that was over before the answer.
+    // S-21.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed)
     }
 
     /// No longer keeps the phase for readers that have not joined it (invariant 3).
@@ -153,6 +165,7 @@ impl ReadPhase {
 
     /// Ends what the window allows: readers that have not joined, and a write hold under the others.
     async fn end_window(self: Arc<Self>, hold: Arc<Hold>) {
+        let _running = Running(Arc::clone(&self));
         self.stop_keeping(&hold);
         if self.is_over() {
             if let Some(leases) = self.leases.upgrade() {
@@ -160,55 +173,70 @@ impl ReadPhase {
             }
             return;
         }
-        self.settle(&hold).await;
+        let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
+        while hold.check().is_ok()
+            && let Err(error) = self.settle(&hold).await
+        {
+            tracing::debug!(%error, "could not settle a read phase, trying again");
+            tokio::time::sleep(backoff.pause()).await;
+        }
     }
 
-    /// Acquires the read hold in the store, inside of the write hold, and releases the write hold.
-    async fn settle(&self, hold: &Arc<Hold>) {
-        let _one_at_a_time = self.settling.lock().await;
-        let Some(leases) = self.leases.upgrade() else { return };
+    /// Acquires the read hold in the store, inside of the write hold, and releases the write hold, unless the phase is
+    /// over. Several tasks may do that at once: the store takes their requests for one.
+    async fn settle(&self, hold: &Arc<Hold>) -> Result<(), StoreError> {
+        self.stop_keeping(hold);
+        let Some(leases) = self.leases.upgrade().filter(|_| self.begin_settling()) else {
+            return Ok(());
+        };
         let LeaseManager { store, clock, timing, watchdog, .. } = &*leases;
-        let lease = hold.lease.duration();
-        let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
-        while hold.check().is_ok() && self.begin_settling() {
-            let (target, owner) = (Arc::clone(&hold.target), hold.owner.clone());
-            let sent_at = clock.now();
-            let request = AcquireRequest::new(target, owner, lease, timing.command_timeout);
-            // Only inside of the write hold: the readers must learn if that is gone.
-            match store.acquire(request.with_joins(true)).await {
-                Ok(AcquireReply::Granted(_)) => {
-                    hold.confirm(sent_at, lease);
-                    // From here on the read hold stands alone.
-                    let under = self.take_under();
-                    if under.is_some() {
-                        watchdog.settled(hold, sent_at);
-                    }
-                    // Released in the background, which tells waiting readers everywhere.
-                    drop(under);
-                    return;
-                }
-                // The write hold is not in the store any more.
-                Ok(_) => {
-                    watchdog.not_owner(hold);
-                    return;
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "could not settle a read phase, trying again");
-                    tokio::time::sleep(backoff.pause()).await;
-                }
-            }
+        let (target, owner) = (Arc::clone(&hold.target), hold.owner.clone());
+        let (lease, sent_at) = (hold.lease.duration(), clock.now());
+        let request = AcquireRequest::new(target, owner, lease, timing.command_timeout);
+        // Only inside of the write hold: the readers must learn if that is gone.
+        let reply = store.acquire(request.with_joins(true)).await?;
+        let Some(under) = self.take_under() else { return Ok(()) };
+        self.is_asked.store(false, Ordering::Relaxed);
+        if let AcquireReply::Granted(_) = reply {
+            hold.confirm(sent_at, lease);
+            watchdog.settled(hold, sent_at);
+            // Released in the background, which tells waiting readers everywhere.
+            under.give_back();
+        } else {
+            // The store knows the write hold no more, so it must not be passed on either.
+            watchdog.not_owner(&under.hold);
+            watchdog.not_owner(hold);
         }
+        Ok(())
+    }
+}
+
+/// Allows another task to settle the phase, should this one end with its runtime.
+struct Running(Arc<ReadPhase>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.is_settling.store(false, Ordering::Relaxed);
     }
 }
 
 impl AtLoss for ReadPhase {
     fn lost(self: Arc<Self>, _target: &Arc<Target>, _place: u64) {
-        drop(self.take_under());
+        if let Some(under) = self.take_under() {
+            under.give_back();
+        }
     }
 
     fn when_due(self: Arc<Self>, hold: Arc<Hold>) -> Option<Settling> {
         let is_first = !std::mem::replace(&mut self.kept.lock().over, true);
-        is_first.then(|| Box::pin(self.end_window(hold)) as _)
+        if !is_first && self.is_over() {
+            return None;
+        }
+        if self.is_settling.swap(true, Ordering::Relaxed) {
+            // A renewal would say that the store does not know the hold.
+            return Some(Box::pin(std::future::ready(())));
+        }
+        Some(Box::pin(self.end_window(hold)))
     }
 }
 
@@ -216,19 +244,30 @@ impl OwnedHold {
     /// Begins its part in the turns of readers and writers.
     pub(crate) fn begin(&mut self, role: Role) {
         if let Role::ReadPhase(_) = role {
-            let LeaseManager { watchdog, timing, .. } = &*self.leases;
-            watchdog.settle_at(&self.hold, self.hold.taken_at.after(timing.handoff_window));
+            let window = self.leases.timing.phase_window(self.hold.lease.duration());
+            self.leases.watchdog.settle_at(&self.hold, self.hold.taken_at.after(window));
         }
         self.role = role;
     }
 
     /// Puts this read hold into the store, if it is in none.
-    pub(crate) async fn settle(&self) {
-        if let Role::ReadPhase(phase) = &self.role
-            && !phase.is_over()
-        {
-            Box::pin(phase.settle(&self.hold)).await;
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub(crate) async fn settle(&self) -> Result<(), StoreError> {
+        match &self.role {
+            Role::ReadPhase(phase) if !phase.is_over() => Box::pin(phase.settle(&self.hold)).await,
+            _ => Ok(()),
         }
+    }
+
+    /// Releases the hold, in the background, and hands it on to no task of this process.
+    fn give_back(mut self) {
+        if let Role::Writer(writer) = std::mem::replace(&mut self.role, Role::Nothing) {
+            writer.ends_alone();
+        }
+        self.last_token = self.token;
     }
 
     /// Keeps this read hold for the readers that are let in with its own, until the last of them has dropped the

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 use crate::acquire::PendingAcquire;
 use crate::acquire::attempt::Attempt;
 use crate::acquire::share::{Answer, AskPermit, Before, JoinableHold, Refusal};
-use crate::acquire::waiting::Waiting;
+use crate::acquire::waiting::{A_MOMENT, Waiting};
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
@@ -94,7 +94,9 @@ impl<'a> Contender<'a> {
     ) -> Self {
         let failing_since = attempt.gate_guard.failing_since();
         // It may have no time left for an answer of its own.
-        let refusal = attempt.gate_guard.holder_remaining();
+        let soon = Instant::now() + A_MOMENT;
+        let is_late = limit.is_some_and(|limit| limit < soon);
+        let refusal = attempt.gate_guard.holder_remaining().filter(|_| is_late);
         let refusal = refusal.map(|left| Refusal { changes_in: Some(left), is_held: true });
         let waiting = Waiting::new(pending, Instant::now(), failing_since, limit);
         let mut contender = Self::with(pending, attempt, waiting);

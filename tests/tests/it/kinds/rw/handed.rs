@@ -169,6 +169,25 @@ async fn a_reader_of_a_phase_extends_its_lease() {
     nothing_left(&server, "e").await;
 }
 
+/// S-6, S-9: the write hold goes to no writer while the read hold that stood on it lasts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_waits_for_a_reader_that_extends_its_lease() {
+    let server = RedisServer::start().await;
+    let client = client_with_window(&server.url(), PROMPTLY).await;
+    let lock = client.rw_lock("x");
+    let (first, second) = first_of_two_writers(&server, &client, "x").await;
+    let [reader] = lined_up([read(&lock)]).await;
+    first.release().await.unwrap();
+    let reader = ready(reader).await;
+    reader.extend(secs(90)).await.unwrap();
+    let second = tokio::spawn(second);
+    announced(&server, "x", 1).await;
+    assert!(!second.is_finished(), "a writer beside a reader");
+    reader.release().await.unwrap();
+    got(second, PROMPTLY).await.release().await.unwrap();
+    nothing_left(&server, "x").await;
+}
+
 /// A reader that asks whether it may join while the window ends leaves nothing that nobody releases.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_that_join_when_the_window_ends_leave_nothing() {
