@@ -226,25 +226,6 @@ async fn readers_learn_that_the_write_hold_under_them_is_gone() {
     nothing_left(&server, "gone").await;
 }
 
-/// S-12: an answer to an earlier renewal of the write hold ends the phase on it at once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_stop_when_the_write_hold_under_them_is_lost() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = client_with_window(&proxy.url(), PROMPTLY * 2).await;
-    let lock = client.rw_lock("late").with(watched(secs(3)));
-    let writer = lock.write().await.unwrap();
-    server.client().cmd(&["FLUSHALL"]).await;
-    server.reset_stats().await;
-    proxy.delay_replies(ms(600));
-    let [reader] = lined_up([read(&lock)]).await;
-    soon!("the write hold is renewed", scripts(&server).await > 0);
-    writer.release().await.unwrap();
-    let reader = ready(reader).await;
-    let lost = timeout(PROMPTLY, reader.lost()).await.expect("the loss went unnoticed");
-    assert!(matches!(lost, LockError::Lost { cause: LossCause::NotOwner, .. }), "{lost}");
-}
-
 /// S-34: a phase that opened for a reader that is not polled delays the next writer for the window only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_that_is_not_polled_keeps_no_phase_open() {
