@@ -277,7 +277,7 @@ fn probing(length: Duration) -> Order<'static> {
     Order { work: Work::Hot, key: "probe", tasks: 1, length, hold: Duration::ZERO }
 }
 
-/// How many commands the server runs for one acquire by the probe, while nobody else asks it.
+/// Counts the commands of one acquire by the probe, on a server that nothing else uses.
 async fn commands_of(probe: &mut Processes, server: &RedisServer) -> Result<f64> {
     let before = commands(server).await;
     let tasks = probe.run(1, probing(CHECK)).await?.ok_or("the probe has no lock")?;

@@ -118,8 +118,9 @@ impl<H> GateGuard<H> {
 
     /// How many fencing tokens to reserve: as many as the queue can use.
     ///
-    /// Readers between whom writers take turns are in another queue. The queue's length alone says too little when the same tasks come back at once, so a gate whose last
-    /// holds were handed on more often gets twice that.
+    /// The queue's length alone says too little when the same tasks come back at once, so a gate whose last holds
+    /// were handed on more often gets twice that. Readers with which a writer takes turns wait in another queue;
+    /// `readers_wait` counts them as one.
     // S-23.
     pub(crate) fn tokens_wanted(&self, readers_wait: bool) -> u32 {
         self.with(|gate| {

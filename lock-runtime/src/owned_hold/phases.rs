@@ -10,7 +10,8 @@
 //!
 //! 1. The read hold of a phase that is not settled ends no later than the write hold under it, which is passed on or
 //!    released only after the phase.
-//! 2. Whoever takes the write hold out of a phase ends it: the last reader, the task that settles it, or the loss.
+//! 2. A phase ends when the write hold is taken out of it, which happens once: the last reader does it, or the task that
+//!    settles the phase, or the task that finds the loss.
 //! 3. A read phase without readers lasts until the window ends: they may not be polled.
 //! 4. Readers that come during a phase join it, unless a writer of this process waits.
 // S-14, S-27, S-34.
@@ -60,7 +61,7 @@ impl Phases {
         WaitingReader { phases: self, seen: 0 }
     }
 
-    /// True if a reader waits whom a phase would let in.
+    /// True if a reader waits that a phase would admit.
     pub(crate) fn has_reader(&self) -> bool {
         self.state.lock().wanted.is_some()
     }

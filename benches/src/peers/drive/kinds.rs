@@ -1,8 +1,8 @@
-//! This library's other kinds of lock, as contenders, and a probe of round trips.
+//! A read/write lock of this library as a contender, and a probe of round trips.
 
 use std::time::Duration;
 
-use lock_runtime::{FairMutex, LockGuard, RwLock};
+use lock_runtime::{LockGuard, RwLock};
 use tokio::time::sleep;
 
 use crate::Result;
@@ -29,23 +29,6 @@ impl Contender for Probe {
     async fn give(&mut self, (): ()) -> Result<()> {
         sleep(PROBE_PAUSE).await;
         Ok(())
-    }
-}
-
-/// A fair mutex.
-#[derive(Clone)]
-pub(super) struct Fair(pub(super) FairMutex);
-
-impl Contender for Fair {
-    const NAME: &'static str = Ours::NAME;
-    type Hold = LockGuard;
-
-    async fn take(&mut self) -> Result<LockGuard> {
-        Ok(self.0.lock().await?)
-    }
-
-    async fn give(&mut self, guard: LockGuard) -> Result<()> {
-        Ok(guard.release().await?)
     }
 }
 

@@ -15,11 +15,11 @@ use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use self::kinds::{Fair, Probe, ReadWrite};
+use self::kinds::{Probe, ReadWrite};
 use crate::Result;
 use crate::peers::row::Work;
 use crate::peers::trace::{self, Pair, Task, now};
-use crate::server::contender::{Bare, Contender, Ours, Peer, Ping};
+use crate::server::contender::{Bare, Contender, Ours, OursFair, Peer, Ping};
 
 /// The option that makes this program a driver.
 pub(crate) const DRIVE: &str = "--drive";
@@ -173,7 +173,9 @@ impl Connected {
             (Self::Ours(client), Work::Own | Work::Hot) => {
                 start.tasks(|task| Ours::new(client.mutex(turn.key_of(task))))
             }
-            (Self::Ours(client), Work::Fair) => start.tasks(|_| Fair(client.fair_mutex(turn.key))),
+            (Self::Ours(client), Work::Fair) => {
+                start.tasks(|_| OursFair::new(client.fair_mutex(turn.key)))
+            }
             (Self::Ours(client), Work::ReadWrite) => {
                 start.tasks(|task| ReadWrite::new(client.rw_lock(turn.key), task))
             }

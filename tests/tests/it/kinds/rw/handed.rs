@@ -99,7 +99,7 @@ async fn readers_that_come_during_a_phase_wait_behind_the_next_writer() {
     assert!(poll!(&mut late).is_pending(), "a reader beside a writer");
     written.release().await.unwrap();
     let late = ready(late).await;
-    // Nobody writes or waits to: more readers join.
+    // There is no writer, so more readers join.
     let more = timeout(AT_ONCE, lock.read()).await.unwrap().unwrap();
     assert_eq!(more.token(), late.token());
     release_all([late, more]).await;
@@ -188,7 +188,7 @@ async fn a_writer_waits_for_a_reader_that_extends_its_lease() {
     nothing_left(&server, "x").await;
 }
 
-/// A reader that asks whether it may join while the window ends leaves nothing that nobody releases.
+/// A reader may ask to join at the moment when the window ends. Its request leaves no hold behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_that_join_when_the_window_ends_leave_nothing() {
     let server = RedisServer::start().await;
@@ -208,7 +208,7 @@ async fn readers_that_join_when_the_window_ends_leave_nothing() {
     }
 }
 
-/// S-12: nobody finds out before the store is asked, which is at the end of the window.
+/// S-12: the watchdog asks the store at the end of the window, and finds the loss then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_learn_that_the_write_hold_under_them_is_gone() {
     let server = RedisServer::start().await;
