@@ -1,11 +1,16 @@
 //! Several requests in one script, when many are sent at once.
 //!
-//! While fewer than [`SIDE_BY_SIDE`] scripts are under way, each caller sends its own request at once: a single
-//! request pays nothing. Further requests queue, and a task, the [pump](pump), sends the queue in one script when an
-//! answer comes, when it fills a batch, or when nothing has been sent for [`OVERDUE`]. So batches grow with the load,
-//! and a slow server delays a queued request by at most [`OVERDUE`]. A request that [meets
-//! others](HoldRequest::meets_others) queues in any case and waits up to [`OVERDUE`] for a request that does not: other
-//! tasks of this process ask for the same lock at this moment, and all go out together.
+//! While at most one request is under way, each caller sends its own request at once: a single request pays nothing.
+//! Further requests queue, and a task, the [pump](pump), sends them in one script, a batch: at once while none is under
+//! way; beside another one when the queue has as many requests as that one; in any case when nothing has been sent for
+//! [`OVERDUE`]. So batches grow with the load, and a slow server delays a queued request by at most [`OVERDUE`].
+//!
+//! Under a steady load, two batches of equal size are under way: the server runs one while this process works on the
+//! answers to the other. If all requests went in one script, each side would wait for the other in turns. Answers that
+//! come together would bring that about, so the pump passes on one batch of them at a time.
+//!
+//! A request that [meets others](HoldRequest::meets_others) queues in any case and waits up to [`OVERDUE`] for a request
+//! that does not: other tasks of this process ask for the same lock at this moment, and all go out together.
 //!
 //! # Order
 //!

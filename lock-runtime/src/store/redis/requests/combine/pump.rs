@@ -159,7 +159,8 @@ impl Combiner {
     async fn send(self: &Arc<Self>, connection: &Connection) -> Option<Sent> {
         poll_fn(|cx| {
             let mut queue = self.queue.lock();
-            let keys = queue.take_batch();
+            let share = queue.share();
+            let keys = queue.take_batch(share);
             let Some((call, until)) = queue.write(&keys) else { return Poll::Ready(None) };
             queue.moved = Some(Instant::now());
             // Unconstrained: the first poll sends it, however much this task has done.
@@ -250,20 +251,36 @@ impl Task {
         let mut timer: Option<Pin<Box<Sleep>>> = None;
         poll_fn(|cx| {
             loop {
-                while let Poll::Ready(Some(())) = under_way.poll_next_unpin(cx) {}
-                match self.combiner.next(self.number, under_way.is_empty(), cx) {
-                    Next::Send => under_way.push(Arc::clone(&self.combiner).send_batch()),
-                    Next::Expire => self.combiner.expire(),
-                    Next::Attend(callers) => wake(callers),
-                    Next::End => return Poll::Ready(()),
-                    Next::Wait(None) => return Poll::Pending,
-                    Next::Wait(Some(until)) => {
-                        let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
-                        timer.as_mut().reset(until);
-                        if timer.as_mut().poll(cx).is_pending() {
-                            return Poll::Pending;
+                let until = match self.combiner.next(self.number, under_way.is_empty(), cx) {
+                    Next::Send => {
+                        let mut batch = Box::pin(Arc::clone(&self.combiner).send_batch());
+                        // The first poll sends it, before further answers are passed on.
+                        if batch.as_mut().poll(cx).is_pending() {
+                            under_way.push(batch);
                         }
+                        continue;
                     }
+                    Next::Expire => {
+                        self.combiner.expire();
+                        continue;
+                    }
+                    Next::Attend(callers) => {
+                        wake(callers);
+                        continue;
+                    }
+                    Next::End => return Poll::Ready(()),
+                    Next::Wait(until) => until,
+                };
+                if let Poll::Ready(Some(())) = under_way.poll_next_unpin(cx) {
+                    // The callers of this batch ask again before those of the next one are woken.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                let Some(until) = until else { return Poll::Pending };
+                let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
+                timer.as_mut().reset(until);
+                if timer.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
                 }
             }
         })

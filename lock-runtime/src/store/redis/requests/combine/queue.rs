@@ -34,6 +34,8 @@ pub(super) struct Queue {
     pub(super) alone: usize,
     /// Scripts under way that a pump has sent.
     pub(super) batches: usize,
+    /// Requests in those batches whose callers still wait.
+    sent: usize,
     /// True if one of the unsent requests does not wait for others.
     is_urgent: bool,
     /// When a script was last sent.
@@ -79,7 +81,18 @@ pub(super) enum Stage {
 impl Queue {
     /// True if a caller may send its request alone.
     pub(super) fn lets_one_go_alone(&self) -> bool {
-        self.unsent.is_empty() && self.alone + self.batches < SIDE_BY_SIDE
+        // The callers of a batch may soon ask again, all together.
+        self.unsent.is_empty() && self.scripts() < SIDE_BY_SIDE && self.sent <= 1
+    }
+
+    /// The number of scripts under way.
+    fn scripts(&self) -> usize {
+        self.alone + self.batches
+    }
+
+    /// The number of requests in scripts under way.
+    fn under_way(&self) -> usize {
+        self.alone + self.sent
     }
 
     /// Adds a request. Also returns the waker of the pump, if it waits and has to look at the queue because of it.
@@ -108,8 +121,8 @@ impl Queue {
         if let (Some(pump), 1) = (&mut self.pump, queued) {
             pump.looked = now;
         }
-        let wakes =
-            is_earliest || queued == 1 || is_first_urgent || queued.is_multiple_of(MAX_BATCH);
+        let is_enough = queued == self.under_way() || queued.is_multiple_of(MAX_BATCH);
+        let wakes = is_earliest || queued == 1 || is_first_urgent || is_enough;
         (key, if wakes { self.wake_pump() } else { None })
     }
 
@@ -153,7 +166,9 @@ impl Queue {
     /// Removes a request, which is then not sent, or not answered, any more.
     pub(super) fn remove(&mut self, key: Key) -> Option<Entry> {
         self.get_mut(key)?;
-        Some(self.requests.remove(key.at))
+        let entry = self.requests.remove(key.at);
+        self.sent -= usize::from(matches!(entry.stage, Stage::Sent));
+        Some(entry)
     }
 
     /// When the queue is to be sent: now, or later. `None` if that depends on an answer.
@@ -161,7 +176,8 @@ impl Queue {
         let first = *self.unsent.front()?;
         let is_full = self.unsent.len() >= MAX_BATCH;
         let next_script = match () {
-            () if self.alone + self.batches < SIDE_BY_SIDE => now,
+            () if self.scripts() == 0 => now,
+            () if self.scripts() < SIDE_BY_SIDE && self.unsent.len() >= self.under_way() => now,
             // While there is no connection, the batches under way wait for it and take nothing from the queue.
             () if !is_connected => return None,
             () if is_full => now,
@@ -224,16 +240,27 @@ impl Queue {
         self.unsent.iter().filter_map(|key| Some(self.get(*key)?.deadline)).max()
     }
 
-    /// Takes the first requests whose callers still wait. Acquires come before releases, or memory that a release
+    /// How many requests the next batch takes at most. Each of the [`SIDE_BY_SIDE`] scripts has an equal part of all
+    /// requests, so that the server runs one script while this process works on the answers to another.
+    pub(super) fn share(&self) -> usize {
+        // An overdue queue; the next batch is counted already.
+        if self.scripts() > SIDE_BY_SIDE {
+            return MAX_BATCH;
+        }
+        let all = self.under_way() + self.unsent.len();
+        all.div_ceil(SIDE_BY_SIDE).clamp(1, MAX_BATCH)
+    }
+
+    /// Takes the first requests whose callers still wait, `most` of them. Acquires come before releases, or memory that a release
     /// frees in the same script would hide that the server has none left. But an acquire of a fair lock follows an
     /// earlier release of that lock, and so gets it in the same round trip; it needs no more memory than the release
     /// frees.
-    pub(super) fn take_batch(&mut self) -> Vec<Key> {
-        let most = self.unsent.len().min(MAX_BATCH);
+    pub(super) fn take_batch(&mut self, most: usize) -> Vec<Key> {
+        let most = self.unsent.len().min(most);
         let (mut batch, mut later) = (Vec::with_capacity(most), Vec::with_capacity(most));
         let mut released = Vec::new();
         let mut keys = 0;
-        while batch.len() + later.len() < MAX_BATCH
+        while batch.len() + later.len() < most
             && let Some(key) = self.unsent.pop_front()
         {
             let is_first = batch.is_empty() && later.is_empty();
@@ -258,6 +285,7 @@ impl Queue {
                     released.extend(is_fair.then_some(lock));
                 }
             }
+            self.sent += 1;
             if alone {
                 break;
             }
@@ -283,6 +311,7 @@ impl Queue {
             if let Some(entry) = self.get_mut(*key).filter(|it| matches!(it.stage, Stage::Sent)) {
                 entry.stage = Stage::Unsent;
                 entry.alone |= alone;
+                self.sent -= 1;
                 self.unsent.push_back(*key);
             }
         }
@@ -302,8 +331,9 @@ impl Queue {
             if let Some(entry) = self.get_mut(*key)
                 && !matches!(entry.stage, Stage::Answered(_))
             {
-                entry.stage = Stage::Answered(answer);
+                let before = mem::replace(&mut entry.stage, Stage::Answered(answer));
                 callers.extend(entry.caller.take());
+                self.sent -= usize::from(matches!(before, Stage::Sent));
             }
         }
         callers

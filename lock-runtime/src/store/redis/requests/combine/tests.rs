@@ -66,7 +66,7 @@ fn words(call: &ScriptCall) -> Vec<String> {
 #[test]
 fn those_that_take_go_first() {
     let (mut queue, ..) = queue([free("a"), take("b"), free("c"), take("d")]);
-    assert_eq!(numbers(&queue.take_batch()), [1, 3, 0, 2]);
+    assert_eq!(numbers(&queue.take_batch(MAX_BATCH)), [1, 3, 0, 2]);
     assert!(!queue.has_unsent());
 }
 
@@ -90,7 +90,7 @@ fn a_fair_lock_is_released_before_it_is_acquired_again() {
     let requests = [free("m"), fair(take("a")), fair(free("a")), fair(take("a"))];
     let others = [take("m"), fair(take("b")), fair(free("a"))];
     let (mut queue, ..) = queue(requests.into_iter().chain(others));
-    assert_eq!(numbers(&queue.take_batch()), [1, 4, 5, 0, 2, 3, 6]);
+    assert_eq!(numbers(&queue.take_batch(MAX_BATCH)), [1, 4, 5, 0, 2, 3, 6]);
 }
 
 /// Requests that meet others wait for one that does not, for a millisecond at most.
@@ -111,10 +111,38 @@ fn a_meeting_waits_for_its_last_request() {
     add(&mut queue, take("b"), now);
     assert_eq!(due(&queue, 2 * OVERDUE), Some(true));
     assert!(queue.due_at(Instant::now(), true).is_some_and(|at| at <= Instant::now()));
-    assert_eq!(numbers(&queue.take_batch()), [0, 2, 1]);
+    assert_eq!(numbers(&queue.take_batch(MAX_BATCH)), [0, 2, 1]);
     assert_eq!(queue.due_at(now, true), None, "nothing is left");
     add(&mut queue, patient(take("c")), now);
     assert_eq!(due(&queue, Duration::ZERO), Some(false), "the urgent one was sent");
+}
+
+/// Under a steady load, one half of the requests is sent while the other is under way.
+#[test]
+fn two_batches_of_one_size_are_under_way() {
+    let (mut queue, ..) = queue((0..40).map(|_| take("a")));
+    let is_due = |queue: &Queue| {
+        let now = Instant::now();
+        queue.due_at(now, true).is_some_and(|at| at <= now)
+    };
+    let send = |queue: &mut Queue| {
+        assert!(is_due(queue));
+        queue.batches += 1;
+        queue.moved = Some(Instant::now() + OVERDUE);
+        let share = queue.share();
+        queue.take_batch(share)
+    };
+    let (first, second) = (send(&mut queue), send(&mut queue));
+    assert_eq!((first.len(), second.len()), (20, 20));
+    queue.answer(&first, (0..20).map(|number| Ok(Answer::Number(number))));
+    queue.batches -= 1;
+    for _ in 0..19 {
+        assert!(!queue.lets_one_go_alone());
+        add(&mut queue, take("a"), Instant::now());
+        assert!(!is_due(&queue), "the server has work, and further requests may come");
+    }
+    add(&mut queue, take("a"), Instant::now());
+    assert_eq!(send(&mut queue).len(), 20);
 }
 
 #[test]
@@ -124,14 +152,14 @@ fn nobody_asks_for_a_caller_that_is_gone() {
     // Its place in the table belongs to the next request now.
     add(&mut queue, take("c"), start);
     assert!(queue.remove(keys[1]).is_none());
-    assert_eq!(numbers(&queue.take_batch()), [0, 3, 2]);
+    assert_eq!(numbers(&queue.take_batch(MAX_BATCH)), [0, 3, 2]);
 }
 
 /// An answer belongs to the request that was sent, not to a later one at its place in the table.
 #[test]
 fn an_answer_reaches_only_its_caller() {
     let (mut queue, keys, start) = queue([take("a"), take("b")]);
-    let batch = queue.take_batch();
+    let batch = queue.take_batch(MAX_BATCH);
     assert!(queue.remove(keys[0]).is_some());
     let later = add(&mut queue, take("c"), start);
     queue.answer(&batch, [Ok(Answer::Number(1)), Ok(Answer::Number(2))]);
@@ -143,12 +171,12 @@ fn an_answer_reaches_only_its_caller() {
 #[test]
 fn a_batch_is_bounded_and_taken_from_the_front() {
     let (mut queue, ..) = queue((0..MAX_BATCH + 2).map(|_| take("a")));
-    let first = queue.take_batch();
+    let first = queue.take_batch(MAX_BATCH);
     assert_eq!(numbers(&first), (0..64).collect::<Vec<_>>());
     queue.put_back(&first, false);
-    assert_eq!(numbers(&queue.take_batch()), numbers(&first), "not at the front again");
-    assert_eq!(numbers(&queue.take_batch()), [64, 65]);
-    assert!(queue.take_batch().is_empty());
+    assert_eq!(numbers(&queue.take_batch(MAX_BATCH)), numbers(&first), "not at the front again");
+    assert_eq!(numbers(&queue.take_batch(MAX_BATCH)), [64, 65]);
+    assert!(queue.take_batch(MAX_BATCH).is_empty());
 }
 
 /// A reader has more keys than most.
@@ -162,7 +190,7 @@ fn a_batch_has_no_more_keys_than_a_script_may_have() {
     let (mut queue, ..) = queue((0..MAX_BATCH).map(|_| read()));
     let mut sizes = Vec::new();
     while queue.has_unsent() {
-        let batch = queue.take_batch();
+        let batch = queue.take_batch(MAX_BATCH);
         let keys = words(&write(&queue, &batch))[0].parse::<usize>();
         assert!(keys.is_ok_and(|keys| keys <= MAX_KEYS));
         sizes.push(batch.len());
@@ -173,11 +201,11 @@ fn a_batch_has_no_more_keys_than_a_script_may_have() {
 #[test]
 fn those_set_apart_go_out_one_by_one() {
     let (mut queue, ..) = queue((0..4).map(|_| take("a")));
-    let batch = queue.take_batch();
+    let batch = queue.take_batch(MAX_BATCH);
     queue.put_back(&batch[1..3], true);
     queue.put_back(&[batch[0], batch[3]], false);
     for expected in [0, 1, 2, 3] {
-        assert_eq!(numbers(&queue.take_batch()), [expected]);
+        assert_eq!(numbers(&queue.take_batch(MAX_BATCH)), [expected]);
     }
 }
 
@@ -189,7 +217,7 @@ fn those_with_longer_stay() {
     let cx = Context::from_waker(std::task::Waker::noop());
     let is_over = keys.iter().map(|key| queue.poll(*key, &cx).is_some()).collect::<Vec<_>>();
     assert_eq!(is_over, [true, true, false, false]);
-    assert_eq!(numbers(&queue.take_batch()), [2, 3]);
+    assert_eq!(numbers(&queue.take_batch(MAX_BATCH)), [2, 3]);
 }
 
 /// Requests whose time is over get that answer, sent or not, and no other; the others keep theirs.
@@ -197,7 +225,7 @@ fn those_with_longer_stay() {
 fn those_out_of_time_are_found_once() {
     let (mut queue, keys, start) = queue((0..4).map(|_| take("a")));
     assert_eq!(queue.earliest, Some(start));
-    let batch = queue.take_batch();
+    let batch = queue.take_batch(MAX_BATCH);
     let last = add(&mut queue, take("b"), start);
     queue.put_back(&batch[2..3], false);
     let over = queue.out_of_time(start + Duration::from_millis(2));
@@ -211,7 +239,7 @@ fn those_out_of_time_are_found_once() {
         queue.answer(&[key], [Err(CallError::TimedOut.into())]);
     }
     queue.put_back(&batch[..3], false);
-    assert!(queue.take_batch().is_empty(), "sent all the same");
+    assert!(queue.take_batch(MAX_BATCH).is_empty(), "sent all the same");
     queue.answer(&batch, (0..4).map(|number| Ok(Answer::Number(number))));
     let cx = Context::from_waker(std::task::Waker::noop());
     for key in [keys[0], keys[2], last] {
@@ -226,7 +254,7 @@ fn those_out_of_time_are_found_once() {
 #[test]
 fn callers_are_woken_to_look_around() {
     let (mut queue, keys, start) = queue((0..3).map(|_| take("a")));
-    let batch = queue.take_batch();
+    let batch = queue.take_batch(MAX_BATCH);
     let polled = |queue: &mut Queue| {
         let cx = Context::from_waker(std::task::Waker::noop());
         keys.iter().filter(|key| queue.poll(**key, &cx).is_some()).count()
@@ -259,7 +287,7 @@ fn a_batch_carries_what_each_would_send_alone() {
     let requests = [take("a"), take("c"), long("d"), free("b")];
     let each = requests.each_ref().map(|it| words(&it.call(Publish::Everywhere)));
     let (mut queue, ..) = queue(requests);
-    let batch = queue.take_batch();
+    let batch = queue.take_batch(MAX_BATCH);
     let [one, other, longer, two] = &each;
     assert_eq!((one[0].as_str(), two[0].as_str()), ("2", "1"));
     let mut expected = vec!["7".to_owned()];
