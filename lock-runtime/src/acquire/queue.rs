@@ -10,6 +10,7 @@ use crate::gate::{Admission, GateGuard, Ticket, Turn, WaitsFor};
 use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 use crate::store::HoldKind;
+use crate::timer::before;
 
 impl PendingAcquire {
     /// Enters the gate, at its earlier `place` if it has one, and waits there for its turn.
@@ -116,7 +117,7 @@ impl PendingAcquire {
             let mut look_at = ticket.since() + self.look_every();
             loop {
                 let until = limit.map_or(look_at, |limit| limit.min(look_at));
-                if let Ok(turn) = timeout_at(until, &mut ticket).await {
+                if let Some(turn) = before(until, &mut ticket).await {
                     return Some(turn);
                 }
                 if limit.is_some_and(|limit| Instant::now() >= limit) {
