@@ -49,14 +49,13 @@ pub(crate) struct LockSpec {
 impl LockSpec {
     /// Returns the future that acquires the lock.
     pub(crate) fn acquire(&self, key: LockKey) -> Acquire {
-        let lock = self.client.any_lock(self.kind, [key]);
+        let lock = self.client.any_lock_with(self.kind, key, Arc::clone(&self.options));
         #[cfg(feature = "http")]
         let lock = match &self.policy {
             Some(policy) => lock.follows(policy),
             None => lock,
         };
-        let lock = lock.asked_at(self.site).with(Arc::clone(&self.options));
-        if self.enforced { lock.lock() } else { lock.shadow_lock() }
+        lock.asked_at(self.site).acquire_once(self.enforced)
     }
 
     pub(crate) fn release(&self) -> ReleaseSpec {
@@ -126,7 +125,8 @@ impl<S: Service<Req>, Req, T> LockedCall<S, Req, T> {
         *self.project().hold = Some(hold);
     }
 
-    /// Returns the call, until it has ended.
+    /// Returns the call, until its value has been taken.
+    #[cfg(feature = "http")]
     pub(crate) fn call(self: Pin<&mut Self>) -> Option<Pin<&mut Call<S, Req, T>>> {
         self.project().call.get_pin_mut()
     }
