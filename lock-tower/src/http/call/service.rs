@@ -140,7 +140,7 @@ fn decide(shared: &Arc<Shared>, plan: Arc<Plan>, side: Side, parts: &mut Parts) 
     let method = plan.method_of_key(&parts.method);
     let key = plan.key.key(parts, &method, plan.on_missing);
     let Some(key) = key.transpose() else { return Ok(None) };
-    let spec = shared.client().and_then(|client| plan.spec(client, side));
+    let spec = shared.client().and_then(|client| plan.spec(client.into_owned(), side));
     let mut spec = spec.map_err(|error| context.lock_error(&error))?;
     let key = match key {
         Ok(key) => key,

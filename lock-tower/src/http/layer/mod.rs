@@ -5,6 +5,7 @@ mod cache;
 pub(crate) mod plan;
 mod routes;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -120,8 +121,9 @@ impl From<BuildError> for NoPlan {
 
 impl Shared {
     /// Returns the layer's client, or the current one.
-    pub(crate) fn client(&self) -> Result<LockClient, LockError> {
-        let client = self.client.clone().or_else(LockClient::current);
+    pub(crate) fn client(&self) -> Result<Cow<'_, LockClient>, LockError> {
+        let own = self.client.as_ref().map(Cow::Borrowed);
+        let client = own.or_else(|| LockClient::current().map(Cow::Owned));
         client.ok_or_else(|| LockError::no_client("a `LockLayer::http()` without `client(…)`"))
     }
 
