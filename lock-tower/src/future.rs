@@ -10,7 +10,7 @@ use tower_service::Service;
 
 use crate::error::LockServiceError;
 use crate::held::{HoldHandle, without_lock};
-use crate::locked::{Call, ReleaseSpec, Releasing, Running};
+use crate::locked::{Call, CallHold, LockedCall, ReleaseSpec, Releasing};
 
 pin_project! {
     /// The future of a call of a [`LockService`](crate::LockService).
@@ -29,6 +29,8 @@ pin_project! {
     }
 }
 
+type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
+
 pin_project! {
     #[project = StateProjection]
     enum State<S, Req>
@@ -38,9 +40,16 @@ pin_project! {
         // Runs without a lock.
         PassThrough { #[pin] future: S::Future },
         Failed { error: Option<LockServiceError<S::Error>> },
-        Acquiring { acquire: Acquire, call: Option<Call<S, Req>>, release: ReleaseSpec },
-        Running { #[pin] running: Running<S, Req> },
-        Releasing { #[pin] releasing: Releasing<Result<S::Response, S::Error>> },
+        Locked { #[pin] call: LockedCall<S, Req, Outcome<S, Req>>, #[pin] stage: Stage<Outcome<S, Req>> },
+    }
+}
+
+pin_project! {
+    #[project = StageProjection]
+    enum Stage<T> {
+        Acquiring { acquire: Acquire, release: ReleaseSpec },
+        Running,
+        Releasing { #[pin] releasing: Releasing<T> },
     }
 }
 
@@ -55,8 +64,13 @@ impl<S: Service<Req>, Req> LockFuture<S, Req> {
         Self { state: State::Failed { error: Some(error) } }
     }
 
-    pub(crate) fn acquiring(acquire: Acquire, call: Call<S, Req>, release: ReleaseSpec) -> Self {
-        Self { state: State::Acquiring { acquire, call: Some(call), release } }
+    pub(crate) fn acquiring(
+        acquire: Acquire,
+        call: Call<S, Req, Outcome<S, Req>>,
+        release: ReleaseSpec,
+    ) -> Self {
+        let stage = Stage::Acquiring { acquire, release };
+        Self { state: State::Locked { call: LockedCall::new(call), stage } }
     }
 }
 
@@ -64,32 +78,34 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
     type Output = Result<S::Response, LockServiceError<S::Error>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.project().state;
+        let (mut call, mut stage) = match self.project().state.project() {
+            StateProjection::PassThrough { future } => {
+                return without_lock(|| future.poll(cx)).map_err(LockServiceError::Inner);
+            }
+            // Here and below: pending forever if polled after completion.
+            StateProjection::Failed { error } => {
+                return error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
+            }
+            StateProjection::Locked { call, stage } => (call, stage),
+        };
         loop {
-            let next = match state.as_mut().project() {
-                StateProjection::PassThrough { future } => {
-                    return without_lock(|| future.poll(cx)).map_err(LockServiceError::Inner);
-                }
-                // Here and below: pending forever if polled after completion.
-                StateProjection::Failed { error } => {
-                    return error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
-                }
-                StateProjection::Acquiring { acquire, call, release } => {
+            let next = match stage.as_mut().project() {
+                StageProjection::Acquiring { acquire, release } => {
                     let guard = ready!(Pin::new(acquire).poll(cx))?;
-                    let Some(call) = call.take() else { return Poll::Pending };
                     let handle = HoldHandle::new(guard, release.reports_loss);
-                    State::Running { running: Running::new(handle, *release, call) }
+                    call.as_mut().set_hold(CallHold::new(handle, *release));
+                    Stage::Running
                 }
-                StateProjection::Running { running } => {
-                    let (result, hold) = ready!(running.poll_then(cx, |result, _| result))?;
-                    State::Releasing { releasing: hold.release(result) }
+                StageProjection::Running => {
+                    let (result, hold) = ready!(call.as_mut().poll_then(cx, |result, _| result))?;
+                    Stage::Releasing { releasing: hold.release(result) }
                 }
-                StateProjection::Releasing { releasing } => {
+                StageProjection::Releasing { releasing } => {
                     let result = ready!(releasing.poll(cx))?;
                     return Poll::Ready(result.map_err(LockServiceError::Inner));
                 }
             };
-            state.set(next);
+            stage.set(next);
         }
     }
 }

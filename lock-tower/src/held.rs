@@ -272,7 +272,9 @@ impl CurrentHold {
 impl Drop for CurrentHold {
     /// Ends the wait of a task for a release that goes on in the background.
     fn drop(&mut self) {
-        self.finish(self.watch.check());
+        if let Some(shared) = &self.shared {
+            shared.finish(self.watch.check());
+        }
     }
 }
 

@@ -49,14 +49,13 @@ pub(crate) struct LockSpec {
 impl LockSpec {
     /// Returns the future that acquires the lock.
     pub(crate) fn acquire(&self, key: LockKey) -> Acquire {
-        let lock = self.client.any_lock(self.kind, [key]);
+        let lock = self.client.any_lock_with(self.kind, key, Arc::clone(&self.options));
         #[cfg(feature = "http")]
         let lock = match &self.policy {
             Some(policy) => lock.follows(policy),
             None => lock,
         };
-        let lock = lock.asked_at(self.site).with(Arc::clone(&self.options));
-        if self.enforced { lock.lock() } else { lock.shadow_lock() }
+        lock.asked_at(self.site).acquire_once(self.enforced)
     }
 
     pub(crate) fn release(&self) -> ReleaseSpec {
@@ -80,68 +79,96 @@ pub(crate) struct ReleaseSpec {
 }
 
 pin_project! {
-    /// A call that runs under its lock.
-    pub(crate) struct Running<S, Req>
+    /// A call and its lock. The call stays in one place while it waits for the lock and while it runs: moving it
+    /// from state to state would be most of a layer's time.
+    pub(crate) struct LockedCall<S, Req, T>
     where
         S: Service<Req>,
     {
-        // Before the handle: fields are dropped in this order, and the call goes first (S-13).
+        // Before the hold: fields are dropped in this order, and the call goes first (S-13).
         #[pin]
-        call: Protected<Call<S, Req>>,
-        handle: Option<HoldHandle>,
-        release: ReleaseSpec,
-        acquired_at: Instant,
+        call: Protected<Call<S, Req, T>>,
+        // `None` before the lock is acquired, and once the call has ended.
+        hold: Option<CallHold>,
     }
 }
 
-/// The hold of a call that is over.
-pub(crate) struct UnreleasedHold {
+/// The hold of a call.
+pub(crate) struct CallHold {
     pub(crate) handle: HoldHandle,
     pub(crate) spec: ReleaseSpec,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for `Retry-After`"))]
     pub(crate) acquired_at: Instant,
 }
 
-impl UnreleasedHold {
+impl CallHold {
+    pub(crate) fn new(handle: HoldHandle, spec: ReleaseSpec) -> Self {
+        Self { handle, spec, acquired_at: Instant::now() }
+    }
+
     pub(crate) fn release<T>(self, value: Result<T, Panic>) -> Releasing<T> {
         Releasing::new(self.handle, self.spec, value)
     }
 }
 
 /// The result of a call that has ended, or its panic, with the hold that is still to be released. A loss replaces both.
-pub(crate) type Polled<T> = Result<(Result<T, Panic>, UnreleasedHold), LockError>;
+pub(crate) type Polled<T> = Result<(Result<T, Panic>, CallHold), LockError>;
 
-impl<S: Service<Req>, Req> Running<S, Req> {
-    pub(crate) fn new(handle: HoldHandle, release: ReleaseSpec, call: Call<S, Req>) -> Self {
-        let acquired_at = Instant::now();
-        Self { call: Protected::new(call), handle: Some(handle), release, acquired_at }
+impl<S: Service<Req>, Req, T> LockedCall<S, Req, T> {
+    /// A call that waits for its lock.
+    pub(crate) fn new(call: Call<S, Req, T>) -> Self {
+        Self { call: Protected::new(call), hold: None }
+    }
+
+    /// Has the call run under `hold`.
+    pub(crate) fn set_hold(self: Pin<&mut Self>, hold: CallHold) {
+        *self.project().hold = Some(hold);
+    }
+
+    /// Returns the call, until its value has been taken.
+    #[cfg(feature = "http")]
+    pub(crate) fn call(self: Pin<&mut Self>) -> Option<Pin<&mut Call<S, Req, T>>> {
+        self.project().call.get_pin_mut()
+    }
+
+    /// Takes out the call and its hold, unless the call has started.
+    #[cfg(feature = "http")]
+    pub(crate) fn take(self: Pin<&mut Self>) -> Option<Self> {
+        let this = self.project();
+        let call = this.call.get_pin_mut()?.take()?;
+        Some(Self { call: Protected::new(call), hold: this.hold.take() })
+    }
+
+    /// Drops the call, which has not started.
+    #[cfg(feature = "http")]
+    pub(crate) fn clear(self: Pin<&mut Self>) {
+        self.project().call.clear();
     }
 
     /// Polls the call, and runs `then` on its result while the lock is held. An error is a loss that replaces
     /// the result.
-    pub(crate) fn poll_then<T>(
+    pub(crate) fn poll_then(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         then: impl FnOnce(Result<S::Response, S::Error>, &mut Context<'_>) -> T,
     ) -> Poll<Polled<T>> {
         let mut this = self.project();
         // Pending forever if polled after completion.
-        let Some(handle) = this.handle.as_mut() else { return Poll::Pending };
-        let polled = ready!(handle.poll(this.call.as_mut(), cx, |call, cx| {
-            call.poll(cx).map(|result| then(result, cx))
-        }));
+        let Some(hold) = this.hold.as_mut() else { return Poll::Pending };
+        let poll = |call: Pin<&mut Call<S, Req, T>>, cx: &mut Context<'_>| call.poll_then(cx, then);
+        let polled = ready!(hold.handle.poll(this.call.as_mut(), cx, poll));
+        let value = this.call.as_mut().get_pin_mut().and_then(Call::take_value);
         match polled {
             Err(Stopped::Panicked(_)) => this.call.cancel(),
             _ => this.call.clear(),
         }
-        let Some(handle) = this.handle.take() else { return Poll::Pending };
-        let value = match polled {
-            Ok(value) => handle.check().map(|()| Ok(value)),
-            Err(Stopped::Lost(lost)) => Err(lost),
-            Err(Stopped::Panicked(panic)) => Ok(Err(panic)),
-        };
-        let hold = UnreleasedHold { handle, spec: *this.release, acquired_at: *this.acquired_at };
-        Poll::Ready(value.map(|value| (value, hold)))
+        let Some(hold) = this.hold.take() else { return Poll::Pending };
+        match (polled, value) {
+            (Ok(()), None) => Poll::Pending,
+            (Ok(()), Some(value)) => Poll::Ready(hold.handle.check().map(|()| (Ok(value), hold))),
+            (Err(Stopped::Lost(lost)), _) => Poll::Ready(Err(lost)),
+            (Err(Stopped::Panicked(panic)), _) => Poll::Ready(Ok((Err(panic), hold))),
+        }
     }
 }
 
@@ -225,58 +252,81 @@ fn loss_to_report(
 }
 
 pin_project! {
-    /// A call of the inner service that starts on the first poll (rule 1).
+    /// A call of the inner service that starts on the first poll (rule 1). Its value stays in its place until it is
+    /// taken.
     #[project = CallProjection]
-    pub(crate) enum Call<S, Req>
+    pub(crate) enum Call<S, Req, T>
     where
         S: Service<Req>,
     {
-        Ready { inner: S, request: Option<Req> },
+        Ready { ready: Option<(S, Req)> },
         Started { #[pin] future: S::Future },
+        Ended { value: Option<T> },
     }
 }
 
-impl<S: Service<Req>, Req> Call<S, Req> {
+impl<S: Service<Req>, Req, T> Call<S, Req, T> {
     /// A call of `inner`, which must be ready. Leaves a clone in its place: the clone may not be ready.
     pub(crate) fn new(inner: &mut S, request: Req) -> Self
     where
         S: Clone,
     {
         let clone = inner.clone();
-        Self::Ready { inner: std::mem::replace(inner, clone), request: Some(request) }
+        Self::Ready { ready: Some((std::mem::replace(inner, clone), request)) }
+    }
+
+    /// Takes out the call, unless it has started.
+    #[cfg(feature = "http")]
+    fn take(self: Pin<&mut Self>) -> Option<Self> {
+        match self.project() {
+            CallProjection::Ready { ready } => {
+                ready.take().map(|ready| Self::Ready { ready: Some(ready) })
+            }
+            _ => None,
+        }
     }
 
     /// Returns the request, until the call starts.
     #[cfg(feature = "http")]
-    pub(crate) fn request_mut(&mut self) -> Option<&mut Req> {
-        match self {
-            Self::Ready { request, .. } => request.as_mut(),
-            Self::Started { .. } => None,
+    pub(crate) fn request_mut(self: Pin<&mut Self>) -> Option<&mut Req> {
+        match self.project() {
+            CallProjection::Ready { ready } => ready.as_mut().map(|(_, request)| request),
+            _ => None,
         }
     }
 
     /// Replaces the request, unless the call has started.
     #[cfg(feature = "http")]
-    pub(crate) fn map_request(&mut self, map: impl FnOnce(Req) -> Req) {
-        if let Self::Ready { request, .. } = self {
-            *request = request.take().map(map);
+    pub(crate) fn map_request(self: Pin<&mut Self>, map: impl FnOnce(Req) -> Req) {
+        if let CallProjection::Ready { ready } = self.project() {
+            *ready = ready.take().map(|(inner, request)| (inner, map(request)));
         }
     }
-}
 
-impl<S: Service<Req>, Req> Future for Call<S, Req> {
-    type Output = Result<S::Response, S::Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        loop {
-            let future = match self.as_mut().project() {
-                CallProjection::Started { future } => return future.poll(cx),
-                CallProjection::Ready { inner, request } => {
-                    let Some(request) = request.take() else { return Poll::Pending };
-                    inner.call(request)
-                }
-            };
+    /// Polls the call until it has ended, and runs `then` on its result, which makes its value.
+    pub(crate) fn poll_then(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        then: impl FnOnce(Result<S::Response, S::Error>, &mut Context<'_>) -> T,
+    ) -> Poll<()> {
+        if let CallProjection::Ready { ready } = self.as_mut().project() {
+            let Some((mut inner, request)) = ready.take() else { return Poll::Pending };
+            let future = inner.call(request);
             self.set(Self::Started { future });
+        }
+        let CallProjection::Started { future } = self.as_mut().project() else {
+            return Poll::Pending;
+        };
+        let value = Some(then(ready!(future.poll(cx)), cx));
+        self.set(Self::Ended { value });
+        Poll::Ready(())
+    }
+
+    /// Takes the value of a call that has ended.
+    pub(crate) fn take_value(self: Pin<&mut Self>) -> Option<T> {
+        match self.project() {
+            CallProjection::Ended { value } => value.take(),
+            _ => None,
         }
     }
 }

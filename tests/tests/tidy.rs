@@ -60,7 +60,7 @@ const REDIS_LEVELS: [(&str, u8); 7] = [
 ];
 
 /// Level by module of `lock-tower`. Modules of one level must not know each other.
-const TOWER_LEVELS: [(&str, u8); 28] = [
+const TOWER_LEVELS: [(&str, u8); 29] = [
     ("error", 0),
     ("held", 0),
     ("http::error", 0),
@@ -84,6 +84,7 @@ const TOWER_LEVELS: [(&str, u8); 28] = [
     ("http::layer", 7),
     ("http::layer::builder", 8),
     ("http::call::reaper", 9),
+    ("http::call::waiting", 9),
     ("http::call::body", 10),
     ("http::call::serving", 11),
     ("http::call::future", 12),

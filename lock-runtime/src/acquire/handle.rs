@@ -132,6 +132,20 @@ impl Handle {
         }
     }
 
+    /// As [`lock`](Self::lock) or, if it is not enforced, [`shadow_lock`](Self::shadow_lock), for a handle that is
+    /// used once: the acquire takes over what the handle shares.
+    #[track_caller]
+    pub(crate) fn into_acquire(self, enforced: bool) -> Acquire {
+        match self {
+            Self { lock: Ok((engine, target)), options, permits, label } if enforced => {
+                let label = label.at(CallSite::caller()).enforced(true);
+                Acquire::new(AcquireSpec { engine, target, options, permits, label })
+            }
+            handle if enforced => handle.lock(),
+            handle => handle.shadow_lock(),
+        }
+    }
+
     #[track_caller]
     fn acquire(&self, options: &Arc<LockOptions>, enforced: bool) -> Acquire {
         let label = self.label.clone().at(CallSite::caller()).enforced(enforced);

@@ -1,8 +1,9 @@
 //! [`LockClient`], which creates locks, and the types that it reports: its [`Health`], the holds of this
 //! process ([`HeldInfo`]), its own id ([`LockClientId`]) and the [`Shutdown`].
 
-// `builder` builds clients, `config` gives them policies from a file, `watch` reports holds, `id` identifies clients.
+// `builder` builds clients, `any` makes locks whose kind is a value, `config` gives them policies from a file, `watch` reports holds, `id` identifies clients.
 
+mod any;
 mod builder;
 #[cfg(feature = "policy")]
 mod config;
@@ -21,14 +22,13 @@ pub(crate) use self::builder::check_setting;
 pub use self::id::LockClientId;
 pub use self::watch::{Health, HeldInfo};
 use crate::acquire::{Engine, Handle};
-use crate::any_lock::AnyLock;
 use crate::error::LockError;
 use crate::fair_mutex::FairMutex;
 use crate::key::{IntoLockKey, LockKey};
 use crate::latch::CountDownLatch;
 use crate::multi_lock::MultiLock;
 use crate::mutex::Mutex;
-use crate::options::{LockKind, LockOptions};
+use crate::options::LockOptions;
 use crate::rw_lock::RwLock;
 use crate::scope::{self, Inherit, Link};
 use crate::semaphore::Semaphore;
@@ -193,48 +193,6 @@ impl LockClient {
     pub fn multi_lock<N: IntoLockKey>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
         let names = names.into_iter().map(|name| self.full_name(name.into_lock_key()?));
         MultiLock::of_names(&self.engine, names.collect(), self.shared_options())
-    }
-
-    /// Returns the lock of that kind and name or, of several names, a lock that acquires all or none. Cheap for
-    /// one name and for mutexes; several names of another kind cost what [`MultiLock::of`] does. Locking it
-    /// fails if a name is invalid or there is none.
-    pub fn any_lock<N: IntoLockKey>(
-        &self,
-        kind: LockKind,
-        names: impl IntoIterator<Item = N>,
-    ) -> AnyLock {
-        let mut names = names.into_iter().map(IntoLockKey::into_lock_key);
-        match (names.next(), names.next()) {
-            (Some(name), None) => AnyLock::new(self.one(kind, name)),
-            (first, second) => {
-                self.any_lock_of_all(kind, first.into_iter().chain(second).chain(names))
-            }
-        }
-    }
-
-    /// As [`any_lock`](Self::any_lock) for several names. A `Vec` of them is not copied.
-    pub(crate) fn any_lock_of_all<N: IntoLockKey>(
-        &self,
-        kind: LockKind,
-        names: impl IntoIterator<Item = N>,
-    ) -> AnyLock {
-        AnyLock::new(match kind {
-            LockKind::Mutex => self.multi_lock(names).into_handle(),
-            _ => {
-                let names = names.into_iter().map(IntoLockKey::into_lock_key);
-                MultiLock::of(names.map(|name| self.one(kind, name).into())).into_handle()
-            }
-        })
-    }
-
-    fn one(&self, kind: LockKind, name: Result<LockKey, LockError>) -> Handle {
-        match kind {
-            LockKind::Mutex => self.handle(name, Target::mutex),
-            LockKind::Fair => self.handle(name, Target::fair),
-            LockKind::Read => self.handle(name, |key| Target::side(HoldKind::Read, key)),
-            LockKind::Write => self.handle(name, |key| Target::side(HoldKind::Write, key)),
-            LockKind::Semaphore(limit) => self.handle(name, |key| Target::semaphore(key, limit)),
-        }
     }
 
     /// Returns a handle of the target that `target` makes of the full name.

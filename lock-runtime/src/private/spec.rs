@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::state::CanSay;
+use crate::acquire::Acquire;
 use crate::any_lock::AnyLock;
 use crate::client::LockClient;
 use crate::error::LockError;
@@ -91,7 +92,7 @@ impl CallSpec {
     }
 
     fn of(site: &'static LockSite, keys: Result<Keys, LockError>) -> Self {
-        Self { site, keys, client: None, settings: LockSettings::default(), when: true }
+        Self { site, keys, client: None, settings: site.settings(), when: true }
     }
 
     /// `client = …`
@@ -169,52 +170,61 @@ impl CallSpec {
         if self.when && self.client.is_none() {
             self.client = LockClient::current();
             if self.client.is_none() {
-                panic!("{}", self.no_client());
+                panic!("{}", no_client(self.site));
             }
         }
         self
     }
 
-    fn no_client(&self) -> LockError {
-        LockError::NoClient { site: self.site.name().to_owned() }
-    }
-
-    /// Returns the lock that the call asks for, with its options. `unless_said` is how long to wait if neither
-    /// the attribute nor its policy sets it.
+    /// Starts to acquire the lock that the call asks for. `unless_said` is how long to wait if neither the attribute
+    /// nor its policy sets it; a body that needs its guard does not run without it.
     ///
-    /// An invalid key or option makes a lock whose acquire fails, because a call whose policy is not enforced
+    /// An invalid key or option makes an acquire that fails, because a call whose policy is not enforced
     /// runs anyway. Only a missing client or policy is an error here: without it, whether the call is enforced
     /// is unknown.
-    pub(super) fn lock(mut self, unless_said: Option<Wait>) -> Result<Lock, LockError> {
-        let client = self.client.take().or_else(LockClient::current);
-        let resolved = client.ok_or_else(|| self.no_client()).and_then(|client| {
-            let said = self.settings.or(self.site.settings());
-            let resolved = resolve(&client, self.site, said, unless_said)?;
+    pub(super) fn lock(
+        self,
+        unless_said: Option<Wait>,
+        needs_guard: bool,
+        can_say: CanSay,
+    ) -> Result<Lock, LockError> {
+        let Self { site, keys, client, settings, .. } = self;
+        let client = client.or_else(LockClient::current).ok_or_else(|| no_client(site));
+        let resolved = client.and_then(|client| {
+            let resolved = resolve(&client, site, settings, unless_said)?;
             Ok((client, resolved))
         });
-        let (client, resolved) = match (resolved, &self.keys) {
+        let (client, resolved) = match (resolved, &keys) {
             (Ok(resolved), _) => resolved,
             (Err(_), Err(error)) => return Err(error.clone()),
             (Err(error), Ok(_)) => return Err(error),
         };
         let Resolved { settings, over, label, enforced } = resolved;
-        let (site, keys) = (self.site, self.keys);
+        let label = label.at(CallSite::Attribute(site)).enforced(enforced);
         let locked = keys.and_then(|keys| {
             let options = settings.apply_to_shared(&over)?;
             let kind = settings.kind.unwrap_or_default();
-            let lock = match keys {
-                Keys::One(key) => client.any_lock(kind, [key]),
-                Keys::Many(keys) => client.any_lock_of_all(kind, keys),
-            };
             let on_release_lost = options.on_release_lost();
-            Ok((lock.with(options), on_release_lost))
+            let lock = match keys {
+                Keys::One(key) => client.any_lock_with(kind, key, options),
+                Keys::Many(keys) => client.any_lock_of_all(kind, keys).with(options),
+            };
+            Ok((lock, on_release_lost))
         });
         let (lock, on_release_lost) =
             locked.unwrap_or_else(|error| (AnyLock::invalid(error), OnReleaseLost::Log));
-        let label = label.at(CallSite::Attribute(site)).enforced(enforced);
-        let about = About { name: lock.name().cloned(), label: label.clone() };
-        Ok(Lock { lock: lock.labelled(label), on_release_lost, enforced, about })
+        let about =
+            can_say.logs().then(|| About { name: lock.name().cloned(), label: label.clone() });
+        let enforced = enforced || needs_guard;
+        // A call that always runs does not report a loss either.
+        let on_release_lost = if enforced { on_release_lost } else { OnReleaseLost::Log };
+        let acquire = lock.labelled(label).acquire_once(enforced);
+        Ok(Lock { acquire, on_release_lost, enforced, about })
     }
+}
+
+fn no_client(site: &LockSite) -> LockError {
+    LockError::NoClient { site: site.name().to_owned() }
 }
 
 /// The lock of a call, for the log.
@@ -252,10 +262,11 @@ impl About {
     }
 }
 
-/// The lock of one call.
+/// The lock of one call, whose acquire has not been polled.
 pub(super) struct Lock {
-    pub(super) about: About,
-    pub(super) lock: AnyLock,
+    /// `None` if a failure is not logged.
+    pub(super) about: Option<About>,
+    pub(super) acquire: Acquire,
     pub(super) on_release_lost: OnReleaseLost,
     /// False if the body always runs, and the call only records what would have blocked it.
     pub(super) enforced: bool,

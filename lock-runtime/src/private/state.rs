@@ -27,6 +27,13 @@ pub(super) struct CanSay {
     pub(super) skipped: bool,
 }
 
+impl CanSay {
+    /// True if some failure is logged, because the return type cannot express it.
+    pub(super) fn logs(self) -> bool {
+        self.skipped || !self.errors
+    }
+}
+
 pin_project! {
     /// An annotated call without its body.
     pub(super) struct CallState {
@@ -40,7 +47,7 @@ pin_project! {
 pin_project! {
     #[project = StageProjection]
     enum Stage {
-        Acquiring { acquire: Acquire, enforced: bool, about: About },
+        Acquiring { acquire: Acquire, enforced: bool, about: Option<About> },
         Running { #[pin] watch: Watch, context: StartContext },
         Releasing { release: Release, result: Option<Result<(), LockError>>, hold: Arc<Hold> },
         /// `when` is false; the body has not been started.
@@ -63,14 +70,13 @@ impl CallState {
             return Self { stage: Stage::Unlocked, on_release_lost, can_say };
         }
         let site = spec.site();
-        let (acquire, enforced, about, on_release_lost) = match spec.lock(unless_said) {
-            Ok(Lock { lock, on_release_lost, enforced, about }) if enforced || needs_guard => {
-                (lock.lock(), true, about, on_release_lost)
-            }
-            // A call that always runs does not report a loss either.
-            Ok(Lock { lock, about, .. }) => (lock.shadow_lock(), false, about, OnReleaseLost::Log),
-            Err(error) => (Acquire::failed(error), true, About::site(site), OnReleaseLost::Log),
-        };
+        let lock = spec.lock(unless_said, needs_guard, can_say).unwrap_or_else(|error| Lock {
+            acquire: Acquire::failed(error),
+            on_release_lost: OnReleaseLost::Log,
+            enforced: true,
+            about: Some(About::site(site)),
+        });
+        let Lock { acquire, on_release_lost, enforced, about } = lock;
         Self { stage: Stage::Acquiring { acquire, enforced, about }, on_release_lost, can_say }
     }
 
@@ -116,19 +122,20 @@ impl CallState {
             return Step::Wait;
         };
         let Poll::Ready(acquired) = Pin::new(acquire).poll(cx) else { return Step::Wait };
-        let next = match start(body.as_mut(), acquired, *enforced) {
-            Ok(StartContext::Nothing | StartContext::Busy) => Stage::Free,
+        match start(body.as_mut(), acquired, *enforced) {
+            Ok(StartContext::Nothing | StartContext::Busy) => this.stage.set(Stage::Free),
             Ok(context) => {
                 let watch = if *enforced { Watch::default() } else { Watch::unheeded() };
-                Stage::Running { watch, context }
+                this.stage.set(Stage::Running { watch, context });
             }
             Err(error) => {
                 body.end();
-                about.log_failure(&error, *this.can_say);
+                if let Some(about) = about {
+                    about.log_failure(&error, *this.can_say);
+                }
                 return Step::End(Err(error));
             }
         };
-        this.stage.set(next);
         Step::Next
     }
 

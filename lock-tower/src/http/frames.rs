@@ -30,43 +30,43 @@ pub(crate) fn data_bytes<D: Buf>(frame: &Frame<D>) -> u64 {
 /// An item of a body.
 pub(crate) type Item<D, E> = Result<Frame<D>, E>;
 
-/// At most two items of a body: data and trailers, as unary gRPC answers have, or data and an error.
-pub(crate) struct Frames<D, E>([Option<Item<D, E>>; 2]);
+/// Items of a body, at most two: data and trailers, as unary gRPC answers have, or data and an error. Most responses
+/// have none, and a frame is large where it is moved, so they are not kept in place.
+pub(crate) struct Frames<D, E>(Vec<Item<D, E>>);
 
 impl<D: Buf, E> Frames<D, E> {
     pub(crate) fn new() -> Self {
-        Self([None, None])
+        Self(Vec::new())
     }
 
-    /// Adds an item. A third item would replace the second, but nothing comes after trailers.
     pub(crate) fn push(&mut self, item: Item<D, E>) {
-        let place = usize::from(self.0[0].is_some());
-        self.0[place] = Some(item);
+        self.0.push(item);
     }
 
     /// Replaces all items by an error.
     pub(crate) fn fail(&mut self, error: E) {
-        self.0 = [Some(Err(error)), None];
+        self.0.clear();
+        self.0.push(Err(error));
     }
 
     pub(crate) fn pop(&mut self) -> Option<Item<D, E>> {
-        self.0.iter_mut().find_map(Option::take)
+        (!self.0.is_empty()).then(|| self.0.remove(0))
     }
 
     pub(crate) fn map_err<F>(self, map: impl Fn(E) -> F) -> Frames<D, F> {
-        Frames(self.0.map(|item| item.map(|item| item.map_err(&map))))
+        Frames(self.0.into_iter().map(|item| item.map_err(&map)).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.iter().all(Option::is_none)
+        self.0.is_empty()
     }
 
     pub(crate) fn has_error(&self) -> bool {
-        self.0.iter().flatten().any(Result::is_err)
+        self.0.iter().any(Result::is_err)
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.0.iter().flatten().flatten().map(data_bytes).sum()
+        self.0.iter().flatten().map(data_bytes).sum()
     }
 }
 

@@ -326,6 +326,7 @@ mod call {
     mod reaper;
     pub(crate) mod service;
     mod serving;
+    mod waiting;
 }
 mod error;
 mod frames;

@@ -27,7 +27,7 @@ use crate::http::answer::refusal::HoldTimes;
 use crate::http::call::reaper::{HoldCell, Reaper};
 use crate::http::error::LockBodyError;
 use crate::http::frames::{Frames, Peeked, data_bytes, size_hint};
-use crate::locked::{ReleaseSpec, Releasing, UnreleasedHold};
+use crate::locked::{CallHold, ReleaseSpec, Releasing};
 
 /// The body of a locked service's response: the inner service's body, with or without the lock that is held
 /// until it ends, or the layer's own answer.
@@ -48,12 +48,16 @@ impl<B: Body> Unpin for LockBody<B> {}
 
 impl<B: Body> LockBody<B> {
     /// A body that holds no lock.
-    pub(crate) fn free(peeked: Peeked<B>) -> Self {
-        Self { kind: Kind::Free(peeked) }
+    pub(crate) fn free(body: B) -> Self {
+        Self { kind: Kind::Free(Peeked::new(body)) }
     }
 
-    pub(crate) fn held(peeked: Peeked<B>, hold: BodyHold) -> Self {
-        Self { kind: Kind::Held(Box::pin(HeldBody::new(peeked, hold))) }
+    /// The same body, which holds the lock while it is sent.
+    pub(crate) fn held(self, hold: BodyHold) -> Self {
+        match self.kind {
+            Kind::Free(peeked) => Self { kind: Kind::Held(Box::pin(HeldBody::new(peeked, hold))) },
+            Kind::Held(_) | Kind::Answer(_) => self,
+        }
     }
 
     /// The layer's own answer.
@@ -62,6 +66,21 @@ impl<B: Body> LockBody<B> {
             let bytes = Some(bytes).filter(|bytes| !bytes.is_empty());
             Self { kind: Kind::Answer(bytes) }
         })
+    }
+}
+
+impl<B: Body + Unpin> LockBody<B> {
+    /// True if the rest of a body that holds no lock is in memory, as [`Peeked::peek`] finds out.
+    pub(crate) fn peek(&mut self, cx: &mut Context<'_>) -> bool {
+        match &mut self.kind {
+            Kind::Free(peeked) => peeked.peek(cx),
+            Kind::Held(_) | Kind::Answer(_) => false,
+        }
+    }
+
+    /// True if nothing is left of a body that holds no lock.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(&self.kind, Kind::Free(peeked) if peeked.is_end_stream())
     }
 }
 
@@ -109,7 +128,7 @@ where
 
 impl<B: Body + Default> Default for LockBody<B> {
     fn default() -> Self {
-        Self::free(Peeked::new(B::default()))
+        Self::free(B::default())
     }
 }
 
@@ -169,7 +188,7 @@ pin_project! {
 
 /// How a body holds the lock while it is sent.
 pub(crate) struct BodyHold {
-    pub(crate) hold: UnreleasedHold,
+    pub(crate) hold: CallHold,
     /// When the body is cut off.
     pub(crate) until: Option<Instant>,
     /// The `Content-Length` of the response.

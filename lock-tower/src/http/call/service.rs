@@ -98,7 +98,7 @@ where
         let plan = self.shared.plan(request.method(), request.uri(), request.extensions());
         let (mut parts, body) = request.into_parts();
         let decision = match plan {
-            Ok(plan) => decide(&self.shared, &plan, &mut parts),
+            Ok((plan, side)) => decide(&self.shared, plan, side, &mut parts),
             Err(NoPlan::Pass) => Ok(None),
             Err(NoPlan::Failed(error)) => {
                 Err(context_without_plan(&parts, &HoldTimes::default()).lock_error(&error))
@@ -115,7 +115,7 @@ where
                 let answer = self.shared.responder.respond(&refusal);
                 HttpLockFuture::refused(LockBody::answer(answer))
             }
-            Ok(Some(lock)) => HttpLockFuture::waiting(Call::new(&mut self.inner, request), lock),
+            Ok(Some(lock)) => HttpLockFuture::locked(Call::new(&mut self.inner, request), lock),
         }
     }
 }
@@ -131,8 +131,7 @@ fn context_without_plan<'a>(parts: &Parts, times: &'a HoldTimes) -> RefusalConte
     }
 }
 
-fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision {
-    let Some(side) = plan.side(&parts.method) else { return Ok(None) };
+fn decide(shared: &Arc<Shared>, plan: Arc<Plan>, side: Side, parts: &mut Parts) -> Decision {
     let context = RefusalContext {
         busy: plan.busy,
         log: plan.log_fields(None),
@@ -141,7 +140,7 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
     let method = plan.method_of_key(&parts.method);
     let key = plan.key.key(parts, &method, plan.on_missing);
     let Some(key) = key.transpose() else { return Ok(None) };
-    let spec = shared.client().and_then(|client| plan.spec(client, side));
+    let spec = shared.client().and_then(|client| plan.spec(client.into_owned(), side));
     let mut spec = spec.map_err(|error| context.lock_error(&error))?;
     let key = match key {
         Ok(key) => key,
@@ -153,13 +152,14 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
         Err(_) if !spec.enforced => false,
         Err(error) => return Err(RefusalContext { deadline: true, ..context }.lock_error(&error)),
     };
+    let grpc = context.grpc;
     Ok(Some(RequestLock {
         shared: Arc::clone(shared),
-        plan: Arc::clone(plan),
+        plan,
         key,
         spec,
         deadline,
-        grpc: context.grpc,
+        grpc,
         has_body: parts.method != Method::HEAD,
         reads: side == Side::Shared,
     }))

@@ -1,6 +1,7 @@
-//! A request that holds its lock: runs the handler, then releases the lock when its time has come.
+//! A request that needs a lock: waits for it, runs the handler, then releases the lock when its time has come.
 
 use std::error::Error;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -9,19 +10,22 @@ use http::header::CONTENT_LENGTH;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use lock_runtime::policy::HoldUntil;
-use lock_runtime::{LockError, LockGuard, LockKey};
+use lock_runtime::{LockError, LockGuard, LockKey, scope};
 use pin_project_lite::pin_project;
+use tokio::task::JoinHandle;
 use tower_service::Service;
+use tracing::Instrument as _;
 
-use crate::held::HoldHandle;
+use crate::held::{HoldHandle, without_lock};
 use crate::http::answer::refusal::RefusalContext;
 use crate::http::call::body::{BodyHold, LockBody};
-use crate::http::frames::Peeked;
+use crate::http::call::waiting::{Waited, Waiting};
 use crate::http::layer::Shared;
 use crate::http::layer::plan::Plan;
-use crate::locked::{Call, LockSpec, Releasing, Running, UnreleasedHold};
+use crate::locked::{Call, CallHold, LockSpec, LockedCall, Releasing};
 
 /// The lock of one request, and what the answers to the request depend on.
+#[derive(Clone)]
 pub(crate) struct RequestLock {
     pub(crate) shared: Arc<Shared>,
     pub(crate) plan: Arc<Plan>,
@@ -60,16 +64,35 @@ impl RequestLock {
         LockBody::answer(self.shared.responder.respond(&self.context().body_error(error)))
     }
 
+    /// The hold of the request, which has not started.
+    fn hold<S, ReqBody, T>(
+        &self,
+        guard: LockGuard,
+        call: Option<Pin<&mut Call<S, Request<ReqBody>, T>>>,
+    ) -> CallHold
+    where
+        S: Service<Request<ReqBody>>,
+    {
+        let release = self.spec.release();
+        let mut handle = HoldHandle::new(guard, release.reports_loss);
+        if self.shared.extension
+            && let (Some(request), Some(held)) = (call.and_then(Call::request_mut), handle.held())
+        {
+            request.extensions_mut().insert(held);
+        }
+        CallHold::new(handle, release)
+    }
+
     /// True if the lock is held until the body has been sent.
     fn is_held_for_body<B: Body + Unpin>(
         &self,
-        response: &mut Response<Peeked<B>>,
+        response: &mut Response<LockBody<B>>,
         cx: &mut Context<'_>,
     ) -> bool {
         let status = response.status();
         let bodiless = status.is_informational()
             || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        if bodiless || !self.has_body || response.body().is_end_stream() {
+        if bodiless || !self.has_body || response.body().is_empty() {
             return false;
         }
         match self.plan.hold {
@@ -82,8 +105,8 @@ impl RequestLock {
     /// The response, whose body holds the lock while it is sent.
     fn held_response<B: Body>(
         &self,
-        response: Response<Peeked<B>>,
-        hold: UnreleasedHold,
+        response: Response<LockBody<B>>,
+        hold: CallHold,
     ) -> Response<LockBody<B>> {
         let max_hold = self.spec.options.max_hold();
         let until = self.plan.body_limit(hold.acquired_at, max_hold);
@@ -98,103 +121,167 @@ impl RequestLock {
             in_pieces: self.plan.hold == HoldUntil::Body,
             times: (!self.reads).then(|| Arc::clone(&self.plan.times)),
         };
-        response.map(|peeked| LockBody::held(peeked, hold))
+        response.map(|body| body.held(hold))
     }
 }
 
+/// The result of a handler, whose response may still hold the lock.
+pub(crate) type Outcome<B, E> = Result<Response<LockBody<B>>, E>;
+
 pin_project! {
-    /// A request that holds its lock.
-    pub(crate) struct Serving<S, ReqBody, B>
+    /// A request that waits for its lock, and then holds it.
+    pub(crate) struct Serving<S, ReqBody, B, E>
     where
         S: Service<Request<ReqBody>>,
         B: Body,
     {
         #[pin]
-        state: State<S, ReqBody, B, S::Error>,
+        call: LockedCall<S, Request<ReqBody>, Outcome<B, E>>,
+        #[pin]
+        stage: Stage<ReqBody, B, E>,
         lock: RequestLock,
     }
 }
 
 pin_project! {
-    #[project = StateProjection]
-    enum State<S, ReqBody, B, E>
+    #[project = StageProjection]
+    enum Stage<ReqBody, B, E>
     where
-        S: Service<Request<ReqBody>>,
         B: Body,
     {
-        Running { #[pin] running: Running<S, Request<ReqBody>> },
-        Releasing { #[pin] releasing: Releasing<Result<Response<LockBody<B>>, E>> },
+        Waiting { #[pin] waiting: Waiting<ReqBody> },
+        Running,
+        Releasing { #[pin] releasing: Releasing<Outcome<B, E>> },
+        // The lock was not acquired, and the policy is not enforced.
+        WithoutLock,
+        // A task of its own serves the request.
+        Finishing { task: JoinHandle<Outcome<B, E>> },
+        Refused,
     }
 }
 
-impl<S, ReqBody, B> Serving<S, ReqBody, B>
+impl<S, ReqBody, B> Serving<S, ReqBody, B, S::Error>
 where
     S: Service<Request<ReqBody>>,
     B: Body,
 {
     pub(crate) fn new(
-        guard: LockGuard,
-        mut call: Call<S, Request<ReqBody>>,
+        call: Call<S, Request<ReqBody>, Outcome<B, S::Error>>,
         lock: RequestLock,
     ) -> Self {
-        let release = lock.spec.release();
-        let mut handle = HoldHandle::new(guard, release.reports_loss);
-        if lock.shared.extension
-            && let (Some(request), Some(held)) = (call.request_mut(), handle.held())
-        {
-            request.extensions_mut().insert(held);
-        }
-        Self { state: State::Running { running: Running::new(handle, release, call) }, lock }
+        let waiting = Waiting::new(lock.spec.acquire(lock.key.clone()));
+        Self { call: LockedCall::new(call), stage: Stage::Waiting { waiting }, lock }
     }
 }
 
-impl<S, ReqBody, B> Future for Serving<S, ReqBody, B>
+impl<S, ReqBody, B> Serving<S, ReqBody, B, S::Error>
 where
-    S: Service<Request<ReqBody>, Response = Response<B>>,
-    B: Body + Unpin,
+    S: Service<Request<ReqBody>, Response = Response<B>, Error: Send> + Send + 'static,
+    S::Future: Send,
+    ReqBody: Send + 'static,
+    B: Body<Data: Send, Error: Send> + Unpin + Send + 'static,
 {
-    type Output = Result<Response<LockBody<B>>, S::Error>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    /// Goes on when the wait has ended; ready with the answer to a request that does not run.
+    fn end_wait(self: Pin<&mut Self>, waited: Waited) -> Poll<Response<LockBody<B>>> {
         let mut this = self.project();
-        let lock = &*this.lock;
+        let answer = match waited {
+            Waited::Acquired(guard) => {
+                let hold = this.lock.hold(guard, this.call.as_mut().call());
+                this.call.as_mut().set_hold(hold);
+                this.stage.set(Stage::Running);
+                if this.lock.plan.finishes()
+                    && let Some(call) = this.call.take()
+                {
+                    let serving = Self { call, stage: Stage::Running, lock: this.lock.clone() };
+                    let task = tokio::spawn(scope::inherit(serving).in_current_span());
+                    this.stage.set(Stage::Finishing { task });
+                }
+                return Poll::Pending;
+            }
+            Waited::Failed(_) if !this.lock.spec.enforced => {
+                this.stage.set(Stage::WithoutLock);
+                return Poll::Pending;
+            }
+            Waited::Failed(error) => this.lock.answer(&error),
+            Waited::Departed(error) => this.lock.answer_departed(&*error),
+        };
+        this.call.clear();
+        this.stage.set(Stage::Refused);
+        Poll::Ready(answer)
+    }
+}
+
+impl<S, ReqBody, B> Future for Serving<S, ReqBody, B, S::Error>
+where
+    S: Service<Request<ReqBody>, Response = Response<B>, Error: Send> + Send + 'static,
+    S::Future: Send,
+    ReqBody: Send + 'static,
+    B: Body<Data: Send, Error: Send> + Unpin + Send + 'static,
+{
+    type Output = Outcome<B, S::Error>;
+
+    // Pending forever if polled after completion.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
-            let next = match this.state.as_mut().project() {
-                StateProjection::Running { running } => {
-                    // Under the guard, which protects what the body does when it is peeked at.
-                    let peek = |result: Result<Response<B>, S::Error>, cx: &mut Context<'_>| {
-                        result.map(|response| {
-                            let mut response = response.map(Peeked::new);
-                            let held = lock.is_held_for_body(&mut response, cx);
-                            (response, held)
-                        })
-                    };
-                    let (value, hold) = match ready!(running.poll_then(cx, peek)) {
-                        Ok(finished) => finished,
-                        Err(lost) => return Poll::Ready(Ok(lock.answer(&lost))),
-                    };
-                    match value {
-                        Ok(Ok((response, true))) if !hold.handle.is_released() => {
-                            return Poll::Ready(Ok(lock.held_response(response, hold)));
-                        }
-                        value => {
-                            if !lock.reads {
-                                lock.plan.times.record(hold.acquired_at.elapsed());
-                            }
-                            let free = |(response, _): (Response<Peeked<B>>, bool)| {
-                                response.map(LockBody::free)
-                            };
-                            let value = value.map(|result| result.map(free));
-                            State::Releasing { releasing: hold.release(value) }
-                        }
+            let mut this = self.as_mut().project();
+            let lock = &*this.lock;
+            match this.stage.as_mut().project() {
+                StageProjection::Waiting { waiting } => {
+                    let Some(call) = this.call.call() else { return Poll::Pending };
+                    let waited = ready!(waiting.poll(call, &lock.shared, cx));
+                    if let Poll::Ready(answer) = self.as_mut().end_wait(waited) {
+                        return Poll::Ready(Ok(answer));
                     }
                 }
-                StateProjection::Releasing { releasing } => {
+                StageProjection::Running => {
+                    let mut held = false;
+                    // Under the guard, which protects what the body does when it is peeked at.
+                    let then = |result: Result<Response<B>, S::Error>, cx: &mut Context<'_>| {
+                        result.map(|response| {
+                            let mut response = response.map(LockBody::free);
+                            held = lock.is_held_for_body(&mut response, cx);
+                            response
+                        })
+                    };
+                    let (value, hold) = match ready!(this.call.poll_then(cx, then)) {
+                        Ok(ended) => ended,
+                        Err(lost) => return Poll::Ready(Ok(lock.answer(&lost))),
+                    };
+                    let value = match value {
+                        Ok(Ok(response)) if held && !hold.handle.is_released() => {
+                            return Poll::Ready(Ok(lock.held_response(response, hold)));
+                        }
+                        value => value,
+                    };
+                    if !lock.reads {
+                        lock.plan.times.record(hold.acquired_at.elapsed());
+                    }
+                    this.stage.set(Stage::Releasing { releasing: hold.release(value) });
+                }
+                StageProjection::Releasing { releasing } => {
                     let released = ready!(releasing.poll(cx));
                     return Poll::Ready(released.unwrap_or_else(|lost| Ok(lock.answer(&lost))));
                 }
-            };
-            this.state.set(next);
+                StageProjection::WithoutLock => {
+                    let Some(mut call) = this.call.call() else { return Poll::Pending };
+                    let free = |result: Result<Response<B>, S::Error>, _: &mut Context<'_>| {
+                        result.map(|response| response.map(LockBody::free))
+                    };
+                    ready!(without_lock(|| call.as_mut().poll_then(cx, free)));
+                    return call.take_value().map_or(Poll::Pending, Poll::Ready);
+                }
+                StageProjection::Finishing { task } => {
+                    return match ready!(Pin::new(task).poll(cx)) {
+                        Ok(result) => Poll::Ready(result),
+                        Err(ended) => match ended.try_into_panic() {
+                            Ok(panic) => resume_unwind(panic),
+                            // The runtime shuts down and drops this future too.
+                            Err(_) => Poll::Pending,
+                        },
+                    };
+                }
+                StageProjection::Refused => return Poll::Pending,
+            }
         }
     }
 }

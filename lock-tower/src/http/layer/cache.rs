@@ -57,24 +57,24 @@ impl<T> Cache<T> {
         config: &Arc<LockConfig>,
         make: impl FnOnce() -> Result<T, BuildError>,
     ) -> Result<Arc<T>, BuildError> {
-        let value = self.value_of(client.id());
-        if let Some(result) = result_for(&value.read(), config) {
-            return result;
-        }
-        compute(&value, config, make)
-    }
-
-    fn value_of(&self, client: LockClientId) -> Arc<ClientValue<T>> {
         let clients = self.0.read();
-        if let Some(known) = clients.by_id.get(&client) {
+        let value = clients.by_id.get(&client.id()).map(|known| {
             // Even a write that changes nothing would take the cache line from other processors.
             if known.used_at.load(Ordering::Relaxed) != clients.added {
                 known.used_at.store(clients.added, Ordering::Relaxed);
             }
-            return Arc::clone(&known.value);
+            &known.value
+        });
+        // It does not wait for the value here, where it would block the requests of other clients.
+        if let Some(current) = value.and_then(|value| value.try_read())
+            && let Some(result) = result_for(&current, config)
+        {
+            return result;
         }
+        let value = value.map(Arc::clone);
         drop(clients);
-        self.0.write().add(client)
+        let value = value.unwrap_or_else(|| self.0.write().add(client.id()));
+        compute(&value, config, make)
     }
 }
 

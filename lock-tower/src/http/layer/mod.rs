@@ -5,6 +5,7 @@ mod cache;
 pub(crate) mod plan;
 mod routes;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -120,8 +121,9 @@ impl From<BuildError> for NoPlan {
 
 impl Shared {
     /// Returns the layer's client, or the current one.
-    pub(crate) fn client(&self) -> Result<LockClient, LockError> {
-        let client = self.client.clone().or_else(LockClient::current);
+    pub(crate) fn client(&self) -> Result<Cow<'_, LockClient>, LockError> {
+        let own = self.client.as_ref().map(Cow::Borrowed);
+        let client = own.or_else(|| LockClient::current().map(Cow::Owned));
         client.ok_or_else(|| LockError::no_client("a `LockLayer::http()` without `client(…)`"))
     }
 
@@ -131,15 +133,19 @@ impl Shared {
         (!bodies.is_complete(body)).then_some(bodies)
     }
 
-    /// Returns the plan of a request.
+    /// Returns the plan of a request, and the side that the request takes.
     pub(crate) fn plan(
         &self,
         method: &Method,
         uri: &Uri,
         extensions: &Extensions,
-    ) -> Result<Arc<Plan>, NoPlan> {
+    ) -> Result<(Arc<Plan>, Side), NoPlan> {
+        let sided = |plan: Arc<Plan>| {
+            let side = plan.side(method).ok_or(NoPlan::Pass)?;
+            Ok((plan, side))
+        };
         if let Source::Code(plan) = &self.source {
-            return Ok(Arc::clone(plan));
+            return sided(Arc::clone(plan));
         }
         let client = match self.client() {
             Ok(client) => client,
@@ -148,7 +154,7 @@ impl Shared {
             Err(error) => return Err(error.into()),
         };
         match &self.source {
-            Source::Code(plan) => Ok(Arc::clone(plan)),
+            Source::Code(plan) => sided(Arc::clone(plan)),
             Source::Policy { name, seen, .. } => match self.policy_plan(&client) {
                 Err(NoPlan::Failed(error)) => match not_enforced_now(&client, name) {
                     Some(policy) => {
@@ -159,7 +165,7 @@ impl Shared {
                 },
                 plan => {
                     seen.note(matched_path(extensions));
-                    plan
+                    sided(plan?)
                 }
             },
             Source::Routes { warned, .. } => {
@@ -247,17 +253,19 @@ fn not_enforced_now(client: &LockClient, policy: &str) -> Option<Policy> {
     client.policy(policy).ok().filter(|policy| !policy.is_enforced_now())
 }
 
-/// Returns the plan of the most specific route that locks the method and covers the router's pattern.
+/// Returns the plan of the most specific route that locks the method and covers the router's pattern, and the side that
+/// the method takes.
 fn choose(
     plans: &RouteIndex<Arc<Plan>>,
     warned: &WarnedRoutes,
     method: &Method,
     path: &str,
     matched: Option<&str>,
-) -> Result<Arc<Plan>, NoPlan> {
-    let mut others = None;
+) -> Result<(Arc<Plan>, Side), NoPlan> {
+    let (mut taken, mut others) = (None, None);
     let found = plans.find(path, |plan| {
-        let route = plan.route.as_ref().filter(|_| plan.side(method).is_some());
+        taken = plan.side(method);
+        let route = plan.route.as_ref().filter(|_| taken.is_some());
         let Some(route) = route else { return false };
         let other = matched.filter(|pattern| !route.covers(pattern));
         others = others.or(other.map(|pattern| (route, pattern)));
@@ -266,7 +274,7 @@ fn choose(
     if let (None, Some((route, pattern))) = (found, others) {
         warned.warn(route, pattern);
     }
-    found.map(Arc::clone).ok_or(NoPlan::Pass)
+    found.map(Arc::clone).zip(taken).ok_or(NoPlan::Pass)
 }
 
 impl fmt::Debug for Shared {

@@ -1,0 +1,77 @@
+//! Locks whose kind is a value.
+
+use std::sync::Arc;
+
+use super::LockClient;
+use crate::acquire::Handle;
+use crate::any_lock::AnyLock;
+use crate::error::LockError;
+use crate::key::{IntoLockKey, LockKey};
+use crate::multi_lock::MultiLock;
+use crate::options::{LockKind, LockOptions};
+use crate::store::{HoldKind, Target};
+
+impl LockClient {
+    /// Returns the lock of that kind and name or, of several names, a lock that acquires all or none. Cheap for
+    /// one name and for mutexes; several names of another kind cost what [`MultiLock::of`] does. Locking it
+    /// fails if a name is invalid or there is none.
+    pub fn any_lock<N: IntoLockKey>(
+        &self,
+        kind: LockKind,
+        names: impl IntoIterator<Item = N>,
+    ) -> AnyLock {
+        let mut names = names.into_iter().map(IntoLockKey::into_lock_key);
+        match (names.next(), names.next()) {
+            (Some(name), None) => AnyLock::new(self.one(kind, name, self.shared_options())),
+            (first, second) => {
+                self.any_lock_of_all(kind, first.into_iter().chain(second).chain(names))
+            }
+        }
+    }
+
+    /// As [`any_lock`](Self::any_lock) for several names. A `Vec` of them is not copied.
+    pub(crate) fn any_lock_of_all<N: IntoLockKey>(
+        &self,
+        kind: LockKind,
+        names: impl IntoIterator<Item = N>,
+    ) -> AnyLock {
+        AnyLock::new(match kind {
+            LockKind::Mutex => self.multi_lock(names).into_handle(),
+            _ => {
+                let names = names.into_iter().map(IntoLockKey::into_lock_key);
+                let one = |name| self.one(kind, name, self.shared_options());
+                MultiLock::of(names.map(|name| one(name).into())).into_handle()
+            }
+        })
+    }
+
+    /// Returns the lock of that kind and name, with `options` in place of the client's: as
+    /// [`any_lock`](Self::any_lock) and [`AnyLock::with`], but without a look at the options that it replaces. For
+    /// code that makes a lock for each call.
+    #[doc(hidden)]
+    pub fn any_lock_with(
+        &self,
+        kind: LockKind,
+        key: LockKey,
+        options: Arc<LockOptions>,
+    ) -> AnyLock {
+        AnyLock::new(self.one(kind, Ok(key), options))
+    }
+
+    fn one(
+        &self,
+        kind: LockKind,
+        name: Result<LockKey, LockError>,
+        options: Arc<LockOptions>,
+    ) -> Handle {
+        let target = |key| match kind {
+            LockKind::Mutex => Target::mutex(key),
+            LockKind::Fair => Target::fair(key),
+            LockKind::Read => Target::side(HoldKind::Read, key),
+            LockKind::Write => Target::side(HoldKind::Write, key),
+            LockKind::Semaphore(limit) => Target::semaphore(key, limit),
+        };
+        let target = name.and_then(|key| self.full_name(key)).map(target);
+        Handle::new(&self.engine, target, options)
+    }
+}
