@@ -145,6 +145,46 @@ fn two_batches_of_one_size_are_under_way() {
     assert_eq!(send(&mut queue).len(), 20);
 }
 
+/// Whatever becomes of requests that were sent, they are not counted as under way for ever.
+#[test]
+fn what_is_over_is_not_under_way() {
+    let ends: [(&str, fn(&mut Queue, &[Key])); 4] = [
+        ("answered", |queue, batch| {
+            drop(queue.answer(batch, batch.iter().map(|_| Ok(Answer::Number(1)))))
+        }),
+        ("dropped", |queue, batch| batch.iter().for_each(|key| drop(queue.remove(*key)))),
+        ("out of time", |queue, batch| {
+            let error = || Err(CallError::TimedOut.into());
+            drop(queue.answer(batch, std::iter::repeat_with(error)));
+        }),
+        ("put back, and dropped", |queue, batch| {
+            queue.put_back(batch, false);
+            batch.iter().for_each(|key| drop(queue.remove(*key)));
+            assert!(queue.latest().is_none());
+        }),
+    ];
+    for (how, end) in ends {
+        let (mut queue, ..) = queue((0..4).map(|_| take("a")));
+        let batch = queue.take_batch(MAX_BATCH);
+        assert!(!queue.lets_one_go_alone(), "the callers may ask again together");
+        end(&mut queue, &batch);
+        // A late answer counts for nobody.
+        queue.answer(&batch, batch.iter().map(|_| Ok(Answer::Number(2))));
+        assert!(queue.lets_one_go_alone(), "{how}");
+    }
+}
+
+/// Two scripts are silent: what is overdue goes out in one more, not in halves.
+#[test]
+fn the_overdue_are_sent_together() {
+    let (mut queue, ..) = queue((0..40).map(|_| take("a")));
+    queue.batches = SIDE_BY_SIDE;
+    queue.moved = Some(Instant::now() - OVERDUE);
+    assert!(queue.due_at(Instant::now(), true).is_some_and(|at| at <= Instant::now()));
+    queue.batches += 1;
+    assert_eq!(queue.share(), MAX_BATCH);
+}
+
 #[test]
 fn nobody_asks_for_a_caller_that_is_gone() {
     let (mut queue, keys, start) = queue([take("a"), take("b"), free("b")]);
