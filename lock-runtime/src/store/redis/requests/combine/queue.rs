@@ -247,8 +247,10 @@ impl Queue {
         if self.scripts() > SIDE_BY_SIDE {
             return MAX_BATCH;
         }
+        // The first one has the smaller part, so that the rest is as much and does not wait.
+        let others = self.scripts().saturating_sub(1);
         let all = self.under_way() + self.unsent.len();
-        all.div_ceil(SIDE_BY_SIDE).clamp(1, MAX_BATCH)
+        ((all + others) / SIDE_BY_SIDE).clamp(1, MAX_BATCH)
     }
 
     /// Takes the first requests whose callers still wait, `most` of them. Acquires come before releases, or memory that a release

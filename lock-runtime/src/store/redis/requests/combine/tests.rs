@@ -145,6 +145,23 @@ fn two_batches_of_one_size_are_under_way() {
     assert_eq!(send(&mut queue).len(), 20);
 }
 
+/// An odd number of requests leaves none behind: the smaller part goes first, so that the rest is as much.
+#[test]
+fn an_odd_number_of_requests_is_under_way() {
+    for count in [2, 3, 5, 41, 127] {
+        let (mut queue, ..) = queue((0..count).map(|_| take("a")));
+        for _ in 0..SIDE_BY_SIDE {
+            let now = Instant::now();
+            assert!(queue.due_at(now, true).is_some_and(|at| at <= now), "{count}: one waits");
+            queue.batches += 1;
+            queue.moved = Some(now + OVERDUE);
+            let share = queue.share();
+            queue.take_batch(share);
+        }
+        assert!(!queue.has_unsent(), "{count}: some are left");
+    }
+}
+
 /// Whatever becomes of requests that were sent, they are not counted as under way for ever.
 #[test]
 fn what_is_over_is_not_under_way() {
