@@ -121,7 +121,10 @@ impl Queue {
         if let (Some(pump), 1) = (&mut self.pump, queued) {
             pump.looked = now;
         }
-        let is_enough = queued == self.under_way() || queued.is_multiple_of(MAX_BATCH);
+        // Not only when it becomes as much: callers of requests under way may have gone.
+        let is_as_much =
+            self.is_urgent && self.scripts() < SIDE_BY_SIDE && queued >= self.under_way();
+        let is_enough = is_as_much || queued.is_multiple_of(MAX_BATCH);
         let wakes = is_earliest || queued == 1 || is_first_urgent || is_enough;
         (key, if wakes { self.wake_pump() } else { None })
     }

@@ -162,6 +162,35 @@ fn an_odd_number_of_requests_is_under_way() {
     }
 }
 
+/// The pump looks at a queue that is as much as is under way, also after callers have gone.
+#[test]
+fn the_pump_is_woken_for_enough() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    for gone in 0..3 {
+        let (mut queue, keys, _) = queue((0..8).map(|_| take("a")));
+        queue.batches = 1;
+        assert_eq!(queue.take_batch(MAX_BATCH).len(), 8);
+        let far = Instant::now() + Duration::from_secs(60);
+        queue.moved = Some(far);
+        let waits = |queue: &mut Queue| {
+            let (runtime, waker) = (runtime.handle().id(), Some(std::task::Waker::noop().clone()));
+            queue.pump = Some(super::queue::Pump { number: 0, runtime, waker, looked: far });
+        };
+        for _ in 0..7 {
+            waits(&mut queue);
+            add(&mut queue, take("a"), far);
+        }
+        waits(&mut queue);
+        for key in &keys[..gone] {
+            drop(queue.remove(*key));
+        }
+        add(&mut queue, take("a"), far);
+        let is_due = queue.due_at(Instant::now(), true).is_some_and(|at| at < far);
+        let is_woken = queue.pump.as_ref().is_some_and(|pump| pump.waker.is_none());
+        assert_eq!((is_due, is_woken), (true, true), "{gone} have gone");
+    }
+}
+
 /// Whatever becomes of requests that were sent, they are not counted as under way for ever.
 #[test]
 fn what_is_over_is_not_under_way() {
