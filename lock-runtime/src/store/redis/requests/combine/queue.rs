@@ -121,7 +121,10 @@ impl Queue {
         if let (Some(pump), 1) = (&mut self.pump, queued) {
             pump.looked = now;
         }
-        let is_enough = queued == self.under_way() || queued.is_multiple_of(MAX_BATCH);
+        // Not only when it becomes as much: callers of requests under way may have gone.
+        let is_as_much =
+            self.is_urgent && self.scripts() < SIDE_BY_SIDE && queued >= self.under_way();
+        let is_enough = is_as_much || queued.is_multiple_of(MAX_BATCH);
         let wakes = is_earliest || queued == 1 || is_first_urgent || is_enough;
         (key, if wakes { self.wake_pump() } else { None })
     }
@@ -247,8 +250,10 @@ impl Queue {
         if self.scripts() > SIDE_BY_SIDE {
             return MAX_BATCH;
         }
+        // The first one has the smaller part, so that the rest is as much and does not wait.
+        let others = self.scripts().saturating_sub(1);
         let all = self.under_way() + self.unsent.len();
-        all.div_ceil(SIDE_BY_SIDE).clamp(1, MAX_BATCH)
+        ((all + others) / SIDE_BY_SIDE).clamp(1, MAX_BATCH)
     }
 
     /// Takes the first requests whose callers still wait, `most` of them. Acquires come before releases, or memory that a release

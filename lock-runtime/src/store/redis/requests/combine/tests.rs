@@ -145,6 +145,92 @@ fn two_batches_of_one_size_are_under_way() {
     assert_eq!(send(&mut queue).len(), 20);
 }
 
+/// An odd number of requests leaves none behind: the smaller part goes first, so that the rest is as much.
+#[test]
+fn an_odd_number_of_requests_is_under_way() {
+    for count in [2, 3, 5, 41, 127] {
+        let (mut queue, ..) = queue((0..count).map(|_| take("a")));
+        for _ in 0..SIDE_BY_SIDE {
+            let now = Instant::now();
+            assert!(queue.due_at(now, true).is_some_and(|at| at <= now), "{count}: one waits");
+            queue.batches += 1;
+            queue.moved = Some(now + OVERDUE);
+            let share = queue.share();
+            queue.take_batch(share);
+        }
+        assert!(!queue.has_unsent(), "{count}: some are left");
+    }
+}
+
+/// The pump looks at a queue that is as much as is under way, also after callers have gone.
+#[test]
+fn the_pump_is_woken_for_enough() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    for gone in 0..3 {
+        let (mut queue, keys, _) = queue((0..8).map(|_| take("a")));
+        queue.batches = 1;
+        assert_eq!(queue.take_batch(MAX_BATCH).len(), 8);
+        let far = Instant::now() + Duration::from_secs(60);
+        queue.moved = Some(far);
+        let waits = |queue: &mut Queue| {
+            let (runtime, waker) = (runtime.handle().id(), Some(std::task::Waker::noop().clone()));
+            queue.pump = Some(super::queue::Pump { number: 0, runtime, waker, looked: far });
+        };
+        for _ in 0..7 {
+            waits(&mut queue);
+            add(&mut queue, take("a"), far);
+        }
+        waits(&mut queue);
+        for key in &keys[..gone] {
+            drop(queue.remove(*key));
+        }
+        add(&mut queue, take("a"), far);
+        let is_due = queue.due_at(Instant::now(), true).is_some_and(|at| at < far);
+        let is_woken = queue.pump.as_ref().is_some_and(|pump| pump.waker.is_none());
+        assert_eq!((is_due, is_woken), (true, true), "{gone} have gone");
+    }
+}
+
+/// Whatever becomes of requests that were sent, they are not counted as under way for ever.
+#[test]
+fn what_is_over_is_not_under_way() {
+    let ends: [(&str, fn(&mut Queue, &[Key])); 4] = [
+        ("answered", |queue, batch| {
+            drop(queue.answer(batch, batch.iter().map(|_| Ok(Answer::Number(1)))))
+        }),
+        ("dropped", |queue, batch| batch.iter().for_each(|key| drop(queue.remove(*key)))),
+        ("out of time", |queue, batch| {
+            let error = || Err(CallError::TimedOut.into());
+            drop(queue.answer(batch, std::iter::repeat_with(error)));
+        }),
+        ("put back, and dropped", |queue, batch| {
+            queue.put_back(batch, false);
+            batch.iter().for_each(|key| drop(queue.remove(*key)));
+            assert!(queue.latest().is_none());
+        }),
+    ];
+    for (how, end) in ends {
+        let (mut queue, ..) = queue((0..4).map(|_| take("a")));
+        let batch = queue.take_batch(MAX_BATCH);
+        assert!(!queue.lets_one_go_alone(), "the callers may ask again together");
+        end(&mut queue, &batch);
+        // A late answer counts for nobody.
+        queue.answer(&batch, batch.iter().map(|_| Ok(Answer::Number(2))));
+        assert!(queue.lets_one_go_alone(), "{how}");
+    }
+}
+
+/// Two scripts are silent: what is overdue goes out in one more, not in halves.
+#[test]
+fn the_overdue_are_sent_together() {
+    let (mut queue, ..) = queue((0..40).map(|_| take("a")));
+    queue.batches = SIDE_BY_SIDE;
+    queue.moved = Some(Instant::now() - OVERDUE);
+    assert!(queue.due_at(Instant::now(), true).is_some_and(|at| at <= Instant::now()));
+    queue.batches += 1;
+    assert_eq!(queue.share(), MAX_BATCH);
+}
+
 #[test]
 fn nobody_asks_for_a_caller_that_is_gone() {
     let (mut queue, keys, start) = queue([take("a"), take("b"), free("b")]);
