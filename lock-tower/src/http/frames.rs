@@ -30,43 +30,55 @@ pub(crate) fn data_bytes<D: Buf>(frame: &Frame<D>) -> u64 {
 /// An item of a body.
 pub(crate) type Item<D, E> = Result<Frame<D>, E>;
 
-/// Items of a body, at most two: data and trailers, as unary gRPC answers have, or data and an error. Most responses
-/// have none, and a frame is large where it is moved, so they are not kept in place.
-pub(crate) struct Frames<D, E>(Vec<Item<D, E>>);
+/// Items of a body, at most two: data and trailers, as unary gRPC answers have, or data and an error. A frame is large where
+/// it is moved, so only the first is kept in place.
+pub(crate) struct Frames<D, E> {
+    first: Option<Item<D, E>>,
+    second: Option<Box<Item<D, E>>>,
+}
 
 impl<D: Buf, E> Frames<D, E> {
     pub(crate) fn new() -> Self {
-        Self(Vec::new())
+        Self { first: None, second: None }
     }
 
+    /// Adds an item. A third item would replace the second, but nothing comes after trailers.
     pub(crate) fn push(&mut self, item: Item<D, E>) {
-        self.0.push(item);
+        if self.is_empty() {
+            self.first = Some(item);
+        } else {
+            self.second = Some(Box::new(item));
+        }
     }
 
     /// Replaces all items by an error.
     pub(crate) fn fail(&mut self, error: E) {
-        self.0.clear();
-        self.0.push(Err(error));
+        *self = Self { first: Some(Err(error)), second: None };
     }
 
     pub(crate) fn pop(&mut self) -> Option<Item<D, E>> {
-        (!self.0.is_empty()).then(|| self.0.remove(0))
+        self.first.take().or_else(|| self.second.take().map(|item| *item))
     }
 
     pub(crate) fn map_err<F>(self, map: impl Fn(E) -> F) -> Frames<D, F> {
-        Frames(self.0.into_iter().map(|item| item.map_err(&map)).collect())
+        let first = self.first.map(|item| item.map_err(&map));
+        Frames { first, second: self.second.map(|item| Box::new(item.map_err(&map))) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.first.is_none() && self.second.is_none()
     }
 
     pub(crate) fn has_error(&self) -> bool {
-        self.0.iter().any(Result::is_err)
+        self.items().any(Result::is_err)
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.0.iter().flatten().map(data_bytes).sum()
+        self.items().flatten().map(data_bytes).sum()
+    }
+
+    fn items(&self) -> impl Iterator<Item = &Item<D, E>> {
+        self.first.iter().chain(self.second.as_deref())
     }
 }
 
