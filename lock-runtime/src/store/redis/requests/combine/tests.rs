@@ -194,7 +194,8 @@ fn the_pump_is_woken_for_enough() {
 /// Whatever becomes of requests that were sent, they are not counted as under way for ever.
 #[test]
 fn what_is_over_is_not_under_way() {
-    let ends: [(&str, fn(&mut Queue, &[Key])); 4] = [
+    type End = fn(&mut Queue, &[Key]);
+    let ends: [(&str, End); 4] = [
         ("answered", |queue, batch| {
             drop(queue.answer(batch, batch.iter().map(|_| Ok(Answer::Number(1)))))
         }),
