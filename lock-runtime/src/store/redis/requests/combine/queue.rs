@@ -256,8 +256,8 @@ impl Queue {
         ((all + others) / SIDE_BY_SIDE).clamp(1, MAX_BATCH)
     }
 
-    /// Takes the first requests whose callers still wait, `most` of them. Acquires come before releases, or memory that a release
-    /// frees in the same script would hide that the server has none left. But an acquire of a fair lock follows an
+    /// Takes the first requests whose callers still wait, `most` of them. Acquires come before releases, or memory that a
+    /// release frees in the same script would hide that the server has none left. But an acquire of a fair lock follows an
     /// earlier release of that lock, and so gets it in the same round trip; it needs no more memory than the release
     /// frees.
     pub(super) fn take_batch(&mut self, most: usize) -> Vec<Key> {
