@@ -62,6 +62,9 @@ fn readers_may_have_one_token() {
     assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
     let found = violations([write(1, 10, 7), read(2, 20, 6)]);
     assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
+    let found = violations([read(1, 10, 7), write(2, 20, 6)]);
+    assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
+    assert_eq!(violations([read(1, 10, 7), read(2, 20, 6)]), [], "one joined an earlier hold");
 }
 
 /// C6.
@@ -78,6 +81,20 @@ fn permits_stay_within_the_limit() {
     assert!(matches!(found[..], [Violation::TooManyPermits(_, 6)]), "{found:?}");
     // The limit is lowered while more are in use.
     assert_eq!(violations(clean.into_iter().chain([permits(3, 1, 2, 20, 25)])), []);
+}
+
+/// C3: the answer to a permit's request may be late, so only the time of the request counts.
+#[test]
+fn permits_have_tokens_in_the_order_of_the_asking() {
+    let permit = |holder, token, invoked, start| {
+        let share = Share::Permits { count: 1, limit: LIMIT };
+        let mut events = hold(holder, share, invoked, start, start + 5);
+        events[1].op = Op::Acquired { share, token: Some(token), valid_until: None };
+        events
+    };
+    assert_eq!(violations([permit(1, 7, 1, 10), permit(2, 6, 9, 20)]), []);
+    let found = violations([permit(1, 7, 1, 10), permit(2, 6, 10, 20)]);
+    assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
 }
 
 /// C2.
