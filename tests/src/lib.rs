@@ -10,7 +10,8 @@
 //! - [`mod@eventually`]: waiting for a condition, with a bound,
 //! - [`poll_count`]: dropping a future at each of its await points,
 //! - [`log`]: what the program under test logs,
-//! - [`history`]: what every process did and when, and the rules that must have held.
+//! - [`history`]: what every process did and when, and the rules that must have held,
+//! - `witness`: a task that uses a lock and records all of it.
 //!
 //! A check that does not hold panics and says what was waited for: these are test tools. Nothing
 //! here skips: a test that needs a server that is not there fails and says how to get one.
@@ -27,6 +28,8 @@ pub mod proxy;
 pub mod raw_client;
 pub mod redis_cluster;
 pub mod redis_server;
+#[cfg(feature = "workers")]
+pub mod witness;
 
 pub use eventually::eventually;
 pub use log::Log;

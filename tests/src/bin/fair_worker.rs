@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_runtime::{Lease, LockClient, LockError, LockOptions};
-use lock_tests::history::{Op, Recorder};
+use lock_tests::history::{Recorder, Share};
+use lock_tests::witness::Witness;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 /// How long a waiter keeps the lock, for others to come at the same time if they could.
@@ -69,17 +70,15 @@ async fn obey(line: &str, client: &LockClient, recorder: &Arc<Recorder>) -> Outc
 
 async fn queue(
     client: &LockClient,
-    recorder: &Recorder,
+    recorder: &Arc<Recorder>,
     name: &str,
     task: u64,
 ) -> Result<(), LockError> {
-    recorder.record(task, name, Op::AcquireInvoked);
-    let guard = client.fair_mutex(name).lock().await?;
-    let token = Some(guard.token().get());
-    recorder.record(task, name, Op::Acquired { token, valid_until: None });
+    let witness = Witness::new(recorder, task, name, Share::Nobody);
+    let mut held = witness.acquire(client.fair_mutex(name).lock()).await?;
+    held.effect();
     tokio::time::sleep(A_MOMENT).await;
-    recorder.record(task, name, Op::ReleaseInvoked);
-    guard.release().await?;
-    recorder.record(task, name, Op::Released);
+    held.effect();
+    held.release().await?;
     Ok(())
 }

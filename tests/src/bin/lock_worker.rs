@@ -4,6 +4,7 @@
 //!
 //! - `hold <name> <lease ms>`: takes the lock with a watchdog lease, answers `held <token>`, and
 //!   records an effect every few milliseconds under it; answers `lost` when that ends.
+//! - `hold-unchecked <name> <lease ms>`: the same with effects that nothing stops at the deadline.
 //! - `hammer <name> <tasks> <ms>`: that many tasks hold the lock in turn, for 0 or 1 ms, for that long; answers
 //!   `hammered <grants> <fewest> <most>` by task.
 //! - `lock <name>`: takes the lock, answers `locked <token>`, and keeps it.
@@ -27,7 +28,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
-use lock_tests::history::{Op, Recorder, Stamp};
+use lock_tests::history::{Recorder, Share};
+use lock_tests::witness::Witness;
+use redis::IntoConnectionInfo as _;
+use redis::aio::MultiplexedConnection;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::{Instant, sleep};
 
@@ -42,6 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let worker = Worker {
         client: LockClient::connect(&url).await?,
+        values: values(&url).await?,
         recorder: Arc::new(Recorder::create(Path::new(&dir))?),
     };
     println!("ready");
@@ -55,9 +60,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// A connection to a database of its own: tests look at what locks leave behind in the first one.
+async fn values(url: &str) -> redis::RedisResult<MultiplexedConnection> {
+    let info = url.into_connection_info()?;
+    let settings = info.redis_settings().clone().set_db(1);
+    let client = redis::Client::open(info.set_redis_settings(settings))?;
+    client.get_multiplexed_async_connection().await
+}
+
 #[derive(Clone)]
 struct Worker {
     client: LockClient,
+    /// To the values that locks protect.
+    values: MultiplexedConnection,
     recorder: Arc<Recorder>,
 }
 
@@ -66,12 +81,16 @@ impl Worker {
         &self,
         line: &str,
         held: &mut Option<LockGuard>,
-    ) -> Result<(), Box<dyn std::error::Error>> {
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         match line.split_whitespace().collect::<Vec<_>>()[..] {
-            ["hold", name, lease] => {
+            [how @ ("hold" | "hold-unchecked"), name, lease] => {
                 let lease = Lease::Watchdog(Duration::from_millis(lease.parse()?));
-                let (worker, name) = (self.clone(), name.to_owned());
-                tokio::spawn(async move { worker.hold(&name, lease).await });
+                let (worker, name, checked) = (self.clone(), name.to_owned(), how == "hold");
+                tokio::spawn(async move {
+                    if let Err(error) = worker.hold(&name, lease, checked).await {
+                        println!("error {error}");
+                    }
+                });
             }
             ["hammer", name, tasks, ms] => {
                 let (worker, name) = (self.clone(), name.to_owned());
@@ -134,35 +153,13 @@ impl Worker {
         }
     }
 
-    async fn hold(&self, name: &str, lease: Lease) {
-        let outcome = self.try_hold(name, lease).await;
-        if let Err(error) = outcome {
-            println!("error {error}");
-        }
-    }
-
-    async fn try_hold(&self, name: &str, lease: Lease) -> Result<(), LockError> {
+    async fn hold(&self, name: &str, lease: Lease, checked: bool) -> Result<(), LockError> {
         let options = LockOptions::builder().lease(lease).build()?;
-        self.recorder.record(0, name, Op::AcquireInvoked);
-        let guard = self.client.mutex(name).with(options).lock().await?;
-        // The deadline moves with each renewal, so none is recorded: the process reports the loss.
-        self.acquired(0, name, &guard, None);
-        println!("held {}", guard.token());
-        let effects = async {
-            loop {
-                self.recorder.record(0, name, Op::Effect);
-                sleep(EFFECT_EVERY).await;
-            }
-        };
-        let outcome: Result<std::convert::Infallible, _> = guard.run(effects).await;
-        self.recorder.record(0, name, Op::Lost);
-        println!("lost {}", outcome.map_or_else(|error| error.to_string(), |never| match never {}));
+        let witness = Witness::new(&self.recorder, 0, name, Share::Nobody);
+        let held = witness.acquire(self.client.mutex(name).with(options).lock()).await?;
+        println!("held {}", held.guard().token());
+        println!("lost {}", held.effects(EFFECT_EVERY, checked).await);
         Ok(())
-    }
-
-    fn acquired(&self, task: u64, name: &str, guard: &LockGuard, until: Option<Stamp>) {
-        let token = Some(guard.token().get());
-        self.recorder.record(task, name, Op::Acquired { token, valid_until: until });
     }
 
     async fn hammer(&self, name: &str, tasks: u64, time: Duration) {
@@ -171,20 +168,23 @@ impl Worker {
             let (worker, name) = (self.clone(), name.to_owned());
             tokio::spawn(async move {
                 let (mutex, mut grants) = (worker.client.mutex(&name), 0u64);
+                let witness = Witness::new(&worker.recorder, task, &name, Share::Nobody);
+                let mut values = worker.values.clone();
                 while Instant::now() < until {
-                    worker.recorder.record(task, &name, Op::AcquireInvoked);
-                    let guard = mutex.lock().await?;
-                    worker.acquired(task, &name, &guard, None);
-                    // Work for two overlapping holders to be seen at.
-                    worker.recorder.record(task, &name, Op::Effect);
-                    sleep(Duration::from_millis(fastrand::u64(0..2))).await;
-                    worker.recorder.record(task, &name, Op::Effect);
+                    let mut held = witness.acquire(mutex.lock()).await?;
+                    let work = Duration::from_millis(fastrand::u64(0..2));
+                    // Work for two overlapping holders to be seen at; now and then with a value, which takes a while.
+                    if fastrand::u8(0..4) == 0 {
+                        held.update(&mut values, work).await?;
+                    } else {
+                        held.effect();
+                        sleep(work).await;
+                        held.effect();
+                    }
                     grants += 1;
-                    worker.recorder.record(task, &name, Op::ReleaseInvoked);
-                    guard.release().await?;
-                    worker.recorder.record(task, &name, Op::Released);
+                    held.release().await?;
                 }
-                Ok::<_, LockError>(grants)
+                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(grants)
             })
         };
         let tasks: Vec<_> = (0..tasks).map(hammer).collect();

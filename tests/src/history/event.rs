@@ -1,39 +1,51 @@
-//! One thing that a process did, and its line of text.
+//! One thing that a process did, as a line of JSON.
 
 use std::fmt;
+use std::num::ParseIntError;
 use std::str::FromStr;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
-/// A time on the machine's monotonic clock, which all its processes share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp(Duration);
+/// A time on the machine's monotonic clock, which all its processes share: nanoseconds since its origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Stamp(u64);
 
 /// What a task of a process did to an object, or what befell it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// When. For what is asked of the lock, before asking; for what it answers, after.
+    #[serde(rename = "t")]
     pub at: Stamp,
     /// The process that did it.
     pub process: u32,
     /// The task of that process that did it.
     pub task: u64,
-    /// The lock's name. Empty for what concerns the process as a whole.
+    /// The lock's name. Empty for what concerns the process, or all of them, as a whole.
     pub object: String,
     /// What it was.
+    #[serde(flatten)]
     pub op: Op,
 }
 
 /// The kinds of [`Event`].
 ///
 /// Only the outermost hold of a task is recorded: a re-entry is part of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
 pub enum Op {
     /// The task asks for the lock.
     AcquireInvoked,
+    /// The task has a place in the lock's queue in the store; smaller numbers come first.
+    Queued {
+        /// The place.
+        place: u64,
+    },
     /// The task has the lock.
     Acquired {
+        /// Who else may have it meanwhile.
+        share: Share,
         /// The fencing token of the hold, if it has one.
         token: Option<u64>,
         /// The hold's own deadline, if it is known.
@@ -48,148 +60,114 @@ pub enum Op {
     },
     /// The task did something that the lock is to protect.
     Effect,
+    /// The task read a value that the lock is to protect, worked for a while, and wrote another.
+    Updated {
+        /// What it read.
+        from: u64,
+        /// What it wrote.
+        to: u64,
+    },
     /// The hold reported that it is lost.
     Lost,
     /// The task asks for the release.
     ReleaseInvoked,
     /// The release was confirmed.
     Released,
+    /// The release failed, or found that the hold had ended before.
+    NotReleased,
     /// The whole process was killed: recorded by whoever did it.
     Killed,
+    /// From now on a fault is injected.
+    FaultBegan {
+        /// Which one.
+        fault: String,
+        /// What it may do.
+        may: May,
+    },
+    /// The fault is over.
+    FaultEnded {
+        /// Which one.
+        fault: String,
+    },
+}
+
+/// What a fault may do. Every fault may make things slow, and so have leases end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum May {
+    /// Nothing else.
+    Delay,
+    /// Processes stand still, so what they do next comes late, and no lease can prevent it.
+    Stop,
+    /// The store loses what it has confirmed, so two may hold a lock; fencing tokens have their order all the same.
+    Forget,
+}
+
+/// Who may have a lock at the same time as a holder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Share {
+    /// Nobody.
+    Nobody,
+    /// Whoever shares it with readers too.
+    Readers,
+    /// Others that have permits, up to the limit in all.
+    Permits {
+        /// The permits of this holder.
+        count: u32,
+        /// The limit that it knew.
+        limit: u32,
+    },
 }
 
 impl Stamp {
     /// Later than every time of a clock.
-    pub const MAX: Self = Self(Duration::MAX);
+    pub const MAX: Self = Self(u64::MAX);
 
     /// The time now.
     ///
     /// Panics on a system whose monotonic clock is below zero.
     pub fn now() -> Self {
-        let now = clock_gettime(ClockId::Monotonic);
-        Self(Duration::try_from(now).expect("a monotonic clock counts up from zero"))
+        let now = Duration::try_from(clock_gettime(ClockId::Monotonic));
+        Self::from_origin(now.expect("a monotonic clock counts up from zero"))
     }
 
     /// The time this long after the clock's origin.
-    pub const fn from_origin(since: Duration) -> Self {
-        Self(since)
+    pub fn from_origin(since: Duration) -> Self {
+        Self(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// The time this long after this one.
     #[must_use]
-    pub const fn after(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(span))
+    pub fn after(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(Self::from_origin(span).0))
     }
 
     /// The time from `earlier` to this one; zero if it is not earlier.
     pub const fn since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
 /// Nanoseconds since the clock's origin, as in [`Event`]s' lines.
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.as_nanos())
+        self.0.fmt(f)
     }
 }
 
 impl FromStr for Stamp {
-    type Err = MalformedEvent;
+    type Err = ParseIntError;
 
-    fn from_str(text: &str) -> Result<Self, MalformedEvent> {
-        let nanos = text.parse().map_err(|_| MalformedEvent)?;
-        Ok(Self(Duration::from_nanos(nanos)))
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        text.parse().map(Self)
     }
 }
 
-/// A line that is not an [`Event`]'s.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MalformedEvent;
-
-impl fmt::Display for MalformedEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a line `t=… proc=… task=… op=… [token=…] [until=…] obj=…`")
-    }
-}
-
-impl std::error::Error for MalformedEvent {}
-
-/// One line, without its end: `t=… proc=… task=… op=… [token=…] [until=…] obj=…`. The object is
-/// last and may hold spaces, but no line break.
+/// The line, without its end.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, process, task, object, op } = self;
-        write!(f, "t={at} proc={process} task={task} op={}", op.name())?;
-        let (token, until) = match op {
-            Op::Acquired { token, valid_until } => (*token, *valid_until),
-            Op::Extended { valid_until } => (None, Some(*valid_until)),
-            _ => (None, None),
-        };
-        if let Some(token) = token {
-            write!(f, " token={token}")?;
-        }
-        if let Some(until) = until {
-            write!(f, " until={until}")?;
-        }
-        write!(f, " obj={object}")
+        let line = serde_json::to_string(self).map_err(|_| fmt::Error)?;
+        f.write_str(&line)
     }
-}
-
-impl FromStr for Event {
-    type Err = MalformedEvent;
-
-    fn from_str(line: &str) -> Result<Self, MalformedEvent> {
-        let (fields, object) = line.split_once(" obj=").ok_or(MalformedEvent)?;
-        let mut fields = fields.split(' ').peekable();
-        let mut field = |name: &str| {
-            let value = fields.peek().copied()?.strip_prefix(name)?.strip_prefix('=')?;
-            fields.next();
-            Some(value)
-        };
-        let at = field("t").ok_or(MalformedEvent)?.parse()?;
-        let process = number(field("proc"))?.ok_or(MalformedEvent)?;
-        let task = number(field("task"))?.ok_or(MalformedEvent)?;
-        let name = field("op").ok_or(MalformedEvent)?;
-        let token = number(field("token"))?;
-        let valid_until = field("until").map(str::parse).transpose()?;
-        let op = Op::from_name(name, token, valid_until).ok_or(MalformedEvent)?;
-        let event = Self { at, process, task, object: object.to_owned(), op };
-        if fields.next().is_some() { Err(MalformedEvent) } else { Ok(event) }
-    }
-}
-
-impl Op {
-    fn name(self) -> &'static str {
-        match self {
-            Self::AcquireInvoked => "acq_invoke",
-            Self::Acquired { .. } => "acq_ok",
-            Self::NotAcquired => "acq_fail",
-            Self::Extended { .. } => "renew_ok",
-            Self::Effect => "effect",
-            Self::Lost => "lost",
-            Self::ReleaseInvoked => "rel_invoke",
-            Self::Released => "rel_ok",
-            Self::Killed => "killed",
-        }
-    }
-
-    fn from_name(name: &str, token: Option<u64>, valid_until: Option<Stamp>) -> Option<Self> {
-        Some(match name {
-            "acq_invoke" => Self::AcquireInvoked,
-            "acq_ok" => Self::Acquired { token, valid_until },
-            "acq_fail" => Self::NotAcquired,
-            "renew_ok" => Self::Extended { valid_until: valid_until? },
-            "effect" => Self::Effect,
-            "lost" => Self::Lost,
-            "rel_invoke" => Self::ReleaseInvoked,
-            "rel_ok" => Self::Released,
-            "killed" => Self::Killed,
-            _ => return None,
-        })
-    }
-}
-
-fn number<T: FromStr>(text: Option<&str>) -> Result<Option<T>, MalformedEvent> {
-    text.map(str::parse).transpose().map_err(|_| MalformedEvent)
 }

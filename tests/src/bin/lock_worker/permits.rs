@@ -9,13 +9,11 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use lock_runtime::{Lease, LockError, LockOptions, Semaphore};
-use lock_tests::history::Op;
+use lock_tests::history::Share;
+use lock_tests::witness::Witness;
 use tokio::time::{Instant, sleep};
 
 use crate::Worker;
-
-/// Task numbers of one task: each permit is recorded as a hold of its own.
-const PERMITS_PER_TASK: u64 = 16;
 
 impl Worker {
     fn semaphore(&self, name: &str, limit: u32, lease: u64) -> Result<Semaphore, LockError> {
@@ -70,20 +68,15 @@ impl Worker {
         let (mut grants, mut of_several) = (0, 0);
         while Instant::now() < until {
             let wanted = some(fastrand::u32(1..=limit.min(3)));
-            let record = |op: Op| {
-                for permit in 0..u64::from(wanted.get()) {
-                    self.recorder.record(PERMITS_PER_TASK * task + permit, name, op);
-                }
-            };
-            record(Op::AcquireInvoked);
-            let permit = semaphore.acquire_many(wanted).await?;
-            record(Op::Acquired { token: Some(permit.guard().token().get()), valid_until: None });
+            let share = Share::Permits { count: wanted.get(), limit };
+            let witness = Witness::new(&self.recorder, task, name, share);
+            let mut held = witness.acquire(semaphore.acquire_many(wanted)).await?;
             grants += 1;
             of_several += u64::from(wanted.get() > 1);
+            held.effect();
             sleep(Duration::from_millis(fastrand::u64(0..3))).await;
-            record(Op::ReleaseInvoked);
-            permit.release().await?;
-            record(Op::Released);
+            held.effect();
+            held.release().await?;
         }
         Ok((grants, of_several))
     }

@@ -1,5 +1,4 @@
-//! The commands for read/write locks. The sides of a lock `k` are `k#read` and `k#write` in the
-//! history.
+//! The commands for read/write locks.
 //!
 //! - `rw-read <name> <lease ms>`, `rw-write <name> <lease ms>`: takes that side with a watchdog
 //!   lease, answers `reading <token>` or `writing <token>`, and keeps it.
@@ -9,19 +8,22 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockError, LockGuard, LockOptions};
-use lock_tests::history::Op;
+use lock_runtime::{Lease, LockGuard, LockOptions};
+use lock_tests::history::Share;
+use lock_tests::witness::Witness;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::Worker;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Obeys the command if it is one of these. Nothing is held longer than the process is told to.
 pub(super) async fn obey(
     worker: &Worker,
     words: &[&str],
     held: &mut Option<LockGuard>,
-) -> Result<bool, Box<dyn std::error::Error>> {
+) -> Result<bool, Failure> {
     match *words {
         [side @ ("rw-read" | "rw-write"), name, lease] => {
             let lease = Lease::Watchdog(Duration::from_millis(lease.parse()?));
@@ -46,7 +48,7 @@ pub(super) async fn obey(
                 let (worker, name) = (worker.clone(), name.to_owned());
                 tasks.spawn(async move {
                     let writes = task >= readers;
-                    Ok::<_, LockError>((writes, hammer(&worker, &name, task, writes, until).await?))
+                    Ok::<_, Failure>((writes, hammer(&worker, &name, task, writes, until).await?))
                 });
             }
             let (mut reads, mut written) = (0, 0);
@@ -67,25 +69,28 @@ async fn hammer(
     task: u64,
     writes: bool,
     until: Instant,
-) -> Result<u64, LockError> {
+) -> Result<u64, Failure> {
     // Short, so that what a killed process leaves behind does not fill the test's time.
     let options =
         LockOptions::builder().lease(Lease::Watchdog(Duration::from_millis(800))).build()?;
     let lock = worker.client.rw_lock(name).with(options);
-    let object = format!("{name}#{}", if writes { "write" } else { "read" });
-    let record = |op| worker.recorder.record(task, &object, op);
+    let share = if writes { Share::Nobody } else { Share::Readers };
+    let witness = Witness::new(&worker.recorder, task, name, share);
+    let mut values = worker.values.clone();
     let mut grants = 0;
     while Instant::now() < until {
-        record(Op::AcquireInvoked);
-        let guard = if writes { lock.write().await? } else { lock.read().await? };
-        worker.acquired(task, &object, &guard, None);
-        record(Op::Effect);
-        sleep(Duration::from_millis(fastrand::u64(0..4))).await;
-        record(Op::Effect);
+        let acquire = async { if writes { lock.write().await } else { lock.read().await } };
+        let mut held = witness.acquire(acquire).await?;
+        let work = Duration::from_millis(fastrand::u64(0..4));
+        if writes {
+            held.update(&mut values, work).await?;
+        } else {
+            held.effect();
+            sleep(work).await;
+            held.effect();
+        }
         grants += 1;
-        record(Op::ReleaseInvoked);
-        guard.release().await?;
-        record(Op::Released);
+        held.release().await?;
         // Writers go first: without pauses they would leave nothing to readers.
         let pause = if writes { 0..60 } else { 0..10 };
         sleep(Duration::from_millis(fastrand::u64(pause))).await;

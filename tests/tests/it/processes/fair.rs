@@ -1,5 +1,7 @@
 //! One line for several processes: waiting, killed, stopped (S-26).
 
+use lock_tests::history::Rules;
+
 use crate::prelude::*;
 
 /// How long a worker may take to start and to answer, on a busy machine.
@@ -58,8 +60,7 @@ impl World {
     /// Who got the lock, in the order of the tokens.
     fn grants(&self) -> Vec<(u32, u64)> {
         let history = History::load(self.history.path()).unwrap();
-        assert_eq!(history.exclusion(), []);
-        assert_eq!(history.token_order(), []);
+        history.check(&Rules::default()).assert_clean();
         let mut claims = history.claims();
         assert!(claims.is_sorted_by_key(|claim| claim.token), "tokens and times differ");
         claims.sort_by_key(|claim| claim.token);

@@ -1,7 +1,7 @@
 //! Clients that take locks over and over while a server is stopped and replaced, and what their history says.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use lock_tests::history::{Op, Recorder};
+use lock_tests::history::{Op, Recorder, Rules, Share, Violation};
 
 use crate::prelude::*;
 
@@ -49,8 +49,9 @@ impl Takers {
 /// What two holders at once, or tokens that do not grow, look like in the history.
 pub(crate) fn violations(dir: &Path) -> Vec<String> {
     let history = History::load(dir).unwrap();
-    let violations = history.exclusion().into_iter().chain(history.token_order());
-    violations.map(|violation| violation.to_string()).collect()
+    let of_two = |it: &Violation| matches!(it, Violation::Overlap(..) | Violation::TokenOrder(..));
+    let found = history.check(&Rules::default()).violations.into_iter().filter(of_two);
+    found.map(|violation| violation.to_string()).collect()
 }
 
 /// Takes a lock over and over.
@@ -76,7 +77,8 @@ impl Task {
                 sleep(ms(20)).await;
                 continue;
             };
-            record(Op::Acquired { token: Some(guard.token().get()), valid_until: None });
+            let token = Some(guard.token().get());
+            record(Op::Acquired { share: Share::Nobody, token, valid_until: None });
             let work = sleep(ms(if fastrand::bool() { 20 } else { 2_000 }));
             let end = if guard.run(work).await.is_ok() { Op::ReleaseInvoked } else { Op::Lost };
             record(end);

@@ -1,0 +1,205 @@
+//! The claims of a history: when which task was sure of which lock.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::{Event, History, Op, Share, Stamp, Violation};
+
+/// The time in which one task was sure that it had a lock: from `start` on, up to `end`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The lock's name.
+    pub object: String,
+    /// The process of the task.
+    pub process: u32,
+    /// The task.
+    pub task: u64,
+    /// Who else may have the lock meanwhile.
+    pub share: Share,
+    /// The fencing token of the hold, if it has one.
+    pub token: Option<u64>,
+    /// When the task asked for the lock.
+    pub invoked: Stamp,
+    /// When the task knew that it had it.
+    pub start: Stamp,
+    /// When it asked for the release, reported the loss, was killed, or passed the hold's last known deadline. Not after
+    /// `start` when the grant came too late to be one.
+    pub end: Stamp,
+    /// The hold's last known deadline.
+    pub valid_until: Option<Stamp>,
+    /// What ended the hold, and when; none if nothing did.
+    pub over: Option<(Over, Stamp)>,
+    /// When the release was confirmed.
+    pub released: Option<Stamp>,
+}
+
+/// What ended a hold, as far as its own process knows, or whoever killed that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// Its task asked for the release.
+    Release,
+    /// It reported that it was lost.
+    Loss,
+    /// Its process was killed.
+    Kill,
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { object, process, task, token, start, end, .. } = self;
+        write!(f, "{object} by task {task} of process {process} [{start}, {end})")?;
+        token.map_or(Ok(()), |token| write!(f, " with token {token}"))
+    }
+}
+
+impl Claim {
+    /// True if the grant came too late to be one.
+    pub fn is_empty(&self) -> bool {
+        self.end <= self.start
+    }
+
+    /// True if the claims are of one lock and may not overlap.
+    pub fn excludes(&self, other: &Self) -> bool {
+        let both_read = self.share == Share::Readers && other.share == Share::Readers;
+        let both_permits =
+            matches!((self.share, other.share), (Share::Permits { .. }, Share::Permits { .. }));
+        self.object == other.object && !both_read && !both_permits
+    }
+
+    /// Whoever has it: at most one hold at a time.
+    fn holder(&self) -> Holder {
+        (self.process, self.task, self.object.clone())
+    }
+}
+
+/// A process, a task of it, and a lock.
+type Holder = (u32, u64, String);
+
+/// What the events amount to.
+#[derive(Debug, Default)]
+pub(super) struct Replay {
+    /// By their starts.
+    pub(super) claims: Vec<Claim>,
+    /// Effects outside of any claim, and events that cannot be.
+    pub(super) violations: Vec<Violation>,
+}
+
+impl History {
+    /// All claims to locks, in the order of their starts.
+    pub fn claims(&self) -> Vec<Claim> {
+        self.replay().claims
+    }
+
+    /// Goes through the events.
+    pub(super) fn replay(&self) -> Replay {
+        let mut replaying = Replaying::default();
+        for event in self.events() {
+            replaying.step(event);
+        }
+        replaying.finish()
+    }
+}
+
+/// A hold of which the history has not shown the end yet.
+struct Open {
+    claim: Claim,
+    effects: Vec<Event>,
+}
+
+#[derive(Default)]
+struct Replaying {
+    invoked: HashMap<Holder, Stamp>,
+    open: HashMap<Holder, Open>,
+    /// The last hold of each holder that asked for the release.
+    releasing: HashMap<Holder, usize>,
+    done: Replay,
+}
+
+impl Replaying {
+    fn step(&mut self, event: &Event) {
+        let holder = (event.process, event.task, event.object.clone());
+        match event.op {
+            Op::AcquireInvoked => drop(self.invoked.insert(holder, event.at)),
+            Op::NotAcquired => drop(self.invoked.remove(&holder)),
+            Op::Acquired { share, token, valid_until } => match self.invoked.remove(&holder) {
+                Some(invoked) if !self.open.contains_key(&holder) => {
+                    let Event { at: start, process, task, ref object, .. } = *event;
+                    let (object, end, over, released) = (object.clone(), Stamp::MAX, None, None);
+                    let claim = Claim {
+                        object,
+                        process,
+                        task,
+                        share,
+                        token,
+                        invoked,
+                        start,
+                        end,
+                        valid_until,
+                        over,
+                        released,
+                    };
+                    self.open.insert(holder, Open { claim, effects: Vec::new() });
+                }
+                _ => self.out_of_place(event),
+            },
+            Op::Extended { valid_until } => match self.open.get_mut(&holder) {
+                Some(Open { claim, .. }) => {
+                    claim.valid_until = claim.valid_until.max(Some(valid_until));
+                }
+                None => self.out_of_place(event),
+            },
+            Op::Effect | Op::Updated { .. } => match self.open.get_mut(&holder) {
+                Some(open) => open.effects.push(event.clone()),
+                None => self.done.violations.push(Violation::LateEffect(event.clone())),
+            },
+            Op::Lost => self.close(&holder, Over::Loss, event.at),
+            // A loss ends the claim; the release that follows finds none, and is none.
+            Op::ReleaseInvoked => self.close(&holder, Over::Release, event.at),
+            Op::Released => {
+                let claim = self.releasing.remove(&holder);
+                if let Some(claim) = claim.and_then(|at| self.done.claims.get_mut(at)) {
+                    claim.released = Some(event.at);
+                }
+            }
+            Op::Killed => {
+                let its = |(process, ..): &&Holder| *process == event.process;
+                for holder in self.open.keys().filter(its).cloned().collect::<Vec<_>>() {
+                    self.close(&holder, Over::Kill, event.at);
+                }
+            }
+            Op::Queued { .. } | Op::NotReleased | Op::FaultBegan { .. } | Op::FaultEnded { .. } => {
+            }
+        }
+    }
+
+    fn out_of_place(&mut self, event: &Event) {
+        self.done.violations.push(Violation::OutOfPlace(event.clone()));
+    }
+
+    fn close(&mut self, holder: &Holder, over: Over, at: Stamp) {
+        if let Some(open) = self.open.remove(holder) {
+            self.add(open, Some((over, at)));
+        }
+    }
+
+    /// Adds a claim that is over, or at the end of the history. Effects after its end are violations.
+    fn add(&mut self, Open { mut claim, effects }: Open, over: Option<(Over, Stamp)>) {
+        let at = over.map_or(Stamp::MAX, |(_, at)| at);
+        claim.end = claim.valid_until.map_or(at, |deadline| deadline.min(at));
+        claim.over = over;
+        let late = effects.into_iter().filter(|effect| effect.at >= claim.end);
+        self.done.violations.extend(late.map(Violation::LateEffect));
+        if matches!(over, Some((Over::Release, _))) {
+            self.releasing.insert(claim.holder(), self.done.claims.len());
+        }
+        self.done.claims.push(claim);
+    }
+
+    fn finish(mut self) -> Replay {
+        for open in std::mem::take(&mut self.open).into_values() {
+            self.add(open, None);
+        }
+        self.done.claims.sort_by_key(|claim| (claim.start, claim.end));
+        self.done
+    }
+}

@@ -1,0 +1,51 @@
+//! The rules on the ends of holds (C4, C10), and on what they protect (C2).
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::{Claim, Event, Op, Over, Violation};
+
+/// Holds that were lost before their deadline, and those that learned of their end later than `notice` after it.
+pub(super) fn losses(claims: &[Claim], notice: Duration) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for claim in claims {
+        let Some((over, at)) = claim.over else { continue };
+        let deadline = claim.valid_until;
+        if over == Over::Loss && deadline.is_none_or(|deadline| at < deadline) {
+            violations.push(Violation::Lost(claim.clone()));
+        }
+        if over != Over::Kill && deadline.is_some_and(|deadline| at > deadline.after(notice)) {
+            violations.push(Violation::LateNotice(claim.clone(), at));
+        }
+    }
+    violations
+}
+
+/// Releases that were confirmed though the hold had ended, and another had begun before they were asked for.
+pub(super) fn stale_releases(claims: &[Claim]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut last: HashMap<&str, &Claim> = HashMap::new();
+    // From the last start to the first, so that the next claim of the same lock is known.
+    for claim in claims.iter().rev() {
+        let next = last.insert(&claim.object, claim);
+        let (Some(next), Some((Over::Release, invoked))) = (next, claim.over) else { continue };
+        let is_stale = claim.end < invoked && next.start < invoked && next.excludes(claim);
+        if is_stale && claim.released.is_some() {
+            violations.push(Violation::StaleRelease(claim.clone(), next.clone()));
+        }
+    }
+    violations
+}
+
+/// Each two updates of one lock's value that have read the same.
+pub(super) fn lost_updates(events: &[Event]) -> Vec<Violation> {
+    let mut read: HashMap<(&str, u64), &Event> = HashMap::new();
+    let mut violations = Vec::new();
+    for event in events {
+        let Op::Updated { from, .. } = event.op else { continue };
+        if let Some(earlier) = read.insert((&event.object, from), event) {
+            violations.push(Violation::LostUpdate(earlier.clone(), event.clone()));
+        }
+    }
+    violations
+}

@@ -1,0 +1,198 @@
+//! All rules at once.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::faults::Faults;
+use super::{Claim, Event, History, May, Op, Over, Stamp};
+
+/// Something that must not have happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Violation {
+    /// Two claims of one lock at the same time that exclude each other.
+    Overlap(Claim, Claim),
+    /// With this claim, more permits were in use than its limit and that of any other claim at that time.
+    TooManyPermits(Claim, u64),
+    /// The second hold came after the first, but its token is not greater.
+    TokenOrder(Claim, Claim),
+    /// A hold without a token.
+    NoToken(Claim),
+    /// An effect at a time at which its task had no claim to the lock.
+    LateEffect(Event),
+    /// Two tasks have read the same value under one lock, so that one of their updates is gone.
+    LostUpdate(Event, Event),
+    /// A hold was lost though no fault was injected and its own deadline had not passed.
+    Lost(Claim),
+    /// A hold learned only at that time that its deadline had passed.
+    LateNotice(Claim, Stamp),
+    /// The release of the first was confirmed, though it had ended and the second had the lock when it was asked for.
+    StaleRelease(Claim, Claim),
+    /// The second got the lock before the first, who had an earlier place in the queue.
+    Overtaken(Claim, Claim),
+    /// The lock was free for that long while the task of this claim waited.
+    LeftFree(Claim, Duration),
+    /// After this fault, nobody got a lock for that long.
+    NoRecovery(String, Duration),
+    /// An event that cannot follow those before it: a grant on top of a hold of the same task, a grant or a deadline out
+    /// of nowhere. The history was recorded wrongly.
+    OutOfPlace(Event),
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Overlap(one, other) => write!(f, "held at the same time: {one} and {other}"),
+            Self::TooManyPermits(claim, sum) => write!(f, "{sum} permits in use: {claim}"),
+            Self::TokenOrder(one, next) => write!(f, "tokens out of order: {one}, then {next}"),
+            Self::NoToken(claim) => write!(f, "no token: {claim}"),
+            Self::LateEffect(event) => write!(f, "an effect outside of any claim: {event}"),
+            Self::LostUpdate(one, other) => write!(f, "one update is gone: {one} or {other}"),
+            Self::Lost(claim) => write!(f, "lost without a fault: {claim}"),
+            Self::LateNotice(claim, at) => write!(f, "learned of its end only at {at}: {claim}"),
+            Self::StaleRelease(one, other) => {
+                write!(f, "released when another had it: {one}, then {other}")
+            }
+            Self::Overtaken(one, other) => write!(f, "overtaken in the queue: {one} by {other}"),
+            Self::LeftFree(claim, span) => {
+                write!(f, "free for {span:?} while this one waited: {claim}")
+            }
+            Self::NoRecovery(fault, span) => {
+                write!(f, "no lock was acquired for {span:?} after {fault}")
+            }
+            Self::OutOfPlace(event) => write!(f, "cannot be at this place: {event}"),
+        }
+    }
+}
+
+/// Time limits that a history has to keep to. The other rules need none.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// For how long after a fault holds may still be lost because of it: the longest lease, and a command timeout.
+    pub aftermath: Duration,
+    /// How long after its deadline a hold may learn that it has passed: what a busy machine needs to run a task.
+    pub notice: Duration,
+    /// For how long a lock may be free while a task waits for it, but for faults and their aftermath.
+    pub free: Option<Duration>,
+    /// How long after a fault the next lock has to be acquired, if any task asks.
+    pub recovery: Option<Duration>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        let aftermath = Duration::from_secs(35);
+        Self { aftermath, notice: Duration::from_millis(500), free: None, recovery: None }
+    }
+}
+
+/// What a history amounts to.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// All events.
+    pub events: usize,
+    /// Locks acquired.
+    pub claims: usize,
+    /// Reads and writes under a lock.
+    pub updates: usize,
+    /// Holds that reported a loss.
+    pub losses: usize,
+    /// Faults injected.
+    pub faults: usize,
+    /// What would be a violation, had no fault of its time allowed it.
+    pub allowed: Vec<Violation>,
+    /// The longest time from the end of a fault to the next lock acquired.
+    pub recoveries: BTreeMap<String, Duration>,
+    /// What must not have happened.
+    pub violations: Vec<Violation>,
+}
+
+impl Report {
+    /// Panics with the whole report unless no rule was violated.
+    #[track_caller]
+    pub fn assert_clean(&self) {
+        assert!(self.violations.is_empty(), "{self}");
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { events, claims, updates, losses, faults, allowed, recoveries, violations } =
+            self;
+        writeln!(
+            f,
+            "{claims} locks acquired, {updates} updates, {losses} losses, {faults} faults; {events} events"
+        )?;
+        for (fault, span) in recoveries {
+            writeln!(f, "after {fault}: the next lock within {span:?}")?;
+        }
+        for violation in allowed {
+            writeln!(f, "allowed by a fault: {violation}")?;
+        }
+        for violation in violations {
+            writeln!(f, "VIOLATION: {violation}")?;
+        }
+        write!(f, "{} violations", violations.len())
+    }
+}
+
+impl History {
+    /// Checks all rules.
+    pub fn check(&self, rules: &Rules) -> Report {
+        let faults = Faults::of(self, rules.aftermath);
+        let replay = self.replay();
+        let claims = &replay.claims;
+        let recoveries = faults.recoveries(self);
+        let mut found = replay.violations;
+        found.extend(super::exclusion::overlaps(claims));
+        found.extend(super::exclusion::too_many_permits(claims));
+        found.extend(super::tokens::order(claims));
+        found.extend(super::losses::losses(claims, rules.notice));
+        found.extend(super::losses::stale_releases(claims));
+        found.extend(super::losses::lost_updates(self.events()));
+        found.extend(super::waits::overtakes(self.events(), claims));
+        if let Some(most) = rules.free {
+            found.extend(super::waits::left_free(claims, most));
+        }
+        if let Some(most) = rules.recovery {
+            let slow = recoveries.iter().filter(|(_, span)| **span > most);
+            found.extend(slow.map(|(fault, span)| Violation::NoRecovery(fault.clone(), *span)));
+        }
+        let (allowed, violations) = found.into_iter().partition(|it| faults.allow(it));
+        let is_update = |event: &&Event| matches!(event.op, Op::Updated { .. });
+        Report {
+            events: self.events().len(),
+            claims: claims.len(),
+            updates: self.events().iter().filter(is_update).count(),
+            losses: claims.iter().filter(|it| matches!(it.over, Some((Over::Loss, _)))).count(),
+            faults: faults.count(),
+            allowed,
+            recoveries,
+            violations,
+        }
+    }
+}
+
+impl Violation {
+    /// When it happened, and what a fault of that time has to be able to do; none if no fault allows it.
+    pub(super) fn allowed_by(&self) -> Option<(Stamp, &'static [May])> {
+        const ANY: &[May] = &[May::Delay, May::Stop, May::Forget];
+        const STOP: &[May] = &[May::Stop];
+        const FORGET: &[May] = &[May::Forget];
+        Some(match self {
+            Self::Overlap(_, later) | Self::TooManyPermits(later, _) => (later.start, FORGET),
+            Self::StaleRelease(one, _) => (one.released?, FORGET),
+            Self::LostUpdate(_, later) => (later.at, &[May::Stop, May::Forget]),
+            Self::LateEffect(event) => (event.at, STOP),
+            Self::LateNotice(_, at) => (*at, STOP),
+            Self::Lost(claim) => (claim.over?.1, ANY),
+            Self::Overtaken(_, later) => (later.start, ANY),
+            Self::LeftFree(claim, _) => (claim.start, ANY),
+            Self::TokenOrder(..)
+            | Self::NoToken(_)
+            | Self::NoRecovery(..)
+            | Self::OutOfPlace(_) => {
+                return None;
+            }
+        })
+    }
+}

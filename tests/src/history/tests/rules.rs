@@ -1,0 +1,262 @@
+//! Each rule finds what is planted against it, and nothing in the same history without.
+
+use super::*;
+
+const LIMIT: u32 = 5;
+
+fn span(nanos: u64) -> std::time::Duration {
+    std::time::Duration::from_nanos(nanos)
+}
+
+/// One hold of task `holder` from `start` to `end`, asked for at `invoked` and released without delay.
+fn hold(holder: u32, share: Share, invoked: u64, start: u64, end: u64) -> Vec<Event> {
+    let acquired = Op::Acquired { share, token: Some(start), valid_until: None };
+    let ops = [Op::AcquireInvoked, acquired, Op::ReleaseInvoked, Op::Released];
+    let times = [invoked, start, end, end];
+    times.into_iter().zip(ops).map(|(nanos, op)| event(nanos, holder, op)).collect()
+}
+
+fn check(events: impl IntoIterator<Item = Vec<Event>>, rules: &Rules) -> Report {
+    History::from_events(events.into_iter().flatten().collect()).check(rules)
+}
+
+fn violations(events: impl IntoIterator<Item = Vec<Event>>) -> Vec<Violation> {
+    check(events, &Rules::default()).violations
+}
+
+fn fault(began: u64, ended: Option<u64>, may: May) -> Vec<Event> {
+    let name = || "a fault".to_owned();
+    let began = event(began, 15, Op::FaultBegan { fault: name(), may });
+    let ended = ended.map(|at| event(at, 15, Op::FaultEnded { fault: name() }));
+    [began].into_iter().chain(ended).collect()
+}
+
+/// C5.
+#[test]
+fn readers_share_and_writers_do_not() {
+    let read = |holder, start, end| hold(holder, Share::Readers, 1, start, end);
+    let write = |holder, start, end| hold(holder, Share::Nobody, 1, start, end);
+    let (one, two) = (read(1, 10, 30), read(2, 20, 40));
+    assert_eq!(violations([one.clone(), two.clone(), write(3, 40, 50), read(4, 50, 60)]), []);
+    for planted in [write(3, 35, 50), write(3, 5, 11), write(3, 12, 13)] {
+        let found = violations([one.clone(), two.clone(), planted]);
+        assert!(matches!(found[..], [Violation::Overlap(..)]), "{found:?}");
+    }
+}
+
+/// C3: readers may share the token of the writer before them, but a later writer may not have it.
+#[test]
+fn readers_may_have_one_token() {
+    let with = |token, mut events: Vec<Event>| {
+        if let Op::Acquired { token: its, .. } = &mut events[1].op {
+            *its = Some(token);
+        }
+        events
+    };
+    let write =
+        |holder, start, token| with(token, hold(holder, Share::Nobody, 1, start, start + 5));
+    let read =
+        |holder, start, token| with(token, hold(holder, Share::Readers, 1, start, start + 5));
+    assert_eq!(violations([write(1, 10, 7), read(2, 20, 7), read(3, 22, 7), write(4, 30, 8)]), []);
+    let found = violations([write(1, 10, 7), read(2, 20, 7), write(3, 30, 7)]);
+    assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
+    let found = violations([write(1, 10, 7), read(2, 20, 6)]);
+    assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
+    let found = violations([read(1, 10, 7), write(2, 20, 6)]);
+    assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
+    assert_eq!(violations([read(1, 10, 7), read(2, 20, 6)]), [], "one joined an earlier hold");
+}
+
+/// C6.
+#[test]
+fn permits_stay_within_the_limit() {
+    let permits = |holder, count, limit, start, end| {
+        hold(holder, Share::Permits { count, limit }, 1, start, end)
+    };
+    let clean = [permits(1, 3, LIMIT, 10, 20), permits(2, 2, LIMIT, 12, 30)];
+    let after = permits(3, 3, LIMIT, 20, 25);
+    assert_eq!(violations(clean.clone().into_iter().chain([after])), []);
+    let one_more = permits(3, 1, LIMIT, 19, 25);
+    let found = violations(clean.clone().into_iter().chain([one_more]));
+    assert!(matches!(found[..], [Violation::TooManyPermits(_, 6)]), "{found:?}");
+    // The limit is lowered while more are in use.
+    assert_eq!(violations(clean.into_iter().chain([permits(3, 1, 2, 20, 25)])), []);
+}
+
+/// C3: the answer to a permit's request may be late, so only the time of the request counts.
+#[test]
+fn permits_have_tokens_in_the_order_of_the_asking() {
+    let permit = |holder, token, invoked, start| {
+        let share = Share::Permits { count: 1, limit: LIMIT };
+        let mut events = hold(holder, share, invoked, start, start + 5);
+        events[1].op = Op::Acquired { share, token: Some(token), valid_until: None };
+        events
+    };
+    assert_eq!(violations([permit(1, 7, 1, 10), permit(2, 6, 9, 20)]), []);
+    let found = violations([permit(1, 7, 1, 10), permit(2, 6, 10, 20)]);
+    assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
+}
+
+/// C2.
+#[test]
+fn a_lost_update_is_found() {
+    let update = |nanos, holder, from| event(nanos, holder, Op::Updated { from, to: from + 1 });
+    let mut one = hold(1, Share::Nobody, 1, 10, 20);
+    one.push(update(15, 1, 0));
+    let mut other = hold(2, Share::Nobody, 1, 20, 30);
+    other.push(update(25, 2, 1));
+    assert_eq!(violations([one.clone(), other.clone()]), []);
+    other.last_mut().unwrap().op = Op::Updated { from: 0, to: 1 };
+    let found = violations([one, other]);
+    assert!(matches!(found[..], [Violation::LostUpdate(..)]), "{found:?}");
+}
+
+/// C4: a loss needs a fault, or a deadline that has passed.
+#[test]
+fn a_loss_without_a_reason_is_found() {
+    let lost = |until| {
+        let valid_until = Some(at(until));
+        let acquired = Op::Acquired { share: Share::Nobody, token: Some(1), valid_until };
+        vec![event(1, 0, Op::AcquireInvoked), event(2, 0, acquired), event(50, 0, Op::Lost)]
+    };
+    assert_eq!(violations([lost(50)]), []);
+    assert!(matches!(violations([lost(51)])[..], [Violation::Lost(_)]));
+    let report = check([lost(51), fault(40, Some(45), May::Delay)], &Rules::default());
+    assert_eq!((report.violations.len(), report.allowed.len(), report.losses), (0, 1, 1));
+    // Neither one that is long over, nor one that comes later.
+    let soon = Rules { aftermath: span(4), ..Rules::default() };
+    for (began, ended) in [(40, 45), (51, 60)] {
+        let report = check([lost(51), fault(began, Some(ended), May::Delay)], &soon);
+        assert_eq!((report.violations.len(), report.faults), (1, 1));
+    }
+}
+
+/// C10: a hold that goes on past its deadline without knowing.
+#[test]
+fn a_late_notice_is_found() {
+    let rules = Rules { notice: span(3), ..Rules::default() };
+    let ends = |nanos, op| {
+        vec![
+            event(1, 0, Op::AcquireInvoked),
+            event(2, 0, acquired(Some(1), Some(at(20)))),
+            event(nanos, 0, op),
+        ]
+    };
+    for op in [Op::Lost, Op::ReleaseInvoked] {
+        assert_eq!(check([ends(23, op.clone())], &rules).violations, []);
+        let found = check([ends(24, op.clone())], &rules).violations;
+        assert!(matches!(found[..], [Violation::LateNotice(..)]), "{found:?}");
+        let stopped = check([ends(24, op), fault(15, None, May::Stop)], &rules);
+        assert_eq!((stopped.violations.len(), stopped.allowed.len()), (0, 1));
+    }
+    assert_eq!(check([ends(99, Op::Killed)], &rules).violations, []);
+}
+
+/// C4: a release that comes late takes nothing away from a successor.
+#[test]
+fn a_stale_release_is_found() {
+    let late = |released| {
+        let end = if released { Op::Released } else { Op::NotReleased };
+        vec![
+            event(1, 0, Op::AcquireInvoked),
+            event(2, 0, acquired(Some(1), Some(at(20)))),
+            event(40, 0, Op::ReleaseInvoked),
+            event(41, 0, end),
+        ]
+    };
+    let successor = hold(3, Share::Nobody, 5, 30, 50);
+    assert_eq!(violations([late(false), successor.clone()]), []);
+    let found = violations([late(true), successor]);
+    assert!(matches!(found[..], [Violation::StaleRelease(..)]), "{found:?}");
+    // Nobody had it meanwhile.
+    assert_eq!(violations([late(true), hold(3, Share::Nobody, 5, 40, 50)]), []);
+}
+
+/// C7.
+#[test]
+fn an_overtaking_is_found() {
+    let queued = |holder: u32, invoked, place, start| {
+        let mut events = hold(holder, Share::Nobody, invoked, start, start + 5);
+        events.push(event(invoked + 1, holder, Op::Queued { place }));
+        events
+    };
+    assert_eq!(violations([queued(1, 1, 7, 10), queued(2, 2, 8, 15), queued(3, 3, 9, 20)]), []);
+    let found = violations([queued(1, 1, 7, 15), queued(2, 2, 8, 10), queued(3, 3, 9, 20)]);
+    assert!(matches!(found[..], [Violation::Overtaken(..)]), "{found:?}");
+    // It joined the queue when the other had the lock already.
+    assert_eq!(violations([queued(2, 2, 8, 10), queued(1, 11, 7, 15)]), []);
+}
+
+/// C8.
+#[test]
+fn a_lock_that_is_left_free_is_found() {
+    let rules = Rules { free: Some(span(5)), ..Rules::default() };
+    let events = |start| [hold(1, Share::Nobody, 1, 2, 20), hold(2, Share::Nobody, 10, start, 99)];
+    assert_eq!(check(events(25), &rules).violations, []);
+    let found = check(events(26), &rules).violations;
+    assert!(matches!(found[..], [Violation::LeftFree(_, it)] if it == span(6)), "{found:?}");
+    // Nobody waited before.
+    let later = hold(2, Share::Nobody, 90, 95, 99);
+    assert_eq!(check([hold(1, Share::Nobody, 1, 2, 20), later], &rules).violations, []);
+}
+
+/// C11.
+#[test]
+fn a_fault_without_recovery_is_found() {
+    let rules = Rules { recovery: Some(span(10)), ..Rules::default() };
+    let after = |start| [fault(2, Some(20), May::Delay), hold(1, Share::Nobody, 1, start, 99)];
+    let report = check(after(30), &rules);
+    assert_eq!((report.violations.len(), report.recoveries["a fault"]), (0, span(10)));
+    let found = check(after(31), &rules).violations;
+    assert!(matches!(found[..], [Violation::NoRecovery(..)]), "{found:?}");
+    // Tasks ask and get nothing.
+    let asks = vec![event(25, 1, Op::AcquireInvoked), event(45, 1, Op::NotAcquired)];
+    let found = check([fault(2, Some(20), May::Delay), asks], &rules).violations;
+    assert!(matches!(found[..], [Violation::NoRecovery(..)]), "{found:?}");
+}
+
+/// A fault allows what it may do, and nothing else.
+#[test]
+fn a_fault_allows_what_it_may_do() {
+    let overlap = || [hold(1, Share::Nobody, 1, 10, 30), hold(2, Share::Nobody, 1, 20, 40)];
+    let with =
+        |may| check(overlap().into_iter().chain([fault(15, Some(18), may)]), &Rules::default());
+    assert_eq!(with(May::Delay).violations.len(), 1);
+    assert_eq!(with(May::Stop).violations.len(), 1);
+    let forgot = with(May::Forget);
+    assert_eq!((forgot.violations.len(), forgot.allowed.len()), (0, 1));
+    let mut late = hold(1, Share::Nobody, 1, 10, 30);
+    late.push(event(35, 1, Op::Effect));
+    let with = |may| check([late.clone(), fault(15, Some(40), may)], &Rules::default());
+    assert_eq!(with(May::Forget).violations.len(), 1);
+    assert_eq!(with(May::Stop).violations, []);
+    // Tokens grow whatever happens.
+    let mut swapped = overlap().concat();
+    for event in &mut swapped {
+        if let Op::Acquired { token: Some(token), .. } = &mut event.op {
+            *token = 100 - *token;
+        }
+    }
+    swapped.retain(|event| event.op != Op::ReleaseInvoked || event.at == at(40));
+    let one = [event(5, 9, Op::AcquireInvoked), event(6, 9, acquired(Some(200), None))];
+    let one = one.into_iter().chain([event(7, 9, Op::ReleaseInvoked)]).collect();
+    let report = check([one, swapped, fault(2, None, May::Forget)], &Rules::default());
+    assert!(report.violations.iter().any(|it| matches!(it, Violation::TokenOrder(..))), "{report}");
+}
+
+#[test]
+fn a_report_names_what_it_found() {
+    let report = check(
+        [hold(1, Share::Nobody, 1, 10, 30), hold(2, Share::Nobody, 1, 20, 40)],
+        &Rules::default(),
+    );
+    let text = report.to_string();
+    assert!(
+        text.starts_with("2 locks acquired, 0 updates, 0 losses, 0 faults; 8 events\n"),
+        "{text}"
+    );
+    assert!(text.contains("VIOLATION: held at the same time: order 42 by task 1"), "{text}");
+    assert!(text.ends_with("1 violations"), "{text}");
+    let panicked = std::panic::catch_unwind(|| report.assert_clean()).unwrap_err();
+    assert_eq!(panicked.downcast_ref::<String>(), Some(&text));
+}

@@ -1,0 +1,153 @@
+//! A task that uses a lock and records all of it, for the check of its history.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_runtime::{LockError, LockGuard};
+use redis::AsyncCommands as _;
+use redis::aio::MultiplexedConnection;
+use tokio::time::sleep;
+
+use crate::history::{Op, Recorder, Share, Stamp};
+
+/// One task that acquires one lock, over and over.
+#[derive(Debug)]
+pub struct Witness {
+    recorder: Arc<Recorder>,
+    task: u64,
+    object: String,
+    share: Share,
+}
+
+impl Witness {
+    /// A task with this number, which is its own in its process, and the lock `object`.
+    pub fn new(recorder: &Arc<Recorder>, task: u64, object: &str, share: Share) -> Self {
+        Self { recorder: Arc::clone(recorder), task, object: object.to_owned(), share }
+    }
+
+    fn record(&self, op: Op) {
+        self.recorder.record(self.task, &self.object, op);
+    }
+
+    /// Acquires the lock.
+    ///
+    /// # Errors
+    ///
+    /// The error of `acquire`.
+    pub async fn acquire<G: Into<LockGuard>>(
+        &self,
+        acquire: impl Future<Output = Result<G, LockError>>,
+    ) -> Result<Witnessed<'_>, LockError> {
+        self.record(Op::AcquireInvoked);
+        let guard = acquire.await.inspect_err(|_| self.record(Op::NotAcquired))?.into();
+        let valid_until = deadline(&guard);
+        let token = Some(guard.token().get());
+        self.record(Op::Acquired { share: self.share, token, valid_until: Some(valid_until) });
+        Ok(Witnessed { witness: self, guard, valid_until })
+    }
+}
+
+/// The deadline that a hold has at this moment.
+fn deadline(guard: &LockGuard) -> Stamp {
+    // In this order: a deadline that is said to be too early is no harm.
+    let now = Stamp::now();
+    now.after(guard.remaining())
+}
+
+/// How much later a deadline has to be for it to be one of a renewal: the clocks of process and history differ by less.
+const RENEWED: Duration = Duration::from_millis(1);
+
+/// A lock that a [`Witness`] holds.
+#[derive(Debug)]
+pub struct Witnessed<'w> {
+    witness: &'w Witness,
+    guard: LockGuard,
+    /// The deadline that the history knows.
+    valid_until: Stamp,
+}
+
+impl Witnessed<'_> {
+    /// The guard.
+    pub fn guard(&self) -> &LockGuard {
+        &self.guard
+    }
+
+    /// Does something that the lock is to protect.
+    pub fn effect(&mut self) {
+        self.did(Op::Effect);
+    }
+
+    fn did(&mut self, op: Op) {
+        let Self { witness, guard, valid_until } = self;
+        did(witness, guard, valid_until, op);
+    }
+
+    /// Reads a value that the lock is to protect, works for a while, and writes the value plus one.
+    ///
+    /// # Errors
+    ///
+    /// When the server of the value does not answer.
+    pub async fn update(
+        &mut self,
+        values: &mut MultiplexedConnection,
+        work: Duration,
+    ) -> redis::RedisResult<()> {
+        let key = format!("value of {}", self.witness.object);
+        let from: Option<u64> = values.get(&key).await?;
+        sleep(work).await;
+        let (from, to) = (from.unwrap_or(0), from.unwrap_or(0) + 1);
+        // Before it is written: a process that is stopped right after the record is stopped before the effect.
+        self.did(Op::Updated { from, to });
+        values.set(&key, to).await
+    }
+
+    /// Has an effect each `every` until the lock is lost. With `checked`, they run in [`LockGuard::run`]; without, as in a
+    /// service that does not ask its guard.
+    pub async fn effects(mut self, every: Duration, checked: bool) -> LockError {
+        let Self { witness, guard, valid_until } = &mut self;
+        let effects = async {
+            loop {
+                did(witness, guard, valid_until, Op::Effect);
+                sleep(every).await;
+            }
+        };
+        let lost = if checked {
+            let outcome: Result<Infallible, LockError> = guard.run(effects).await;
+            outcome.map_or_else(|error| error, |never| match never {})
+        } else {
+            tokio::select! {
+                // The effects first, as if nobody looked.
+                biased;
+                never = effects => match never {},
+                error = guard.lost() => error,
+            }
+        };
+        witness.record(Op::Lost);
+        lost
+    }
+
+    /// Releases the lock.
+    ///
+    /// # Errors
+    ///
+    /// The error of [`LockGuard::release`].
+    pub async fn release(self) -> Result<(), LockError> {
+        let Self { witness, guard, .. } = self;
+        let lost = guard.is_lost();
+        witness.record(if lost { Op::Lost } else { Op::ReleaseInvoked });
+        let released = guard.release().await;
+        witness.record(if released.is_ok() { Op::Released } else { Op::NotReleased });
+        released
+    }
+}
+
+/// Records a deadline that is later than the known one, and what was done.
+fn did(witness: &Witness, guard: &LockGuard, valid_until: &mut Stamp, op: Op) {
+    let now = deadline(guard);
+    if now > valid_until.after(RENEWED) {
+        *valid_until = now;
+        witness.record(Op::Extended { valid_until: now });
+    }
+    witness.record(op);
+}
