@@ -62,9 +62,9 @@ impl Faults {
         for fault in self.0.iter().filter(|it| it.ended < Stamp::MAX) {
             let after = history.events().iter().filter(|event| event.at >= fault.ended);
             let next = after.clone().find(|event| matches!(event.op, Op::Acquired { .. }));
-            let asked = after.clone().any(|event| event.op == Op::AcquireInvoked);
-            let until = next.or_else(|| after.last().filter(|_| asked));
-            if let Some(until) = until {
+            let asked = after.into_iter().any(|event| event.op == Op::AcquireInvoked);
+            let last = history.events().last().filter(|_| asked);
+            if let Some(until) = next.or(last) {
                 let span: &mut Duration = recoveries.entry(fault.name.clone()).or_default();
                 *span = (*span).max(until.at.since(fault.ended));
             }

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use super::{Claim, Event, Op, Stamp, Violation};
 
+/// A process, a task of it, and a lock.
+type Holder<'a> = (u32, u64, &'a str);
+
 /// Each claim of a task that had a place in the queue, if one with an earlier place got its claim later and had not left
 /// the queue. The place is the one that the task had last.
 pub(super) fn overtakes(events: &[Event], claims: &[Claim]) -> Vec<Violation> {
-    let mut places: HashMap<(u32, u64, &str), Vec<(Stamp, u64)>> = HashMap::new();
+    let mut places: HashMap<Holder<'_>, Vec<(Stamp, u64)>> = HashMap::new();
     for event in events {
         if let Op::Queued { place } = event.op {
             let holder = (event.process, event.task, event.object.as_str());
