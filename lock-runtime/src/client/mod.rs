@@ -1,7 +1,8 @@
 //! [`LockClient`], which creates locks, and the types that it reports: its [`Health`], the holds of this
 //! process ([`HeldInfo`]), its own id ([`LockClientId`]) and the [`Shutdown`].
 
-// `builder` builds clients, `any` makes locks whose kind is a value, `config` gives them policies from a file, `watch` reports holds, `id` identifies clients.
+// `builder` builds clients, `any` makes locks whose kind is a value, `config` gives clients policies from a file, `watch`
+// reports holds, `id` identifies clients.
 
 mod any;
 mod builder;
