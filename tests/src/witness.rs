@@ -7,7 +7,7 @@ use std::time::Duration;
 use lock_runtime::{LockError, LockGuard};
 use redis::AsyncCommands as _;
 use redis::aio::MultiplexedConnection;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::history::{Op, Recorder, Share, Stamp};
 
@@ -58,6 +58,9 @@ fn deadline(guard: &LockGuard) -> Stamp {
 /// How much later a deadline has to be for it to be one of a renewal: the clocks of process and history differ by less.
 const RENEWED: Duration = Duration::from_millis(1);
 
+/// How often work has an effect, which also records renewals: more often than a lease can have been renewed twice.
+const NOW_AND_THEN: Duration = Duration::from_millis(50);
+
 /// A lock that a [`Witness`] holds.
 #[derive(Debug)]
 pub struct Witnessed<'w> {
@@ -100,6 +103,24 @@ impl Witnessed<'_> {
         // Before it is written: a process that is stopped right after the record is stopped before the effect.
         self.did(Op::Updated { from, to });
         values.set(&key, to).await
+    }
+
+    /// Works for a while in [`LockGuard::run`], with an effect now and then. A loss ends the work; the
+    /// [release](Self::release) records it.
+    pub async fn work(&mut self, time: Duration) {
+        let Self { witness, guard, valid_until } = self;
+        let end = Instant::now() + time;
+        let working = async {
+            loop {
+                did(witness, guard, valid_until, Op::Effect);
+                let left = end.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Ok::<_, LockError>(());
+                }
+                sleep(left.min(NOW_AND_THEN)).await;
+            }
+        };
+        let _ = guard.run(working).await;
     }
 
     /// Has an effect each `every` until the lock is lost. With `checked`, they run in [`LockGuard::run`]; without, as in a

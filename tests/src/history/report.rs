@@ -81,7 +81,7 @@ pub struct Rules {
 impl Default for Rules {
     fn default() -> Self {
         let aftermath = Duration::from_secs(35);
-        Self { aftermath, notice: Duration::from_millis(500), free: None, recovery: None }
+        Self { aftermath, notice: Duration::from_secs(1), free: None, recovery: None }
     }
 }
 

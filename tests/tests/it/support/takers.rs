@@ -1,7 +1,8 @@
 //! Clients that take locks over and over while a server is stopped and replaced, and what their history says.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use lock_tests::history::{Op, Recorder, Rules, Share, Violation};
+use lock_tests::history::{May, Recorder, Rules, Share};
+use lock_tests::witness::Witness;
 
 use crate::prelude::*;
 
@@ -37,6 +38,16 @@ impl Takers {
         self.tasks.push(tokio::spawn(task.run(Arc::clone(&self.recorder), self.stop.subscribe())));
     }
 
+    /// Records that a fault is injected from now on, which may delay tasks and so have holds lost.
+    pub(crate) fn fault_begins(&self, fault: &str) {
+        self.recorder.record_fault(fault, May::Delay);
+    }
+
+    /// Records that the fault is over.
+    pub(crate) fn fault_ends(&self, fault: &str) {
+        self.recorder.record_end_of_fault(fault);
+    }
+
     /// Ends all tasks.
     pub(crate) async fn join(self) {
         self.stop.send_replace(true);
@@ -46,12 +57,11 @@ impl Takers {
     }
 }
 
-/// What two holders at once, or tokens that do not grow, look like in the history.
+/// What the history of takers says that must not have happened.
 pub(crate) fn violations(dir: &Path) -> Vec<String> {
-    let history = History::load(dir).unwrap();
-    let of_two = |it: &Violation| matches!(it, Violation::Overlap(..) | Violation::TokenOrder(..));
-    let found = history.check(&Rules::default()).violations.into_iter().filter(of_two);
-    found.map(|violation| violation.to_string()).collect()
+    let report = History::load(dir).unwrap().check(&Rules::default());
+    assert!(report.claims > 0 && report.faults > 0, "{report}");
+    report.violations.iter().map(ToString::to_string).collect()
 }
 
 /// Takes a lock over and over.
@@ -64,26 +74,21 @@ struct Task {
 
 impl Task {
     async fn run(self, recorder: Arc<Recorder>, stopped: watch::Receiver<bool>) {
-        let record = |op| recorder.record(self.number, &self.name, op);
+        let witness = Witness::new(&recorder, self.number, &self.name, Share::Nobody);
         while !*stopped.borrow() {
             // The short ones end while the master is stopped, and may be renewed when it goes on.
             let lease = Lease::Watchdog(secs(fastrand::u64(2..7)));
             // And a call that does not wait for long has the connection suspected while others wait on.
             let wait = if fastrand::bool() { Wait::UpTo(BOUND) } else { Wait::UpTo(secs(1)) };
             let options = LockOptions::builder().lease(lease).wait(wait).build().unwrap();
-            record(Op::AcquireInvoked);
-            let Ok(guard) = take(&self.client, self.kind, &self.name, options).await else {
-                record(Op::NotAcquired);
+            let acquire = take(&self.client, self.kind, &self.name, options);
+            let Ok(mut held) = witness.acquire(acquire).await else {
                 sleep(ms(20)).await;
                 continue;
             };
-            let token = Some(guard.token().get());
-            record(Op::Acquired { share: Share::Nobody, token, valid_until: None });
-            let work = sleep(ms(if fastrand::bool() { 20 } else { 2_000 }));
-            let end = if guard.run(work).await.is_ok() { Op::ReleaseInvoked } else { Op::Lost };
-            record(end);
-            // That it was lost, or that the store was away, says nothing of exclusion.
-            let _ = guard.release().await;
+            held.work(ms(if fastrand::bool() { 20 } else { 2_000 })).await;
+            // That it was lost, or that the store was away, is in the history.
+            let _ = held.release().await;
         }
     }
 }

@@ -31,6 +31,7 @@ async fn play() -> Vec<String> {
         EXCLUSIVE.iter().zip(&names).for_each(|(kind, name)| takers.add(&client, kind, name));
     }
     sleep(ms(fastrand::u64(300..600))).await;
+    takers.fault_begins("a master stands still");
     cluster.node(0).pause();
     let replica = cluster.node(3).client();
     eventually(FAIL_OVER, "the replica takes over", async || {
@@ -42,6 +43,7 @@ async fn play() -> Vec<String> {
     cluster.node(0).resume();
     sleep(secs(2)).await;
     served(&cluster, &names).await;
+    takers.fault_ends("a master stands still");
     takers.join().await;
     violations(dir.path())
 }

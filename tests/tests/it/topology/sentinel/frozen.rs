@@ -54,6 +54,7 @@ async fn play(sentinels: Sentinels, down_after: u64) -> Vec<String> {
         EXCLUSIVE.iter().for_each(|kind| takers.add(&client, kind, kind));
     }
     sleep(ms(fastrand::u64(300..600))).await;
+    takers.fault_begins("the master stands still");
     world.master().pause();
     let promoted = world.promoted().await;
     if sentinels == Sentinels::Stop {
@@ -66,6 +67,7 @@ async fn play(sentinels: Sentinels, down_after: u64) -> Vec<String> {
         (0..3).for_each(|node| world.sentinels.resume(node));
     }
     served(promoted).await;
+    takers.fault_ends("the master stands still");
     takers.join().await;
     violations(dir.path())
 }
