@@ -74,7 +74,7 @@ async fn queue(
     name: &str,
     task: u64,
 ) -> Result<(), LockError> {
-    let witness = Witness::new(recorder, task, name, Share::Nobody);
+    let witness = Witness::new(recorder, task, name, Share::Exclusive);
     let mut held = witness.acquire(client.fair_mutex(name).lock()).await?;
     held.effect();
     tokio::time::sleep(A_MOMENT).await;

@@ -155,7 +155,7 @@ impl Worker {
 
     async fn hold(&self, name: &str, lease: Lease, checked: bool) -> Result<(), LockError> {
         let options = LockOptions::builder().lease(lease).build()?;
-        let witness = Witness::new(&self.recorder, 0, name, Share::Nobody);
+        let witness = Witness::new(&self.recorder, 0, name, Share::Exclusive);
         let held = witness.acquire(self.client.mutex(name).with(options).lock()).await?;
         println!("held {}", held.guard().token());
         println!("lost {}", held.effects(EFFECT_EVERY, checked).await);
@@ -168,7 +168,7 @@ impl Worker {
             let (worker, name) = (self.clone(), name.to_owned());
             tokio::spawn(async move {
                 let (mutex, mut grants) = (worker.client.mutex(&name), 0u64);
-                let witness = Witness::new(&worker.recorder, task, &name, Share::Nobody);
+                let witness = Witness::new(&worker.recorder, task, &name, Share::Exclusive);
                 let mut values = worker.values.clone();
                 while Instant::now() < until {
                     let mut held = witness.acquire(mutex.lock()).await?;

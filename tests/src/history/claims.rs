@@ -33,7 +33,7 @@ pub struct Claim {
     pub released: Option<Stamp>,
 }
 
-/// What ended a hold, as far as its own process knows, or whoever killed that.
+/// What ended a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
     /// Its task asked for the release.
@@ -66,14 +66,13 @@ impl Claim {
         self.object == other.object && !both_read && !both_permits
     }
 
-    /// Whoever has it: at most one hold at a time.
-    fn holder(&self) -> Holder {
+    pub(super) fn holder(&self) -> Holder {
         (self.process, self.task, self.object.clone())
     }
 }
 
-/// A process, a task of it, and a lock.
-type Holder = (u32, u64, String);
+/// A process, a task of it, and a lock: a task has one hold of a lock at a time.
+pub(super) type Holder = (u32, u64, String);
 
 /// What the events amount to.
 #[derive(Debug, Default)]

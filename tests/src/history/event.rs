@@ -107,9 +107,9 @@ pub enum May {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Share {
-    /// Nobody.
-    Nobody,
-    /// Whoever shares it with readers too.
+    /// No other task.
+    Exclusive,
+    /// Other readers.
     Readers,
     /// Others that have permits, up to the limit in all.
     Permits {

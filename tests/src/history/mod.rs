@@ -16,12 +16,13 @@
 //! | C4 | a hold is lost only because of a fault or its deadline, and a late release takes nothing from a successor |
 //! | C5 | readers share, a writer is alone |
 //! | C6 | the permits in use stay within the limit |
-//! | C7 | those with a place in a queue get the lock in that order |
+//! | C7 | tasks with a place in a queue get the lock in that order |
 //! | C8 | a lock is not left free while a task waits for it |
-//! | C9 | nothing is left in the store: tests ask the server itself, which no history knows |
 //! | C10 | a hold learns of its end when its deadline passes, at the latest |
 //! | C11 | after a fault, locks are acquired again within a given time |
-//! | C12 | a task has all locks of a multi lock or none: its claim counts for each of them |
+//!
+//! C9, that nothing is left in the store, is not among them: tests ask the server. C12, that a multi lock is all or nothing,
+//! has no check yet.
 
 mod claims;
 mod event;

@@ -32,7 +32,7 @@ pub enum Violation {
     Overtaken(Claim, Claim),
     /// The lock was free for that long while the task of this claim waited.
     LeftFree(Claim, Duration),
-    /// After this fault, nobody got a lock for that long.
+    /// After this fault, no task acquired a lock for that long.
     NoRecovery(String, Duration),
     /// An event that cannot follow those before it: a grant on top of a hold of the same task, a grant or a deadline out
     /// of nowhere. The history was recorded wrongly.

@@ -25,7 +25,7 @@ fn out_of_order(history: &History) -> Vec<Violation> {
 }
 
 fn acquired(token: Option<u64>, valid_until: Option<Stamp>) -> Op {
-    Op::Acquired { share: Share::Nobody, token, valid_until }
+    Op::Acquired { share: Share::Exclusive, token, valid_until }
 }
 
 fn at(nanos: u64) -> Stamp {

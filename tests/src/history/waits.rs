@@ -3,24 +3,22 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use super::claims::Holder;
 use super::{Claim, Event, Op, Stamp, Violation};
-
-/// A process, a task of it, and a lock.
-type Holder<'a> = (u32, u64, &'a str);
 
 /// Each claim of a task that had a place in the queue, if one with an earlier place got its claim later and had not left
 /// the queue. The place is the one that the task had last.
 pub(super) fn overtakes(events: &[Event], claims: &[Claim]) -> Vec<Violation> {
-    let mut places: HashMap<Holder<'_>, Vec<(Stamp, u64)>> = HashMap::new();
+    let mut places: HashMap<Holder, Vec<(Stamp, u64)>> = HashMap::new();
     for event in events {
         if let Op::Queued { place } = event.op {
-            let holder = (event.process, event.task, event.object.as_str());
+            let holder = (event.process, event.task, event.object.clone());
             places.entry(holder).or_default().push((event.at, place));
         }
     }
     // A place counts for the claim that the wait led to.
     let place_of = |claim: &Claim| {
-        let places = places.get(&(claim.process, claim.task, claim.object.as_str()))?;
+        let places = places.get(&claim.holder())?;
         let wait = claim.invoked..=claim.start;
         places.iter().rev().find(|(at, _)| wait.contains(at)).copied()
     };

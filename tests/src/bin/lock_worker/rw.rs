@@ -74,7 +74,7 @@ async fn hammer(
     let options =
         LockOptions::builder().lease(Lease::Watchdog(Duration::from_millis(800))).build()?;
     let lock = worker.client.rw_lock(name).with(options);
-    let share = if writes { Share::Nobody } else { Share::Readers };
+    let share = if writes { Share::Exclusive } else { Share::Readers };
     let witness = Witness::new(&worker.recorder, task, name, share);
     let mut values = worker.values.clone();
     let mut grants = 0;

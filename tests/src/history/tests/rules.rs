@@ -35,7 +35,7 @@ fn fault(began: u64, ended: Option<u64>, may: May) -> Vec<Event> {
 #[test]
 fn readers_share_and_writers_do_not() {
     let read = |holder, start, end| hold(holder, Share::Readers, 1, start, end);
-    let write = |holder, start, end| hold(holder, Share::Nobody, 1, start, end);
+    let write = |holder, start, end| hold(holder, Share::Exclusive, 1, start, end);
     let (one, two) = (read(1, 10, 30), read(2, 20, 40));
     assert_eq!(violations([one.clone(), two.clone(), write(3, 40, 50), read(4, 50, 60)]), []);
     for planted in [write(3, 35, 50), write(3, 5, 11), write(3, 12, 13)] {
@@ -54,7 +54,7 @@ fn readers_may_have_one_token() {
         events
     };
     let write =
-        |holder, start, token| with(token, hold(holder, Share::Nobody, 1, start, start + 5));
+        |holder, start, token| with(token, hold(holder, Share::Exclusive, 1, start, start + 5));
     let read =
         |holder, start, token| with(token, hold(holder, Share::Readers, 1, start, start + 5));
     assert_eq!(violations([write(1, 10, 7), read(2, 20, 7), read(3, 22, 7), write(4, 30, 8)]), []);
@@ -101,9 +101,9 @@ fn permits_have_tokens_in_the_order_of_the_asking() {
 #[test]
 fn a_lost_update_is_found() {
     let update = |nanos, holder, from| event(nanos, holder, Op::Updated { from, to: from + 1 });
-    let mut one = hold(1, Share::Nobody, 1, 10, 20);
+    let mut one = hold(1, Share::Exclusive, 1, 10, 20);
     one.push(update(15, 1, 0));
-    let mut other = hold(2, Share::Nobody, 1, 20, 30);
+    let mut other = hold(2, Share::Exclusive, 1, 20, 30);
     other.push(update(25, 2, 1));
     assert_eq!(violations([one.clone(), other.clone()]), []);
     other.last_mut().unwrap().op = Op::Updated { from: 0, to: 1 };
@@ -116,7 +116,7 @@ fn a_lost_update_is_found() {
 fn a_loss_without_a_reason_is_found() {
     let lost = |until| {
         let valid_until = Some(at(until));
-        let acquired = Op::Acquired { share: Share::Nobody, token: Some(1), valid_until };
+        let acquired = Op::Acquired { share: Share::Exclusive, token: Some(1), valid_until };
         vec![event(1, 0, Op::AcquireInvoked), event(2, 0, acquired), event(50, 0, Op::Lost)]
     };
     assert_eq!(violations([lost(50)]), []);
@@ -164,19 +164,19 @@ fn a_stale_release_is_found() {
             event(41, 0, end),
         ]
     };
-    let successor = hold(3, Share::Nobody, 5, 30, 50);
+    let successor = hold(3, Share::Exclusive, 5, 30, 50);
     assert_eq!(violations([late(false), successor.clone()]), []);
     let found = violations([late(true), successor]);
     assert!(matches!(found[..], [Violation::StaleRelease(..)]), "{found:?}");
     // Nobody had it meanwhile.
-    assert_eq!(violations([late(true), hold(3, Share::Nobody, 5, 40, 50)]), []);
+    assert_eq!(violations([late(true), hold(3, Share::Exclusive, 5, 40, 50)]), []);
 }
 
 /// C7.
 #[test]
 fn an_overtaking_is_found() {
     let queued = |holder: u32, invoked, place, start| {
-        let mut events = hold(holder, Share::Nobody, invoked, start, start + 5);
+        let mut events = hold(holder, Share::Exclusive, invoked, start, start + 5);
         events.push(event(invoked + 1, holder, Op::Queued { place }));
         events
     };
@@ -191,20 +191,21 @@ fn an_overtaking_is_found() {
 #[test]
 fn a_lock_that_is_left_free_is_found() {
     let rules = Rules { free: Some(span(5)), ..Rules::default() };
-    let events = |start| [hold(1, Share::Nobody, 1, 2, 20), hold(2, Share::Nobody, 10, start, 99)];
+    let events =
+        |start| [hold(1, Share::Exclusive, 1, 2, 20), hold(2, Share::Exclusive, 10, start, 99)];
     assert_eq!(check(events(25), &rules).violations, []);
     let found = check(events(26), &rules).violations;
     assert!(matches!(found[..], [Violation::LeftFree(_, it)] if it == span(6)), "{found:?}");
     // Nobody waited before.
-    let later = hold(2, Share::Nobody, 90, 95, 99);
-    assert_eq!(check([hold(1, Share::Nobody, 1, 2, 20), later], &rules).violations, []);
+    let later = hold(2, Share::Exclusive, 90, 95, 99);
+    assert_eq!(check([hold(1, Share::Exclusive, 1, 2, 20), later], &rules).violations, []);
 }
 
 /// C11.
 #[test]
 fn a_fault_without_recovery_is_found() {
     let rules = Rules { recovery: Some(span(10)), ..Rules::default() };
-    let after = |start| [fault(2, Some(20), May::Delay), hold(1, Share::Nobody, 1, start, 99)];
+    let after = |start| [fault(2, Some(20), May::Delay), hold(1, Share::Exclusive, 1, start, 99)];
     let report = check(after(30), &rules);
     assert_eq!((report.violations.len(), report.recoveries["a fault"]), (0, span(10)));
     let found = check(after(31), &rules).violations;
@@ -218,14 +219,14 @@ fn a_fault_without_recovery_is_found() {
 /// A fault allows what it may do, and nothing else.
 #[test]
 fn a_fault_allows_what_it_may_do() {
-    let overlap = || [hold(1, Share::Nobody, 1, 10, 30), hold(2, Share::Nobody, 1, 20, 40)];
+    let overlap = || [hold(1, Share::Exclusive, 1, 10, 30), hold(2, Share::Exclusive, 1, 20, 40)];
     let with =
         |may| check(overlap().into_iter().chain([fault(15, Some(18), may)]), &Rules::default());
     assert_eq!(with(May::Delay).violations.len(), 1);
     assert_eq!(with(May::Stop).violations.len(), 1);
     let forgot = with(May::Forget);
     assert_eq!((forgot.violations.len(), forgot.allowed.len()), (0, 1));
-    let mut late = hold(1, Share::Nobody, 1, 10, 30);
+    let mut late = hold(1, Share::Exclusive, 1, 10, 30);
     late.push(event(35, 1, Op::Effect));
     let with = |may| check([late.clone(), fault(15, Some(40), may)], &Rules::default());
     assert_eq!(with(May::Forget).violations.len(), 1);
@@ -247,7 +248,7 @@ fn a_fault_allows_what_it_may_do() {
 #[test]
 fn a_report_names_what_it_found() {
     let report = check(
-        [hold(1, Share::Nobody, 1, 10, 30), hold(2, Share::Nobody, 1, 20, 40)],
+        [hold(1, Share::Exclusive, 1, 10, 30), hold(2, Share::Exclusive, 1, 20, 40)],
         &Rules::default(),
     );
     let text = report.to_string();

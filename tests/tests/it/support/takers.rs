@@ -74,7 +74,7 @@ struct Task {
 
 impl Task {
     async fn run(self, recorder: Arc<Recorder>, stopped: watch::Receiver<bool>) {
-        let witness = Witness::new(&recorder, self.number, &self.name, Share::Nobody);
+        let witness = Witness::new(&recorder, self.number, &self.name, Share::Exclusive);
         while !*stopped.borrow() {
             // The short ones end while the master is stopped, and may be renewed when it goes on.
             let lease = Lease::Watchdog(secs(fastrand::u64(2..7)));

@@ -215,7 +215,7 @@ fn what_is_over_is_not_under_way() {
         let batch = queue.take_batch(MAX_BATCH);
         assert!(!queue.lets_one_go_alone(), "the callers may ask again together");
         end(&mut queue, &batch);
-        // A late answer counts for nobody.
+        // A late answer changes no count.
         queue.answer(&batch, batch.iter().map(|_| Ok(Answer::Number(2))));
         assert!(queue.lets_one_go_alone(), "{how}");
     }
