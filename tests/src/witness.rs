@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_runtime::guard::LockWatch;
 use lock_runtime::{LockError, LockGuard};
 use redis::AsyncCommands as _;
 use redis::aio::MultiplexedConnection;
@@ -35,16 +36,37 @@ impl Witness {
     /// # Errors
     ///
     /// The error of `acquire`.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of `acquire`. The history then says that the task did not get the lock.
     pub async fn acquire<G: Into<LockGuard>>(
         &self,
         acquire: impl Future<Output = Result<G, LockError>>,
     ) -> Result<Witnessed<'_>, LockError> {
+        let mut asking = Asking { witness: self, granted: false };
         self.record(Op::AcquireInvoked);
-        let guard = acquire.await.inspect_err(|_| self.record(Op::NotAcquired))?.into();
+        let guard = acquire.await?.into();
         let valid_until = deadline(&guard);
         let token = Some(guard.token().get());
         self.record(Op::Acquired { share: self.share, token, valid_until: Some(valid_until) });
-        Ok(Witnessed { witness: self, guard, valid_until })
+        asking.granted = true;
+        let ending = Ending { witness: self, hold: guard.watch(), recorded: false };
+        Ok(Witnessed { witness: self, ending, guard, valid_until })
+    }
+}
+
+/// An acquire under way, which may fail or be dropped.
+struct Asking<'w> {
+    witness: &'w Witness,
+    granted: bool,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if !self.granted {
+            self.witness.record(Op::NotAcquired);
+        }
     }
 }
 
@@ -61,10 +83,12 @@ const RENEWED: Duration = Duration::from_millis(1);
 /// How often work has an effect, which also records renewals: more often than a lease can have been renewed twice.
 const NOW_AND_THEN: Duration = Duration::from_millis(50);
 
-/// A lock that a [`Witness`] holds.
+/// A lock that a [`Witness`] holds. When it is dropped, the guard is.
 #[derive(Debug)]
 pub struct Witnessed<'w> {
     witness: &'w Witness,
+    /// Before the guard, so that the end is recorded before it takes effect.
+    ending: Ending<'w>,
     guard: LockGuard,
     /// The deadline that the history knows.
     valid_until: Stamp,
@@ -78,37 +102,33 @@ impl Witnessed<'_> {
 
     /// Does something that the lock is to protect.
     pub fn effect(&mut self) {
-        self.did(Op::Effect);
+        did(self.witness, &self.guard, &mut self.valid_until, Op::Effect);
     }
 
-    fn did(&mut self, op: Op) {
-        let Self { witness, guard, valid_until } = self;
-        did(witness, guard, valid_until, op);
-    }
-
-    /// Reads a value that the lock is to protect, works for a while, and writes the value plus one.
+    /// Reads a value that the lock is to protect, works for a while, and writes the value plus one: in
+    /// [`LockGuard::run`], so a loss ends it.
     ///
-    /// # Errors
-    ///
-    /// When the server of the value does not answer.
-    pub async fn update(
-        &mut self,
-        values: &mut MultiplexedConnection,
-        work: Duration,
-    ) -> redis::RedisResult<()> {
-        let key = format!("value of {}", self.witness.object);
-        let from: Option<u64> = values.get(&key).await?;
-        sleep(work).await;
-        let (from, to) = (from.unwrap_or(0), from.unwrap_or(0) + 1);
-        // Before it is written: a process that is stopped right after the record is stopped before the effect.
-        self.did(Op::Updated { from, to });
-        values.set(&key, to).await
+    /// Panics when the server of the value does not answer.
+    pub async fn update(&mut self, values: &mut MultiplexedConnection, work: Duration) {
+        let Self { witness, guard, valid_until, .. } = self;
+        let key = format!("value of {}", witness.object);
+        let updating = async {
+            let answer = values.get::<_, Option<u64>>(&key).await;
+            let from = answer.expect("the server of the values answers").unwrap_or(0);
+            sleep(work).await;
+            // Before it is written: a process that is stopped right after the record is stopped before the effect.
+            did(witness, guard, valid_until, Op::Updated { from, to: from + 1 });
+            values.set::<_, _, ()>(&key, from + 1).await.expect("the server of the values answers");
+            Ok::<_, LockError>(())
+        };
+        // The release records a loss.
+        let _ = guard.run(updating).await;
     }
 
     /// Works for a while in [`LockGuard::run`], with an effect now and then. A loss ends the work; the
     /// [release](Self::release) records it.
     pub async fn work(&mut self, time: Duration) {
-        let Self { witness, guard, valid_until } = self;
+        let Self { witness, guard, valid_until, .. } = self;
         let end = Instant::now() + time;
         let working = async {
             loop {
@@ -126,7 +146,7 @@ impl Witnessed<'_> {
     /// Has an effect each `every` until the lock is lost. With `checked`, they run in [`LockGuard::run`]; without, as in a
     /// service that does not ask its guard.
     pub async fn effects(mut self, every: Duration, checked: bool) -> LockError {
-        let Self { witness, guard, valid_until } = &mut self;
+        let Self { witness, ending, guard, valid_until } = &mut self;
         let effects = async {
             loop {
                 did(witness, guard, valid_until, Op::Effect);
@@ -144,7 +164,7 @@ impl Witnessed<'_> {
                 error = guard.lost() => error,
             }
         };
-        witness.record(Op::Lost);
+        ending.record();
         lost
     }
 
@@ -154,12 +174,34 @@ impl Witnessed<'_> {
     ///
     /// The error of [`LockGuard::release`].
     pub async fn release(self) -> Result<(), LockError> {
-        let Self { witness, guard, .. } = self;
-        let lost = guard.is_lost();
-        witness.record(if lost { Op::Lost } else { Op::ReleaseInvoked });
+        let Self { witness, mut ending, guard, .. } = self;
+        ending.record();
         let released = guard.release().await;
         witness.record(if released.is_ok() { Op::Released } else { Op::NotReleased });
         released
+    }
+}
+
+/// Records once that the task has done with a hold: when told to, or when it is dropped.
+#[derive(Debug)]
+struct Ending<'w> {
+    witness: &'w Witness,
+    hold: LockWatch,
+    recorded: bool,
+}
+
+impl Ending<'_> {
+    fn record(&mut self) {
+        if !std::mem::replace(&mut self.recorded, true) {
+            let lost = self.hold.is_lost();
+            self.witness.record(if lost { Op::Lost } else { Op::ReleaseInvoked });
+        }
+    }
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.record();
     }
 }
 

@@ -27,6 +27,7 @@ cargo xtask <command>
   features             checks every pair of features of each crate; installs cargo-hack below `target`
   api [--accept]       compares the public API of each crate with the one on record in `tests/api`, or
                        puts the present one on record
+  faults               writes `docs/faults.md` from the heads of the tests in `tests/tests/faults`
   compile-time         measures what the attribute costs the compiler, with 200 functions
   ci                   test, formatting, clippy, docs, public API, each feature alone, and the
                        counts on record of what a pair costs: all that has to pass
@@ -48,12 +49,13 @@ fn main() -> ExitCode {
         ("features", []) => ci::features(2),
         ("api", []) => ci::api(false),
         ("api", [flag]) if flag == "--accept" => ci::api(true),
+        ("faults", []) => faults(),
         ("ci", []) => ci::run(),
         ("help" | "--help" | "-h", _) => {
             print!("{HELP}");
             Ok(())
         }
-        ("api" | "ci" | "compile-time" | "features", [arg, ..]) => {
+        ("api" | "ci" | "compile-time" | "faults" | "features", [arg, ..]) => {
             Err(Failure::message(format!("`{command}` takes no `{arg}`\n\n{HELP}")))
         }
         _ => Err(Failure::message(format!("there is no command `{command}`\n\n{HELP}"))),
@@ -90,6 +92,13 @@ fn test(args: &[String]) -> Result<(), Failure> {
     let scope = if names_package { &[][..] } else { &["--workspace"] };
     let step = Step::new("test").args(scope).arg("--all-features").args(args);
     step.env("REDIS_SERVER", redis).env("RUST_TEST_THREADS", test_threads()).run()
+}
+
+/// Writes the page of faults. The test that compares it does.
+fn faults() -> Result<(), Failure> {
+    let step = Step::new("test").args(&["--package", "lock-tests", "--all-features"]);
+    let step = step.args(&["--test", "tidy", "--", "the_page_of_faults_is_current"]);
+    step.env("UPDATE_SNAPSHOTS", "yes").run()
 }
 
 /// How many tests of a program run at once: most of them wait for servers and leases, so more than there

@@ -55,20 +55,33 @@ impl Faults {
         })
     }
 
-    /// For each fault, the longest time from its end to the next lock that a task then got, or to the end of the history
-    /// if tasks asked and got none.
+    /// For each fault, the longest time from its end until a process that asked for a lock had it again, or to the end of the
+    /// history.
     pub(super) fn recoveries(&self, history: &History) -> BTreeMap<String, Duration> {
         let mut recoveries = BTreeMap::new();
         for fault in self.0.iter().filter(|it| it.ended < Stamp::MAX) {
-            let after = history.events().iter().filter(|event| event.at >= fault.ended);
-            let next = after.clone().find(|event| matches!(event.op, Op::Acquired { .. }));
-            let asked = after.into_iter().any(|event| event.op == Op::AcquireInvoked);
-            let last = history.events().last().filter(|_| asked);
-            if let Some(until) = next.or(last) {
+            for until in next_grants(history, fault.ended) {
                 let span: &mut Duration = recoveries.entry(fault.name.clone()).or_default();
-                *span = (*span).max(until.at.since(fault.ended));
+                *span = (*span).max(until.since(fault.ended));
             }
         }
         recoveries
     }
+}
+
+/// For each process and lock that it asked for: when it had it after that time, or when the history ends.
+fn next_grants(history: &History, after: Stamp) -> impl Iterator<Item = Stamp> {
+    let mut next: BTreeMap<(u32, &str), Option<Stamp>> = BTreeMap::new();
+    let first = history.events().partition_point(|event| event.at < after);
+    for event in &history.events()[first..] {
+        let grant = match event.op {
+            Op::AcquireInvoked => None,
+            Op::Acquired { .. } => Some(event.at),
+            _ => continue,
+        };
+        let next = next.entry((event.process, &event.object)).or_default();
+        *next = next.or(grant);
+    }
+    let end = history.events().last().map_or(after, |event| event.at);
+    next.into_values().map(move |at| at.unwrap_or(end))
 }

@@ -30,9 +30,13 @@ pub enum Violation {
     StaleRelease(Claim, Claim),
     /// The second got the lock before the first, who had an earlier place in the queue.
     Overtaken(Claim, Claim),
+    /// The server had a key that never ends.
+    Endless(Event),
+    /// The server had some of the keys of a lock of several names, and not the others.
+    InPart(Event),
     /// The lock was free for that long while the task of this claim waited.
     LeftFree(Claim, Duration),
-    /// After this fault, no task acquired a lock for that long.
+    /// A process that asked for a lock after this fault had it only so much later.
     NoRecovery(String, Duration),
     /// An event that cannot follow those before it: a grant on top of a hold of the same task, a grant or a deadline out
     /// of nowhere. The history was recorded wrongly.
@@ -58,8 +62,10 @@ impl fmt::Display for Violation {
                 write!(f, "free for {span:?} while this one waited: {claim}")
             }
             Self::NoRecovery(fault, span) => {
-                write!(f, "no lock was acquired for {span:?} after {fault}")
+                write!(f, "a process has a lock again only {span:?} after {fault}")
             }
+            Self::Endless(event) => write!(f, "a key without an end: {event}"),
+            Self::InPart(event) => write!(f, "held in part: {event}"),
             Self::OutOfPlace(event) => write!(f, "cannot be at this place: {event}"),
         }
     }
@@ -74,7 +80,7 @@ pub struct Rules {
     pub notice: Duration,
     /// For how long a lock may be free while a task waits for it, but for faults and their aftermath.
     pub free: Option<Duration>,
-    /// How long after a fault the next lock has to be acquired, if any task asks.
+    /// How long after a fault each process has to have each lock again that it asks for.
     pub recovery: Option<Duration>,
 }
 
@@ -100,7 +106,7 @@ pub struct Report {
     pub faults: usize,
     /// What would be a violation, had no fault of its time allowed it.
     pub allowed: Vec<Violation>,
-    /// The longest time from the end of a fault to the next lock acquired.
+    /// The longest time from the end of a fault until a process that asked for a lock had it again.
     pub recoveries: BTreeMap<String, Duration>,
     /// What must not have happened.
     pub violations: Vec<Violation>,
@@ -123,7 +129,7 @@ impl fmt::Display for Report {
             "{claims} locks acquired, {updates} updates, {losses} losses, {faults} faults; {events} events"
         )?;
         for (fault, span) in recoveries {
-            writeln!(f, "after {fault}: the next lock within {span:?}")?;
+            writeln!(f, "after {fault}: every process has every lock again within {span:?}")?;
         }
         for violation in allowed {
             writeln!(f, "allowed by a fault: {violation}")?;
@@ -187,8 +193,10 @@ impl Violation {
             Self::Lost(claim) => (claim.over?.1, ANY),
             Self::Overtaken(_, later) => (later.start, ANY),
             Self::LeftFree(claim, _) => (claim.start, ANY),
+            Self::InPart(event) => (event.at, FORGET),
             Self::TokenOrder(..)
             | Self::NoToken(_)
+            | Self::Endless(_)
             | Self::NoRecovery(..)
             | Self::OutOfPlace(_) => {
                 return None;

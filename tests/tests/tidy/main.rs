@@ -1,6 +1,8 @@
 //! What ARCHITECTURE.md says of the source tree holds.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod faults;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
