@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
 use redis::aio::MultiplexedConnection;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -59,7 +60,7 @@ const JOBS: [Job; 11] = [
 ];
 
 /// How the tasks of a crew behave.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Habits {
     /// The lease of their holds, which the watchdog renews.
     pub lease: Duration,
@@ -67,6 +68,10 @@ pub struct Habits {
     pub wait: Duration,
     /// Whether they drop some acquires and some guards halfway.
     pub cancel: bool,
+    /// Whether they use mutexes only, as clients of a quorum have to.
+    pub mutexes_only: bool,
+    /// How many replicas have to have each hold.
+    pub replicas: u32,
     /// What their choices follow from, together with their number.
     pub seed: u64,
 }
@@ -74,7 +79,14 @@ pub struct Habits {
 impl Default for Habits {
     fn default() -> Self {
         let wait = Duration::from_secs(2);
-        Self { lease: Duration::from_secs(1), wait, cancel: false, seed: 1 }
+        let lease = Duration::from_secs(1);
+        Self { lease, wait, cancel: false, mutexes_only: false, replicas: 0, seed: 1 }
+    }
+}
+
+impl Habits {
+    fn includes(&self, job: Job) -> bool {
+        !self.mutexes_only || matches!(job, Job::Mutex)
     }
 }
 
@@ -107,9 +119,9 @@ impl Crew {
         }
     }
 
-    /// Starts the tasks of one client.
+    /// Starts the tasks of a client.
     pub fn add(&mut self, client: &LockClient) {
-        for job in JOBS {
+        for job in JOBS.into_iter().filter(|job| self.habits.includes(*job)) {
             let number = self.tasks.len() as u64;
             let member = Member {
                 client: client.clone(),
@@ -130,8 +142,9 @@ impl Crew {
     /// Panics when they have not within `bound`.
     pub async fn work(&self, times: u64, bound: Duration) {
         let count = |name: &str| self.grants[name].load(Ordering::Relaxed);
-        let before = LOCKS.map(count);
-        for (name, before) in LOCKS.iter().zip(before) {
+        let used = JOBS.into_iter().filter(|job| self.habits.includes(*job));
+        let before: BTreeMap<_, _> = used.map(|job| (job.uses().0, count(job.uses().0))).collect();
+        for (name, before) in before {
             let what = format!("`{name}` is acquired {times} times");
             eventually(bound, &what, async || count(name) >= before + times).await;
         }
@@ -197,8 +210,12 @@ impl Member {
     }
 
     fn acquire(&self) -> impl Future<Output = Result<LockGuard, LockError>> + use<> {
-        let Habits { lease, wait, .. } = self.habits;
-        let options = LockOptions::builder().lease(Lease::Watchdog(lease)).wait(wait).build();
+        let Habits { lease, wait, replicas, .. } = self.habits;
+        let mut options = LockOptions::builder().lease(Lease::Watchdog(lease)).wait(wait);
+        if replicas > 0 {
+            options = options.replicas(replicas, lease / 4);
+        }
+        let options = options.build();
         let (job, client) = (self.job, self.client.clone());
         async move {
             let (name, options) = (job.uses().0, options?);

@@ -1,7 +1,7 @@
 //! A process with a crew: its tasks use locks of every kind until it is told to stop.
 //!
-//! `crew_worker <redis url> <url of the values> <history directory> <lease ms> <answer ms>` answers `ready` when its tasks run,
-//! then takes one command a line:
+//! `crew_worker <configuration> <url of the values> <history directory> <answer ms> <habits>`, with the configuration of the
+//! client in TOML and the habits in JSON, answers `ready` when its tasks run, then takes one command a line:
 //!
 //! - `work <times>`: answers `worked` when they have acquired every lock so many times more.
 //! - `stop`: ends them, answers `stopped`, and exits.
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_runtime::LockClient;
+use lock_runtime::policy::LockConfig;
 use lock_tests::crew::{Crew, Habits};
 use lock_tests::history::Recorder;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -21,16 +22,18 @@ const BOUND: Duration = Duration::from_secs(60);
 #[tokio::main(worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<_> = std::env::args().skip(1).collect();
-    let [url, values, dir, lease, answer] = &args[..] else {
-        return Err("usage: crew_worker <redis url> <url of the values> <history directory> \
-                    <lease ms> <answer ms>"
+    let [config, values, dir, answer, habits] = &args[..] else {
+        return Err("usage: crew_worker <configuration> <url of the values> <history directory> \
+                    <answer ms> <habits>"
             .into());
     };
-    let [lease, answer] = [lease.parse()?, answer.parse()?].map(Duration::from_millis);
-    let client = LockClient::builder().command_timeout(answer).connect(url).await?;
+    let (config, habits) =
+        (LockConfig::from_toml(config)?, serde_json::from_str::<Habits>(habits)?);
+    let answer = Duration::from_millis(answer.parse()?);
+    let builder = LockClient::builder().command_timeout(answer).waiter_lease(habits.lease);
+    let client = builder.connect_config(config).await?;
     let values = redis::Client::open(values.as_str())?.get_multiplexed_async_connection().await?;
     let recorder = Arc::new(Recorder::create(Path::new(dir))?);
-    let habits = Habits { lease, seed: std::process::id().into(), ..Habits::default() };
     let mut crew = Crew::new(&recorder, values, habits);
     crew.add(&client);
     println!("ready");

@@ -1,14 +1,21 @@
 //! Tasks of two clients and of a process use locks of every kind, a fault is injected, and their history is judged.
 
+mod kept;
+mod worlds;
+
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
 
+use lock_runtime::policy::LockConfig;
 use lock_tests::crew::{Crew, Habits, PAIR, PARTS};
 use lock_tests::history::{History, Recorder, Report, Rules};
 use lock_tests::redis_server::RedisServerBuilder;
 use lock_tests::{RawClient, Sampler};
 use tempfile::TempDir;
 
+pub(crate) use self::kept::Kept;
+pub(crate) use self::worlds::{Alone, Failover, Masters, Slots, World};
 use crate::prelude::*;
 
 /// The lease of all holds in a drill: short, so that a fault outlasts it.
@@ -33,19 +40,17 @@ pub(crate) struct Party {
     crew: Crew,
 }
 
-/// A server, a client beside it, a client behind a proxy, and a process; all use the same locks.
-pub(crate) struct Drill {
-    pub(crate) server: RedisServer,
-    /// Before the second client.
-    pub(crate) proxy: Proxy,
-    /// Beside the server.
+/// Two clients and a process; all use the same locks. Fields of the servers that they use are those of the [`World`].
+pub(crate) struct Drill<W = Alone> {
+    /// A client without a proxy.
     pub(crate) near: Party,
-    /// Behind the proxy.
+    /// A client behind the proxy, if the world has one.
     pub(crate) far: Party,
-    /// Beside the server.
+    /// A process without a proxy.
     pub(crate) process: Worker,
     recorder: Recorder,
-    sampler: Sampler,
+    samplers: Vec<Sampler>,
+    world: W,
     /// The server of the values that the locks protect, which no fault befalls.
     _values: RedisServer,
     history: TempDir,
@@ -57,21 +62,31 @@ impl Drill {
         Self::on(RedisServer::builder()).await
     }
 
-    /// On this server. Returns when every party has acquired every lock a few times.
+    /// On this server.
     pub(crate) async fn on(server: RedisServerBuilder) -> Self {
-        let (server, values) = (server.start().await, RedisServer::start().await);
-        let proxy = Proxy::start(server.port()).await;
+        Self::among(Alone::start(server).await, Habits::default()).await
+    }
+}
+
+impl<W: World> Drill<W> {
+    /// On these servers, by tasks of these habits with the [`LEASE`] of all drills. Returns when every party has acquired
+    /// every lock a few times.
+    pub(crate) async fn among(world: W, habits: Habits) -> Self {
+        let values = RedisServer::start().await;
         let history = tempfile::tempdir().unwrap();
         let dir = history.path();
+        let habits = Habits { lease: LEASE, ..habits };
         let sampled = Arc::new(Recorder::create_as(dir, SERVER).unwrap());
-        let raw = RawClient::new(&server.url());
-        let sampler = Sampler::start(raw, sampled, PAIR, &PARTS, KEPT);
-        let near = Party::start(NEAR, &server.url(), &values, dir).await;
-        let far = Party::start(FAR, &proxy.url(), &values, dir).await;
-        let process = process(&server.url(), &values.url(), dir).await;
+        let servers = world.servers();
+        let raws = servers.iter().map(|server| RawClient::new(&server.url()));
+        let samplers =
+            raws.map(|raw| Sampler::start(raw, Arc::clone(&sampled), PAIR, &PARTS, KEPT)).collect();
+        let near = Party::start(NEAR, &world.near(), &values, dir, habits).await;
+        let far = Party::start(FAR, &world.far(), &values, dir, habits).await;
+        let process = process(&world.near(), &values.url(), dir, habits).await;
         let recorder = Recorder::create(dir).unwrap();
         let mut drill =
-            Self { server, proxy, near, far, process, recorder, sampler, _values: values, history };
+            Self { near, far, process, recorder, samplers, world, _values: values, history };
         drill.all_work().await;
         drill
     }
@@ -106,10 +121,11 @@ impl Drill {
         self.far.stop().await;
         assert_eq!(self.process.next_line(SOON).await, "stopped");
         self.process.wait(SOON).await;
-        drop(self.sampler);
-        // With connections that it keeps open beside the server after a client has given them up.
-        drop(self.proxy);
-        nothing_is_left(&self.server).await;
+        drop(self.samplers);
+        self.world.close();
+        for server in self.world.servers() {
+            nothing_is_left(server).await;
+        }
         let aftermath = LEASE + 2 * ANSWER;
         let (free, recovery) = (Some(FREE), Some(recovery));
         let rules = Rules { aftermath, free, recovery, ..Rules::default() };
@@ -121,15 +137,36 @@ impl Drill {
     }
 }
 
+impl<W> Deref for Drill<W> {
+    type Target = W;
+
+    fn deref(&self) -> &W {
+        &self.world
+    }
+}
+
+impl<W> DerefMut for Drill<W> {
+    fn deref_mut(&mut self) -> &mut W {
+        &mut self.world
+    }
+}
+
 impl Party {
     /// With that number in the history.
-    async fn start(number: u32, server: &str, values: &RedisServer, history: &Path) -> Self {
-        let client = LockClient::builder().command_timeout(ANSWER).connect(server).await.unwrap();
+    async fn start(
+        number: u32,
+        config: &str,
+        values: &RedisServer,
+        history: &Path,
+        habits: Habits,
+    ) -> Self {
+        let config = LockConfig::from_toml(config).unwrap();
+        let builder = LockClient::builder().command_timeout(ANSWER).waiter_lease(habits.lease);
+        let client = builder.connect_config(config).await.unwrap();
         let recorder = Arc::new(Recorder::create_as(history, number).unwrap());
         let values = redis::Client::open(values.url()).unwrap();
         let values = values.get_multiplexed_async_connection().await.unwrap();
-        let habits = Habits { lease: LEASE, seed: number.into(), ..Habits::default() };
-        let mut crew = Crew::new(&recorder, values, habits);
+        let mut crew = Crew::new(&recorder, values, Habits { seed: number.into(), ..habits });
         crew.add(&client);
         Self { client, crew }
     }
@@ -137,6 +174,11 @@ impl Party {
     /// Waits until its tasks have acquired every lock a few times more.
     pub(crate) async fn works(&self) {
         self.crew.work(TIMES, SOON).await;
+    }
+
+    /// How many locks its tasks have acquired.
+    pub(crate) fn grants(&self) -> u64 {
+        self.crew.grants()
     }
 
     async fn stop(self) {
@@ -157,10 +199,13 @@ const SERVER: u32 = 1;
 const NEAR: u32 = 2;
 const FAR: u32 = 3;
 
-async fn process(server: &str, values: &str, history: &Path) -> Worker {
-    let lease = LEASE.as_millis().to_string();
+/// What the choices of the process's tasks follow from; in the history it has its own number.
+const PROCESS: u32 = 4;
+
+async fn process(config: &str, values: &str, history: &Path, habits: Habits) -> Worker {
     let answer = ANSWER.as_millis().to_string();
-    let args = [server, values, history.to_str().unwrap(), &lease, &answer];
+    let habits = serde_json::to_string(&Habits { seed: PROCESS.into(), ..habits }).unwrap();
+    let args = [config, values, history.to_str().unwrap(), &answer, &habits];
     let mut process = Worker::spawn(env!("CARGO_BIN_EXE_crew_worker"), &args, &[]);
     assert_eq!(process.next_line(SOON).await, "ready");
     process
@@ -169,18 +214,27 @@ async fn process(server: &str, values: &str, history: &Path) -> Worker {
 /// Waits until the server has nothing of any lock but its fencing counters, and no subscriber.
 async fn nothing_is_left(server: &RedisServer) {
     let raw = server.client();
-    let counters = ["redisson_lock_token:", "redisson_unlock_latch:"];
-    let is_left = |key: &String| {
-        !KEPT.contains(&key.as_str()) && !counters.iter().any(|prefix| key.starts_with(prefix))
-    };
     let until = Instant::now() + SOON;
     loop {
-        let channels: Vec<String> = raw.get(&["PUBSUB", "CHANNELS"]).await;
-        let left: Vec<_> = raw.keys().await.into_iter().filter(is_left).chain(channels).collect();
-        if left.is_empty() {
+        // A server whose role has changed has cut this connection.
+        let left = left(&raw).await;
+        if left.as_ref().is_ok_and(Vec::is_empty) {
             return;
         }
         assert!(Instant::now() < until, "left on the server: {left:?}");
         sleep(PAUSE).await;
     }
+}
+
+async fn left(raw: &RawClient) -> redis::RedisResult<Vec<String>> {
+    let counters = ["redisson_lock_token:", "redisson_unlock_latch:"];
+    let mut left = Vec::new();
+    for look in [["KEYS", "*"], ["PUBSUB", "CHANNELS"], ["PUBSUB", "SHARDCHANNELS"]] {
+        let names: Vec<String> = redis::from_redis_value(raw.try_cmd(&look).await?)?;
+        left.extend(names);
+    }
+    left.retain(|key| {
+        !KEPT.contains(&key.as_str()) && !counters.iter().any(|prefix| key.starts_with(prefix))
+    });
+    Ok(left)
 }
