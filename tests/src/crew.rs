@@ -303,7 +303,10 @@ async fn function(
 
 async fn service(client: &LockClient, options: LockOptions, call: Call) -> Result<(), ()> {
     let layer = LockLayer::new(client.clone(), |_: &Call| LockKey::new(CALLED).map(Some));
-    let inner = service_fn(async |call: Call| Ok::<_, Infallible>(call.body().await));
+    let inner = service_fn(async |call: Call| {
+        call.body().await;
+        Ok::<_, Infallible>(())
+    });
     let service = ServiceBuilder::new().layer(layer.options(options)).service(inner);
     service.oneshot(call).await.map_err(|_| ())
 }

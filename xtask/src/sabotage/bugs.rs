@@ -35,7 +35,7 @@ bugs! {
     "release without owner check" in "lock-runtime/src/store/redis/scripts/mutex_release.lua":
         "if call('HDEL', KEYS[1], ARGV[1]) == 0 then" =>
         "if PLANTED then\n  call('DEL', KEYS[1])\nelseif call('HDEL', KEYS[1], ARGV[1]) == 0 then",
-        caught by "it" "contract::redis::an_expired_hold_does_not_touch_its_successor": "panicked";
+        caught by "it" "contract::mutex::redis::an_expired_hold_does_not_touch_its_successor": "panicked";
     "a repeated request counts up" in "lock-runtime/src/store/redis/scripts/mutex_acquire.lua":
         "if new then\n  call('HSET', KEYS[1], ARGV[1], '1')" =>
         "if new or PLANTED then\n  call('HINCRBY', KEYS[1], ARGV[1], '1')",
@@ -68,7 +68,7 @@ bugs! {
     "no answer is taken for a renewal" in "lock-runtime/src/lease/watchdog.rs":
         "            Ownership::Owner if is_first && hold.is_held() => {" =>
         "            Ownership::Owner | Ownership::Unknown\n                if is_first && hold.is_held() && (answer == Ownership::Owner || PLANTED) =>\n            {",
-        caught by "faults" "f15_black_hole": "held at the same time";
+        caught by "faults" "f15_black_hole::every_lock_recovers": "held at the same time";
     "the store says that it is lost and nobody is told" in "lock-runtime/src/lease/watchdog.rs":
         "            Ownership::NotOwner if hold.is_held() => {" =>
         "            Ownership::NotOwner if hold.is_held() && !PLANTED => {",
@@ -90,21 +90,21 @@ bugs! {
     "a dropped waiter keeps its turn" in "lock-runtime/src/gate/ticket.rs":
         "        let turn = self.waiter.leave();" =>
         "        let turn = self.waiter.leave();\n        if PLANTED && turn.is_some() {\n            std::mem::forget(turn);\n            return;\n        }",
-        caught by "it" "contract::memory::a_waiting_acquire_dropped_anywhere_leaves_nothing": "panicked";
+        caught by "it" "contract::mutex::memory::a_waiting_acquire_dropped_anywhere_leaves_nothing": "panicked";
     "hand-offs have no end" in "lock-runtime/src/owned_hold/mod.rs":
         "            && now.since(self.hold.taken_at) < self.leases.timing.handoff_window" =>
         "            && (PLANTED || now.since(self.hold.taken_at) < self.leases.timing.handoff_window)",
-        caught by "it" "contract::memory::hand_off_ends_with_its_window": "handed over past the window";
+        caught by "it" "contract::mutex::memory::hand_off_ends_with_its_window": "handed over past the window";
 
     // Letting go.
     "a dropped guard keeps its lock" in "lock-runtime/src/owned_hold/mod.rs":
         "        if matches!(self.owned, Owned::Nothing) || self.hand_off() {" =>
         "        if PLANTED || matches!(self.owned, Owned::Nothing) || self.hand_off() {",
-        caught by "it" "contract::redis::a_dropped_guard_frees_the_lock": "panicked";
+        caught by "it" "contract::mutex::redis::a_dropped_guard_frees_the_lock": "panicked";
     "a cancelled acquire keeps its lock" in "lock-runtime/src/acquire/attempt.rs":
         "        if self.in_flight || self.unsettled || self.placed {" =>
         "        if (self.in_flight || self.unsettled || self.placed) && !PLANTED {",
-        caught by "it" "contract::redis::an_acquire_dropped_anywhere_leaves_nothing": "panicked";
+        caught by "it" "contract::mutex::redis::an_acquire_dropped_anywhere_leaves_nothing": "panicked";
 
     // Fencing.
     "tokens start again after a loss of data" in "lock-runtime/src/store/redis/scripts/mint.lua":
@@ -119,18 +119,18 @@ bugs! {
     "readers do not keep a writer out" in "lock-runtime/src/store/redis/scripts/write_acquire.lua":
         "local waiting, held = false, left ~= -2" =>
         "if PLANTED and mode == 'read' then\n  left = -2\nend\nlocal waiting, held = false, left ~= -2",
-        caught by "faults" "f15_black_hole": "held at the same time";
+        caught by "faults" "f15_black_hole::every_lock_recovers": "held at the same time";
     "permits never end" in "lock-runtime/src/store/redis/scripts/permit_acquire.lua":
         "local alive = '(' .. string.format('%.0f', now)" =>
         "local alive = PLANTED and '-inf' or '(' .. string.format('%.0f', now)",
         caught by "it" "kinds::semaphore::ended_leases_free_their_permits": "panicked";
     "one permit too many" in "lock-runtime/src/store/redis/scripts/permit_acquire.lua":
         "+ wanted - limit\n" => "+ wanted - limit - (PLANTED and 1 or 0)\n",
-        caught by "faults" "f15_black_hole": "permits in use";
+        caught by "faults" "f15_black_hole::every_lock_recovers": "permits in use";
     "a lock of several names takes one" in "lock-runtime/src/store/redis/scripts/multi_acquire.lua":
         "for i = 1, n do\n  if call('HEXISTS', KEYS[i], ARGV[1]) == 0 then" =>
         "for i = 1, PLANTED and 1 or n do\n  if call('HEXISTS', KEYS[i], ARGV[1]) == 0 then",
-        caught by "faults" "f15_black_hole": "held in part";
+        caught by "faults" "f15_black_hole::every_lock_recovers": "held in part";
     "several locks keep one that failed" in "lock-runtime/src/store/compose/joint.rs":
         "        let undone = parts.map(|part| part.release(&release));" =>
         "        let undone = parts.skip(usize::from(PLANTED)).map(|part| part.release(&release));",

@@ -82,6 +82,8 @@ pub(crate) fn run(only: &str) -> Result<(), Failure> {
     plant(&tree).map_err(cannot)?;
     let checks = Checks { tree, build: folder.join("build"), redis };
     checks.build(&chosen)?;
+    let outputs = folder.join("outputs");
+    fs::create_dir_all(&outputs).map_err(cannot)?;
     for check in chosen.iter().map(|bug| bug.check).collect::<BTreeSet<_>>() {
         if let End::Failed { output } = checks.run(check, None) {
             let (program, test) = check;
@@ -91,7 +93,11 @@ pub(crate) fn run(only: &str) -> Result<(), Failure> {
     }
     let (mut caught, clock) = (0, Stopwatch::start());
     for bug in &chosen {
-        let verdict = match checks.run(bug.check, Some(bug.name)) {
+        let end = checks.run(bug.check, Some(bug.name));
+        if let End::Failed { output } = &end {
+            fs::write(outputs.join(bug.name.replace(' ', "-")), output).map_err(cannot)?;
+        }
+        let verdict = match end {
             End::Failed { output } if output.contains(bug.says) => {
                 caught += 1;
                 "caught"
@@ -207,7 +213,7 @@ impl Checks {
     fn run(&self, (program, test): (&str, &str), bug: Option<&str>) -> End {
         let mut command = Command::new(cargo::cargo());
         command.args(["test", "--quiet", "--package", "lock-tests", "--all-features"]);
-        command.args(["--test", program, "--", test]);
+        command.args(["--test", program, "--", "--exact", test]);
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.build);
         command.env("REDIS_SERVER", &self.redis).env("RUST_TEST_THREADS", test_threads());
         command.env("RUST_BACKTRACE", "0").env_remove(VARIABLE);
