@@ -6,6 +6,7 @@ mod compile_time;
 mod install;
 mod interop;
 mod redis;
+mod sabotage;
 
 use std::env;
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ cargo xtask <command>
   api [--accept]       compares the public API of each crate with the one on record in `tests/api`, or
                        puts the present one on record
   faults               writes `docs/faults.md` from the heads of the tests in `tests/tests/faults`
+  sabotage [name]      plants bugs in a copy of the sources, all or those with `name` in their names; a test
+                       has to catch each
   compile-time         measures what the attribute costs the compiler, with 200 functions
   ci                   test, formatting, clippy, docs, public API, each feature alone, and the
                        counts on record of what a pair costs: all that has to pass
@@ -50,6 +53,8 @@ fn main() -> ExitCode {
         ("api", []) => ci::api(false),
         ("api", [flag]) if flag == "--accept" => ci::api(true),
         ("faults", []) => faults(),
+        ("sabotage", []) => sabotage::run(""),
+        ("sabotage", [only]) => sabotage::run(only),
         ("ci", []) => ci::run(),
         ("help" | "--help" | "-h", _) => {
             print!("{HELP}");
