@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lock_runtime::LockClient;
 use lock_runtime::policy::LockConfig;
-use lock_tests::crew::{Crew, Habits};
+use lock_tests::crew::{self, Crew, Habits};
 use lock_tests::history::Recorder;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let answer = Duration::from_millis(answer.parse()?);
     let builder = LockClient::builder().command_timeout(answer).waiter_lease(habits.lease);
     let client = builder.connect_config(config).await?;
-    let values = redis::Client::open(values.as_str())?.get_multiplexed_async_connection().await?;
+    let values = crew::values(values).await;
     let recorder = Arc::new(Recorder::create(Path::new(dir))?);
     let mut crew = Crew::new(&recorder, values, habits);
     crew.add(&client);

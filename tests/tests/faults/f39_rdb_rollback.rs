@@ -9,14 +9,13 @@ use crate::prelude::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_lock_recovers() {
     let mut drill = Drill::start().await;
-    // Its end in the snapshot, as it is not renewed in there.
-    let lease = secs(3);
-    let before = Kept::take_for(&drill.far.client, "kept", lease).await;
     let roll_back = async |drill: &mut Drill| {
+        // Its end in the snapshot, as it is not renewed in there.
+        let lease = secs(3);
+        let before = Kept::take_for(&drill.far.client, "kept", lease).await;
         drill.server.client().cmd(&["SAVE"]).await;
         before.release().await;
         let kept = Kept::take(&drill.near.client, "kept").await;
-        drill.near.works().await;
         drill.server.restart().await;
         assert!(drill.server.client().exists("kept mutex").await, "not in the snapshot");
         kept

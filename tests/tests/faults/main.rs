@@ -4,9 +4,7 @@
 //! are injected into a [`drill`]; what is particular to a fault is then checked beside it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
-#[allow(dead_code, reason = "no fault needs all of it")]
 mod drill;
-#[allow(dead_code, reason = "no fault needs all of it")]
 mod prelude;
 
 mod f01_holder_stopped;
@@ -20,3 +18,32 @@ mod f42_notices_overflow;
 mod f43_flushed;
 mod f44_other_type;
 mod f45_no_expiry;
+mod f46_password_changed;
+mod f47_rights_taken;
+mod f48_expiry_unnoticed;
+mod f49_unreplicated;
+mod f50_stale_master;
+mod f51_no_replica;
+mod f52_read_only;
+mod f53_master_down;
+mod f54_too_few_replicas;
+mod f55_cannot_save;
+mod f56_crossslot;
+mod f57_slots_move;
+mod f58_cluster_down;
+mod f59_reads_from_replicas;
+mod f60_shard_subscribers_cut;
+mod f61_quorum_minority_dead;
+mod f62_quorum_server_hangs;
+mod f63_quorum_server_forgets;
+mod f64_quorum_split_vote;
+mod f65_quorum_majority_hangs;
+mod f66_thousand_waiters;
+mod f67_dead_waiters;
+mod f68_reader_flood;
+mod f69_reader_killed;
+mod f70_permits;
+mod f71_crossed_order;
+mod f72_two_releases;
+mod f73_one_name_two_kinds;
+mod f74_request_flood;

@@ -4,17 +4,21 @@
 pub(crate) use std::num::NonZeroU32;
 pub(crate) use std::time::Duration;
 
-pub(crate) use lock_runtime::error::{LossCause, StoreErrorKind};
+pub(crate) use lock_runtime::error::{BusyReason, LossCause, StoreErrorKind};
+pub(crate) use lock_runtime::policy::LockConfig;
 pub(crate) use lock_runtime::{
     FencingToken, Lease, LockClient, LockError, LockGuard, LockOptions, Wait,
 };
-pub(crate) use lock_tests::crew::Habits;
+pub(crate) use lock_tests::crew::{Habits, LOCKS};
 pub(crate) use lock_tests::history::May;
 pub(crate) use lock_tests::redis_server::ClientType;
 pub(crate) use lock_tests::{Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually};
 pub(crate) use tokio::time::{Instant, sleep, timeout};
 
-pub(crate) use crate::drill::{ANSWER, Alone, Drill, Failover, Kept, LEASE, Masters, Slots, World};
+pub(crate) use crate::drill::{
+    ANSWER, Alone, Drill, Failover, Kept, LEASE, Masters, Slots, World, refusals, refused,
+};
+pub(crate) use futures_util::future::join_all;
 
 /// More than anything that has to happen takes on a busy machine.
 pub(crate) const SOON: Duration = secs(20);

@@ -48,15 +48,6 @@ impl Kept {
         }
     }
 
-    /// Checks that each ends by its own deadline, because no renewal succeeds.
-    pub(crate) async fn run_out(self) {
-        for (_, name, guard) in self.0 {
-            let left = guard.remaining();
-            let loss = timeout(left + secs(1), guard.lost()).await.expect("the holder is not told");
-            assert_eq!(cause(&loss), LossCause::Deadline, "{name}");
-        }
-    }
-
     /// Releases them.
     pub(crate) async fn release(self) {
         for (_, name, guard) in self.0 {

@@ -1,6 +1,7 @@
 //! Tasks of two clients and of a process use locks of every kind, a fault is injected, and their history is judged.
 
 mod kept;
+mod refusal;
 mod worlds;
 
 use std::ops::{Deref, DerefMut};
@@ -15,6 +16,7 @@ use lock_tests::{RawClient, Sampler};
 use tempfile::TempDir;
 
 pub(crate) use self::kept::Kept;
+pub(crate) use self::refusal::{refusals, refused};
 pub(crate) use self::worlds::{Alone, Failover, Masters, Slots, World};
 use crate::prelude::*;
 
@@ -91,6 +93,16 @@ impl<W: World> Drill<W> {
         drill
     }
 
+    /// The configuration of the client behind the proxy.
+    pub(crate) fn far_config(&self) -> String {
+        self.world.far()
+    }
+
+    /// Writes down what another party does, with this number in the history.
+    pub(crate) fn record_as(&self, process: u32) -> Recorder {
+        Recorder::create_as(self.history.path(), process).unwrap()
+    }
+
     /// Waits until every party has acquired every lock a few times more.
     pub(crate) async fn all_work(&mut self) {
         self.process.send(&format!("work {TIMES}"));
@@ -164,8 +176,7 @@ impl Party {
         let builder = LockClient::builder().command_timeout(ANSWER).waiter_lease(habits.lease);
         let client = builder.connect_config(config).await.unwrap();
         let recorder = Arc::new(Recorder::create_as(history, number).unwrap());
-        let values = redis::Client::open(values.url()).unwrap();
-        let values = values.get_multiplexed_async_connection().await.unwrap();
+        let values = lock_tests::crew::values(&values.url()).await;
         let mut crew = Crew::new(&recorder, values, Habits { seed: number.into(), ..habits });
         crew.add(&client);
         Self { client, crew }
@@ -227,7 +238,7 @@ async fn nothing_is_left(server: &RedisServer) {
 }
 
 async fn left(raw: &RawClient) -> redis::RedisResult<Vec<String>> {
-    let counters = ["redisson_lock_token:", "redisson_unlock_latch:"];
+    let counters = ["redisson_lock_token:", "redisson_unlock_latch:", "__sentinel__:"];
     let mut left = Vec::new();
     for look in [["KEYS", "*"], ["PUBSUB", "CHANNELS"], ["PUBSUB", "SHARDCHANNELS"]] {
         let names: Vec<String> = redis::from_redis_value(raw.try_cmd(&look).await?)?;

@@ -43,7 +43,9 @@ impl World for Alone {
     }
 
     fn far(&self) -> String {
-        format!("[lock]\nurl = {:?}", self.proxy.url())
+        // With the password of the server.
+        let (server, proxy) = (self.server.port().to_string(), self.proxy.port().to_string());
+        format!("[lock]\nurl = {:?}", self.server.url().replace(&server, &proxy))
     }
 
     fn servers(&self) -> Vec<&RedisServer> {
@@ -63,6 +65,8 @@ pub(crate) struct Failover {
     pub(crate) sentinels: Sentinels,
     /// The servers that have ended for good.
     pub(crate) dead: Vec<usize>,
+    /// What the configuration of the clients says of all locks.
+    pub(crate) defaults: &'static str,
 }
 
 impl Failover {
@@ -77,7 +81,7 @@ impl Failover {
         }
         nodes[0].wait_for_replicas(replicas).await;
         let sentinels = Sentinels::builder(Self::NAME).start(&nodes[0], replicas).await;
-        Self { nodes, sentinels, dead: Vec::new() }
+        Self { nodes, sentinels, dead: Vec::new(), defaults: "" }
     }
 
     /// Waits until a sentinel names another master than the first.
@@ -89,8 +93,9 @@ impl Failover {
 
 impl World for Failover {
     fn near(&self) -> String {
-        let (master, nodes) = (Self::NAME, self.sentinels.urls());
-        format!("[lock]\nsentinel = {{ master = {master:?}, nodes = {nodes:?} }}")
+        let (master, nodes, defaults) = (Self::NAME, self.sentinels.urls(), self.defaults);
+        let sentinel = format!("sentinel = {{ master = {master:?}, nodes = {nodes:?} }}");
+        format!("[lock]\n{sentinel}\n[lock.defaults]\n{defaults}")
     }
 
     fn servers(&self) -> Vec<&RedisServer> {
@@ -141,7 +146,10 @@ impl Masters {
     }
 
     fn config(&self, nodes: &[String]) -> String {
-        format!("[lock]\nquorum = {nodes:?}\nrestart_guard = {:?}", self.restart_guard)
+        format!(
+            "[lock]\nquorum = {nodes:?}\nrestart_guard = {:?}\ndefaults.lease = \"1s\"",
+            self.restart_guard
+        )
     }
 }
 
