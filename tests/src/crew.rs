@@ -85,6 +85,8 @@ pub struct Habits {
     pub cancel: bool,
     /// Whether they use mutexes only, as clients of a quorum have to.
     pub mutexes_only: bool,
+    /// How many replicas have to have each hold. Annotated functions follow the client's defaults.
+    pub replicas: u32,
     /// What their choices follow from, together with their number.
     pub seed: u64,
 }
@@ -94,7 +96,7 @@ impl Default for Habits {
         let (lease, wait) = (Duration::from_secs(1), Duration::from_secs(2));
         // Long enough for other tests to run beside the crew's.
         let pause = Duration::from_millis(50);
-        Self { lease, wait, pause, cancel: false, mutexes_only: false, seed: 1 }
+        Self { lease, wait, pause, cancel: false, mutexes_only: false, replicas: 0, seed: 1 }
     }
 }
 
@@ -230,8 +232,12 @@ impl Member {
     }
 
     fn options(&self) -> Result<LockOptions, LockError> {
-        let Habits { lease, wait, .. } = self.habits;
-        LockOptions::builder().lease(Lease::Watchdog(lease)).wait(wait).build()
+        let Habits { lease, wait, replicas, .. } = self.habits;
+        let mut options = LockOptions::builder().lease(Lease::Watchdog(lease)).wait(wait);
+        if replicas > 0 {
+            options = options.replicas(replicas, lease / 4);
+        }
+        options.build()
     }
 
     fn acquire(&self) -> impl Future<Output = Result<LockGuard, LockError>> + use<> {

@@ -10,7 +10,7 @@ use crate::prelude::*;
 async fn every_lock_recovers() {
     let mut world = Failover::start(RedisServer::builder(), 1).await;
     world.defaults = "replicas = { at_least = 1, timeout = '250ms' }";
-    let mut drill = Drill::among(world, Habits::default()).await;
+    let mut drill = Drill::among(world, Habits { replicas: 1, ..Habits::default() }).await;
     let cut_off = async |drill: &mut Drill<Failover>| {
         drill.nodes[1].pause();
         drill.nodes[0].client_kill(ClientType::Replica).await;
