@@ -22,20 +22,23 @@ async fn it_is_a_collision() {
     for create in data {
         raw.cmd(create).await;
         let before = raw.cmd(&["DUMP", "theirs"]).await;
+        let wait = if create[0] == "HSET" { ms(300) } else { SOON };
         let is_refused = |error: &LockError| match error {
             LockError::KeyCollision { .. } => true,
             LockError::Timeout { .. } => create[0] == "HSET",
+            // A busy machine may be too slow for the last request of such a wait.
+            LockError::Store(error) => create[0] == "HSET" && error.kind().is_transient(),
             _ => false,
         };
         for kind in ["mutex", "fair", "read", "write", "semaphore"] {
             server.reset_stats().await;
-            let acquire = take(&client, kind, "theirs", waits(ms(300)));
+            let acquire = take(&client, kind, "theirs", waits(wait));
             let error = acquire.await.expect_err("acquired what is no lock");
             assert!(is_refused(&error), "{create:?} {kind}: {error:?}");
             let calls = server.command_calls().await;
             assert!(calls["evalsha"] <= 4, "{create:?} {kind}: {calls:?}");
         }
-        let several = client.multi_lock(["theirs", "ours"]).with(waits(ms(300)));
+        let several = client.multi_lock(["theirs", "ours"]).with(waits(wait));
         let error = several.lock().await.expect_err("acquired what is no lock");
         assert!(is_refused(&error), "{create:?}: {error:?}");
         assert!(!raw.exists("ours").await, "locked in part");

@@ -11,10 +11,11 @@ use crate::prelude::*;
 async fn a_renewal_mends_it() {
     let server = RedisServer::start().await;
     let (raw, client) = (server.client(), LockClient::connect(&server.url()).await.unwrap());
+    let lease = 3 * LEASE;
     for kind in ["mutex", "fair", "read", "write"] {
-        let guard = take(&client, kind, kind, watched(LEASE)).await.unwrap();
+        let guard = take(&client, kind, kind, watched(lease)).await.unwrap();
         assert!(raw.get::<bool>(&["PERSIST", kind]).await, "it had no expiry");
-        let ends = async || matches!(raw.pttl(kind).await, Ttl::Left(left) if left <= LEASE);
+        let ends = async || matches!(raw.pttl(kind).await, Ttl::Left(left) if left <= lease);
         eventually(SOON, &format!("{kind} ends again"), ends).await;
         assert!(!guard.is_lost(), "{kind}");
         guard.release().await.unwrap();

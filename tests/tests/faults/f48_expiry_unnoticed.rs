@@ -30,5 +30,5 @@ async fn every_lock_recovers() {
         assert_eq!(patterns, 0, "subscriptions to patterns");
     };
     drill.fault(May::Delay, unnoticed).await;
-    drill.end(secs(2)).await;
+    drill.end(secs(3)).await;
 }

@@ -11,7 +11,7 @@ async fn every_lock_recovers() {
     let world = Failover::start(RedisServer::builder(), 1).await;
     let mut drill = Drill::among(world, Habits::default()).await;
     // Or they would tell the old master at once that it is none.
-    drill.sentinels.publish_every(secs(5)).await;
+    drill.sentinels.publish_every(secs(10)).await;
     let stale = async |drill: &mut Drill<Failover>| {
         drill.nodes[0].pause();
         drill.promoted().await;

@@ -17,5 +17,5 @@ async fn no_request_has_keys_of_two_slots() {
     let (kind, text) = kind_and_text(&error);
     assert!(kind == StoreErrorKind::Config && text.contains("hash tag"), "{kind:?}: {text}");
     drill.all_work().await;
-    drill.end(secs(2)).await;
+    drill.end(secs(3)).await;
 }

@@ -9,7 +9,7 @@ use crate::prelude::*;
 async fn no_replica_is_asked() {
     let world = Failover::start(RedisServer::builder(), 1).await;
     let mut drill = Drill::among(world, Habits::default()).await;
-    let kept = Kept::take(&drill.far.client, "kept").await;
+    let kept = Kept::take_for(&drill.far.client, "kept", secs(15)).await;
     let behind = async |drill: &mut Drill<Failover>| {
         drill.nodes[1].pause();
         drill.near.works().await;
@@ -26,5 +26,5 @@ async fn no_replica_is_asked() {
     for command in ["evalsha", "script|load", "hello"] {
         assert!(!calls.contains_key(command), "{calls:?}");
     }
-    drill.end(secs(2)).await;
+    drill.end(secs(3)).await;
 }

@@ -23,7 +23,7 @@ async fn a_split_vote_is_repeated() {
         let clients = join_all(clients).await;
         let start = Instant::now();
         let turns = clients.iter().map(async |client| {
-            let held = client.mutex("split").lock().await.unwrap();
+            let held = client.mutex("split").with(watched(SOON)).lock().await.unwrap();
             held.release().await.unwrap();
         });
         timeout(secs(10), join_all(turns)).await.expect("no majority for ever");
@@ -31,5 +31,5 @@ async fn a_split_vote_is_repeated() {
         drill.proxies.iter().for_each(Proxy::pass);
     };
     drill.fault(May::Delay, split).await;
-    drill.end(secs(3)).await;
+    drill.end(secs(4)).await;
 }

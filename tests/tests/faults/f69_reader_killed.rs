@@ -12,7 +12,7 @@ async fn its_part_ends_alone() {
     let clients = [connect().await, connect().await];
     let mut reading = Vec::new();
     for client in &clients {
-        reading.push(client.rw_lock("read").with(watched(LEASE)).read().await.unwrap());
+        reading.push(client.rw_lock("read").with(watched(SOON)).read().await.unwrap());
     }
     let history = tempfile::tempdir().unwrap();
     let args = [&*server.url(), history.path().to_str().unwrap()];

@@ -147,7 +147,7 @@ async fn releases_work_side_by_side() {
     };
     side_by_side(&mut drill).await;
     drill.all_work().await;
-    drill.end(secs(2)).await;
+    drill.end(secs(3)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,13 +17,13 @@ async fn the_second_is_told() {
     for held in KINDS {
         let asked_as = KINDS.into_iter().filter(|asked| *asked != held);
         for asked in asked_as.filter(|asked| !(is_side(held) && is_side(asked))) {
-            let guard = take(&first, held, "name", watched(LEASE)).await.unwrap();
+            let guard = take(&first, held, "name", watched(SOON)).await.unwrap();
             let before = raw.cmd(&["DUMP", "name"]).await;
             let acquire = take(&second, asked, "name", waits(SOON));
-            let error = timeout(LEASE, acquire).await.expect("it waits").unwrap_err();
+            let error = timeout(SOON / 2, acquire).await.expect("it waits").unwrap_err();
             assert!(matches!(error, LockError::KeyCollision { .. }), "{held}, {asked}: {error:?}");
             assert_eq!(raw.cmd(&["DUMP", "name"]).await, before, "{held}, {asked}");
-            guard.extend(2 * LEASE).await.unwrap();
+            guard.extend(2 * SOON).await.unwrap();
             guard.release().await.unwrap_or_else(|error| panic!("{held}, {asked}: {error:?}"));
             // A semaphore leaves its free permits for a while.
             raw.cmd(&["FLUSHALL"]).await;

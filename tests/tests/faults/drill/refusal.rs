@@ -17,7 +17,7 @@ pub(crate) async fn refused(
 ) {
     let mut drill = Drill::start().await;
     server(&drill.server).await;
-    let kept = Kept::take(&drill.near.client, "kept").await;
+    let kept = Kept::take_for(&drill.near.client, "kept", secs(15)).await;
     let refuse = async |drill: &mut Drill| {
         drill.server.reset_stats().await;
         enter(&drill.server).await;
