@@ -2,7 +2,7 @@
 //! asks for it.
 //!
 //! - Promised: new readers let a waiting writer go first, so each write waits for the readers that are inside and no others:
-//!   less than a second.
+//!   less than 3 s, however busy the machine is.
 //! - Seen: the longest of 20 waits is 35 to 50 ms, with readers that hold for 5 to 15 ms.
 
 use tokio::task::JoinSet;
@@ -37,6 +37,6 @@ async fn the_writer_is_served() {
         sleep(ms(20)).await;
     }
     eprintln!("the longest wait of a writer: {longest:?}");
-    assert!(longest < secs(1), "a writer waited {longest:?}");
+    assert!(longest < secs(3), "a writer waited {longest:?}");
     assert!(readers.try_join_next().is_none(), "a reader has failed");
 }
