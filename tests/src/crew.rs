@@ -37,6 +37,9 @@ pub const PAIR: &str = "pair";
 /// The names of that lock. Nothing else takes them, so both are held or none.
 pub const PARTS: [&str; 2] = ["{pair}one", "{pair}two"];
 
+/// What the locks of a crew leave behind on purpose: the semaphore's limit and its free permits.
+pub const KEPT: &[&str] = &["permits", "{permits}:limit"];
+
 /// The name of the lock of annotated functions and locked services.
 const CALLED: &str = "called";
 

@@ -29,6 +29,9 @@ cargo xtask <command>
   api [--accept]       compares the public API of each crate with the one on record in `tests/api`, or
                        puts the present one on record
   faults               writes `docs/faults.md` from the heads of the tests in `tests/tests/faults`
+  soak [--seed N] [--for 60s]
+                       processes use locks of every kind while faults are injected, in rounds of a
+                       minute; the history of each round is judged. A seed repeats the faults
   sabotage [name]      plants bugs in a copy of the sources, all or those with `name` in their names; a test
                        has to catch each
   compile-time         measures what the attribute costs the compiler, with 200 functions
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         ("api", []) => ci::api(false),
         ("api", [flag]) if flag == "--accept" => ci::api(true),
         ("faults", []) => faults(),
+        ("soak", _) => soak(&rest),
         ("sabotage", []) => sabotage::run(""),
         ("sabotage", [only]) => sabotage::run(only),
         ("ci", []) => ci::run(),
@@ -97,6 +101,15 @@ fn test(args: &[String]) -> Result<(), Failure> {
     let scope = if names_package { &[][..] } else { &["--workspace"] };
     let step = Step::new("test").args(scope).arg("--all-features").args(args);
     step.env("REDIS_SERVER", redis).env("RUST_TEST_THREADS", test_threads()).run()
+}
+
+/// Builds the processes of a soak and runs it.
+fn soak(args: &[String]) -> Result<(), Failure> {
+    let package = &["--package", "lock-tests", "--all-features"];
+    let redis = redis::find_or_install()?;
+    Step::new("build").args(package).arg("--bins").run()?;
+    let step = Step::new("run").arg("--quiet").args(package).args(&["--bin", "soak", "--"]);
+    step.args(args).env("REDIS_SERVER", redis).run()
 }
 
 /// Writes the page of faults. The test that compares it does.

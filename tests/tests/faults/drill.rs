@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use lock_tests::crew::{Crew, Habits, PAIR, PARTS};
+use lock_tests::crew::{Crew, Habits, KEPT, PAIR, PARTS};
 use lock_tests::history::{History, Recorder, Report, Rules};
 use lock_tests::redis_server::RedisServerBuilder;
 use lock_tests::{RawClient, Sampler};
@@ -23,9 +23,6 @@ const TIMES: u64 = 3;
 /// How long a lock may be free while a task waits for it and no fault is to blame, on a busy machine. Less than the
 /// poll cap, so a notice that is missed shows.
 const FREE: Duration = secs(3);
-
-/// What the crews of a drill leave behind on purpose: the limit of the semaphore and its free permits.
-const KEPT: &[&str] = &["permits", "{permits}:limit"];
 
 /// A client and its tasks.
 pub(crate) struct Party {

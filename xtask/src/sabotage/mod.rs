@@ -78,7 +78,7 @@ pub(crate) fn run(only: &str) -> Result<(), Failure> {
     }
     let folder = cargo::build_folder().join("sabotage");
     let tree = folder.join("tree");
-    let cannot = |error| Failure::message(format!("cannot write {}: {error}", tree.display()));
+    let cannot = |error| Failure::message(format!("cannot write to {}: {error}", folder.display()));
     plant(&tree).map_err(cannot)?;
     let checks = Checks { tree, build: folder.join("build"), redis };
     checks.build(&chosen)?;
