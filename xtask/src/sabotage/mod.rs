@@ -211,7 +211,7 @@ impl Checks {
 
     /// Runs one check, with a bug or without.
     fn run(&self, (program, test): (&str, &str), bug: Option<&str>) -> End {
-        let mut command = Command::new(cargo::cargo());
+        let mut command = cargo::command(cargo::cargo());
         command.args(["test", "--quiet", "--package", "lock-tests", "--all-features"]);
         command.args(["--test", program, "--", "--exact", test]);
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.build);
