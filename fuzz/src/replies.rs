@@ -72,8 +72,17 @@ pub fn acquire_reply(input: &[u8]) {
 
 /// The text form of a reply means what [`expected`] reads in it.
 pub fn reply_text(input: &[u8]) {
-    let vocabulary: &[&[u8]] =
-        &[b" ", b":", b"42 ", b"-", b"18446744073709551615", b"9223372036854775807", b"0", b"\xff"];
+    let vocabulary: &[&[u8]] = &[
+        b" ",
+        b":",
+        b"42 ",
+        b"-",
+        b"18446744073709551615",
+        b"18446744073709551616",
+        b"9223372036854775807",
+        b"0",
+        b"\xff",
+    ];
     let mut text = b"42".to_vec();
     text.extend(spoken(input, vocabulary));
     let mut reply = format!("${}\r\n", text.len()).into_bytes();

@@ -163,13 +163,21 @@ pub fn notified(waiters: &BTreeSet<u64>, message: &[u8]) -> (bool, BTreeSet<u64>
 }
 
 /// Reads the address of a server: its host or path as it would be shown, and its database.
+///
+/// # Errors
+///
+/// When it cannot be used.
 pub fn server(url: &str) -> Result<(String, i64), StoreError> {
     let client = client(url, None)?;
     let info = client.get_connection_info();
     Ok((info.addr().to_string(), info.redis_settings().db()))
 }
 
-/// Returns true if the name of a master and the addresses of its sentinels can be used.
+/// Checks the name of a master and the addresses of its sentinels.
+///
+/// # Errors
+///
+/// When they cannot be used.
 pub fn sentinels(master: &str, nodes: &[&str]) -> Result<(), StoreError> {
     Sentinels::parse(master, nodes, None).map(drop)
 }
