@@ -3,6 +3,7 @@
 mod cargo;
 mod ci;
 mod compile_time;
+mod fuzz;
 mod install;
 mod interop;
 mod redis;
@@ -25,6 +26,9 @@ cargo xtask <command>
   interop [--redisson=VERSION] …
                        runs the tests beside the real Redisson; needs a JDK and Maven, which
                        fetches Redisson; args go to the test program
+  fuzz [--for 60s] [TARGET …]
+                       runs the fuzz targets, each for that long (10s), guided by coverage, and keeps inputs
+                       that reach new code in the corpus; needs a C++ compiler
   features             checks every pair of features of each crate; installs cargo-hack below `target`
   api [--accept]       compares the public API of each crate with the one on record in `tests/api`, or
                        puts the present one on record
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
     let done = match (command.as_str(), &rest[..]) {
         ("test", _) => test(&rest),
         ("bench", _) => bench(&rest),
+        ("fuzz", _) => fuzz::run(&rest),
         ("interop", _) => interop::run(&rest),
         ("compile-time", []) => compile_time::run(),
         ("features", []) => ci::features(2),
