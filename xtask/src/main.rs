@@ -3,6 +3,7 @@
 mod cargo;
 mod ci;
 mod compile_time;
+mod deny;
 mod fuzz;
 mod install;
 mod interop;
@@ -32,6 +33,8 @@ cargo xtask <command>
   features             checks every pair of features of each crate; installs cargo-hack below `target`
   api [--accept]       compares the public API of each crate with the one on record in `tests/api`, or
                        puts the present one on record
+  deny                 checks licences, sources and advisories of the dependencies by `deny.toml`; installs
+                       cargo-deny below `target`
   faults               writes `docs/faults.md` from the heads of the tests in `tests/tests/faults`
   soak [--seed N] [--for 60s]
                        processes use locks of every kind while faults are injected, in rounds of a
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         ("features", []) => ci::features(2),
         ("api", []) => ci::api(false),
         ("api", [flag]) if flag == "--accept" => ci::api(true),
+        ("deny", []) => deny::run(),
         ("faults", []) => faults(),
         ("soak", _) => soak(&rest),
         ("sabotage", []) => sabotage::run(""),
@@ -69,7 +73,7 @@ fn main() -> ExitCode {
             print!("{HELP}");
             Ok(())
         }
-        ("api" | "ci" | "compile-time" | "faults" | "features", [arg, ..]) => {
+        ("api" | "ci" | "compile-time" | "deny" | "faults" | "features", [arg, ..]) => {
             Err(Failure::message(format!("`{command}` takes no `{arg}`\n\n{HELP}")))
         }
         _ => Err(Failure::message(format!("there is no command `{command}`\n\n{HELP}"))),
