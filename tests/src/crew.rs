@@ -12,6 +12,7 @@ use lock_runtime::{
     Lease, LockClient, LockError, LockGuard, LockKey, LockOptions, distributed_lock,
 };
 use lock_tower::LockLayer;
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -36,6 +37,21 @@ pub const PAIR: &str = "pair";
 
 /// The names of that lock. Nothing else takes them, so both are held or none.
 pub const PARTS: [&str; 2] = ["{pair}one", "{pair}two"];
+
+/// A connection to the server of the values that locks protect. It waits for an answer for as long as a busy machine needs.
+///
+/// Panics when the server does not answer.
+pub async fn values(url: &str) -> MultiplexedConnection {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(PATIENCE))
+        .set_response_timeout(Some(PATIENCE));
+    let client = redis::Client::open(url).expect("a server's own address is valid");
+    let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+    connection.expect("the server of the values answers")
+}
+
+/// How long the server of the values may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the locks of a crew leave behind on purpose: the semaphore's limit and its free permits.
 pub const KEPT: &[&str] = &["permits", "{permits}:limit"];

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_runtime::LockClient;
-use lock_tests::crew::{Crew, Habits};
+use lock_tests::crew::{Crew, Habits, values as values_at};
 use lock_tests::history::Recorder;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let [lease, answer] = [lease.parse()?, answer.parse()?].map(Duration::from_millis);
     let client = LockClient::builder().command_timeout(answer).connect(url).await?;
-    let values = redis::Client::open(values.as_str())?.get_multiplexed_async_connection().await?;
+    let values = values_at(values).await;
     let recorder = Arc::new(Recorder::create(Path::new(dir))?);
     let habits = match seed.first() {
         Some(seed) => {

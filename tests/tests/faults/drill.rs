@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use lock_tests::crew::{Crew, Habits, KEPT, PAIR, PARTS};
+use lock_tests::crew::{self, Crew, Habits, KEPT, PAIR, PARTS};
 use lock_tests::history::{History, Recorder, Report, Rules};
 use lock_tests::redis_server::RedisServerBuilder;
 use lock_tests::{RawClient, Sampler};
@@ -123,8 +123,7 @@ impl Party {
     async fn start(number: u32, server: &str, values: &RedisServer, history: &Path) -> Self {
         let client = LockClient::builder().command_timeout(ANSWER).connect(server).await.unwrap();
         let recorder = Arc::new(Recorder::create_as(history, number).unwrap());
-        let values = redis::Client::open(values.url()).unwrap();
-        let values = values.get_multiplexed_async_connection().await.unwrap();
+        let values = crew::values(&values.url()).await;
         let habits = Habits { lease: LEASE, seed: number.into(), ..Habits::default() };
         let mut crew = Crew::new(&recorder, values, habits);
         crew.add(&client);

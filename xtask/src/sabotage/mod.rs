@@ -281,6 +281,15 @@ mod tests {
     }
 
     #[test]
+    fn the_safety_page_has_every_bug() {
+        let page = PathBuf::from(cargo::workspace_root()).join("docs/safety.md");
+        let page = fs::read_to_string(page).expect("the page exists");
+        for bug in BUGS {
+            assert!(page.contains(&format!("*{}*", bug.name)), "without `{}`", bug.name);
+        }
+    }
+
+    #[test]
     fn a_bug_without_its_place_is_refused() {
         assert!(replaced("a b a", "a", "c").is_err());
         assert!(replaced("b", "a", "c").is_err());
