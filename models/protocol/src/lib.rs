@@ -12,7 +12,8 @@
 //! | [`client`] | `acquire/contend`, `lease`, `lease/releaser`, `owned_hold` of `lock-runtime`, one task in each process |
 //! | [`network`] | messages on their way |
 //! | [`state`] | all of it, and what went wrong |
-//! | [`protocol`] | the steps |
+//! | [`steps`] | the steps |
+//! | [`protocol`] | what each step changes |
 //! | [`properties`] | what must hold in every state, and what must be reachable |
 //! | [`recovery`] | what happens from a state on when nothing fails any more |
 //!
@@ -32,6 +33,7 @@ pub mod reached;
 pub mod recovery;
 pub mod server;
 pub mod state;
+pub mod steps;
 pub mod terms;
 
 pub use protocol::Protocol;

@@ -6,8 +6,8 @@
 
 use crate::Protocol;
 use crate::client::Phase;
-use crate::protocol::Step;
 use crate::state::State;
+use crate::steps::Step;
 use crate::terms::{ClientId, Faults, LEASE, MARGIN};
 
 /// Ticks in which every waiter is granted the lock: the lease of a holder that crashed, or the waiter lease of those
