@@ -32,14 +32,20 @@ pub const PAIR: &str = "pair";
 /// The names of that lock. Nothing else takes them, so both are held or none.
 pub const PARTS: [&str; 2] = ["{pair}one", "{pair}two"];
 
-/// What a task of a crew does.
-#[derive(Debug, Clone, Copy)]
-enum Job {
+/// A way to lock: what a task of a crew does over and over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// A mutex.
     Mutex,
+    /// A fair mutex.
     Fair,
+    /// The read side of a read/write lock.
     Read,
+    /// Its write side.
     Write,
+    /// A permit of a semaphore that has two.
     Permits,
+    /// A lock of two names.
     Pair,
 }
 
@@ -110,7 +116,7 @@ impl Crew {
     /// Starts the tasks of one client.
     pub fn add(&mut self, client: &LockClient) {
         for job in JOBS {
-            let number = self.tasks.len() as u64;
+            let number = self.tasks();
             let member = Member {
                 client: client.clone(),
                 job,
@@ -123,6 +129,11 @@ impl Crew {
             let (recorder, stopped) = (Arc::clone(&self.recorder), self.stop.subscribe());
             self.tasks.spawn(member.run(recorder, stopped));
         }
+    }
+
+    /// How many tasks it has: their numbers are those below.
+    pub fn tasks(&self) -> u64 {
+        self.tasks.len() as u64
     }
 
     /// Waits until the tasks have acquired every lock once more, so many times.
@@ -200,19 +211,7 @@ impl Member {
         let Habits { lease, wait, .. } = self.habits;
         let options = LockOptions::builder().lease(Lease::Watchdog(lease)).wait(wait).build();
         let (job, client) = (self.job, self.client.clone());
-        async move {
-            let (name, options) = (job.uses().0, options?);
-            match job {
-                Job::Mutex => client.mutex(name).with(options).lock().await,
-                Job::Fair => client.fair_mutex(name).with(options).lock().await,
-                Job::Read => client.rw_lock(name).with(options).read().await,
-                Job::Write => client.rw_lock(name).with(options).write().await,
-                Job::Permits => {
-                    client.semaphore(name, LIMIT).with(options).acquire().await.map(LockGuard::from)
-                }
-                Job::Pair => client.multi_lock(PARTS).with(options).lock().await,
-            }
-        }
+        async move { job.acquire(&client, job.lock(), options?).await }
     }
 
     /// Uses the lock: for a moment as a rule, and now and then for so long that it has to be renewed.
@@ -234,6 +233,47 @@ impl Member {
 }
 
 impl Job {
+    /// Each once.
+    pub const ALL: [Self; 6] =
+        [Self::Mutex, Self::Fair, Self::Read, Self::Write, Self::Permits, Self::Pair];
+
+    /// The name of the lock that a crew uses this way.
+    pub fn lock(self) -> &'static str {
+        self.uses().0
+    }
+
+    /// With whom it shares the lock.
+    pub fn share(self) -> Share {
+        self.uses().1
+    }
+
+    /// Acquires the lock `name` this way.
+    ///
+    /// # Errors
+    ///
+    /// The error of the acquire.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of the acquire.
+    pub async fn acquire(
+        self,
+        client: &LockClient,
+        name: &str,
+        options: LockOptions,
+    ) -> Result<LockGuard, LockError> {
+        match self {
+            Self::Mutex => client.mutex(name).with(options).lock().await,
+            Self::Fair => client.fair_mutex(name).with(options).lock().await,
+            Self::Read => client.rw_lock(name).with(options).read().await,
+            Self::Write => client.rw_lock(name).with(options).write().await,
+            Self::Permits => {
+                client.semaphore(name, LIMIT).with(options).acquire().await.map(LockGuard::from)
+            }
+            Self::Pair => client.multi_lock(parts(name)).with(options).lock().await,
+        }
+    }
+
     /// The name of its lock, and with whom it shares that.
     fn uses(self) -> (&'static str, Share) {
         match self {
@@ -245,4 +285,9 @@ impl Job {
             Self::Pair => (PAIR, Share::Exclusive),
         }
     }
+}
+
+/// The names of a lock of several names: of the pair, its [`PARTS`].
+fn parts(name: &str) -> [String; 2] {
+    ["one", "two"].map(|part| format!("{{{name}}}{part}"))
 }
