@@ -32,7 +32,7 @@ fn main() -> Result<(), Failure> {
         Ok::<_, Failure>(())
     })?;
     // One thread is left, as a fork needs it.
-    std::os::unix::process::parent_id();
+    let _ = std::os::unix::process::parent_id();
     runtime()?.block_on(async {
         let client = LockClient::connect(url).await?;
         let values = redis::Client::open(values.as_str())?;

@@ -33,7 +33,7 @@ async fn a_hold_belongs_to_its_guard() {
             assert!(outside.unwrap_err().is_timeout(), "{job:?}: another task has it");
             Ok::<_, LockError>(())
         };
-        guard.run(inside).await.unwrap();
+        guard.run(inside).await.unwrap().unwrap();
         let runtime = Handle::current();
         let thread = std::thread::spawn(move || runtime.block_on(guard.release()));
         tokio::task::spawn_blocking(|| thread.join()).await.unwrap().unwrap().unwrap();

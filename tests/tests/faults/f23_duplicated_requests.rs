@@ -15,7 +15,8 @@ async fn it_counts_once() {
     let duplicate = async |drill: &mut Drill| {
         let arrived = async |count| {
             let proxy = &drill.proxy;
-            eventually(SOON, "it arrives twice", async || proxy.requests_duplicated() == count).await;
+            eventually(SOON, "it arrives twice", async || proxy.requests_duplicated() == count)
+                .await;
         };
         for (count, job) in (1..).zip(Job::ALL) {
             let name = own_name(job);

@@ -19,7 +19,7 @@ async fn renewals_go_on() {
         program.cmd(&["DEL", "fill"]).await;
     });
     let held = hold_each(&drill.near.client, LEASE).await;
-    let replicated = watched(LEASE).to_builder().wait(secs(1)).replicas(1, secs(1));
+    let replicated = watched(LEASE).to_builder().wait(secs(1)).replicas(1, LEASE / 2);
     let replicated = replicated.build().unwrap();
     let acquired = drill.near.client.mutex("replicated").with(replicated).lock().await;
     let error = acquired.unwrap_err();

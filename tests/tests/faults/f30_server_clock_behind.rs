@@ -4,6 +4,7 @@
 //!   dead stays held for ten minutes more: a waiter is told how long, and `force_release` frees it.
 //! - Seen: no loss; waiters are told of 600 s.
 
+use futures_util::future::join_all;
 use lock_tests::preload::WallClock;
 
 use crate::prelude::*;
@@ -25,13 +26,16 @@ async fn only_the_dead_keep_their_locks() {
     clock.shift(-BACK);
     drill.all_work().await;
     let client = &drill.near.client;
-    for job in Job::ALL {
-        let name = own_name(job);
-        let options = watched(LEASE).to_builder().wait(ms(100)).build().unwrap();
+    let waits = Job::ALL.map(|job| async move {
+        let options = watched(LEASE).to_builder().wait(LEASE).build().unwrap();
         let other = if job == Job::Read { Job::Write } else { job };
-        let error = other.acquire(client, &name, options).await.unwrap_err();
+        let error = other.acquire(client, &own_name(job), options).await.unwrap_err();
         let left = error.holder_remaining().unwrap_or_default();
         assert!(left > LEASE * 100, "{job:?} is held for {left:?}: {error:?}");
+    });
+    join_all(waits).await;
+    for job in Job::ALL {
+        let name = own_name(job);
         let parts = [format!("{{{name}}}one"), format!("{{{name}}}two")];
         let names = if job == Job::Pair { parts.to_vec() } else { vec![name] };
         for name in names {

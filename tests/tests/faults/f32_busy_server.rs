@@ -16,9 +16,8 @@ async fn every_lock_recovers() {
         let endless = ["EVAL", "while true do end", "0"];
         let script = tokio::spawn(async move { somebody.try_cmd(&endless).await });
         let raw = drill.server.client();
-        let is_busy = async || {
-            raw.try_cmd(&["PING"]).await.is_err_and(|error| error.code() == Some("BUSY"))
-        };
+        let is_busy =
+            async || raw.try_cmd(&["PING"]).await.is_err_and(|error| error.code() == Some("BUSY"));
         eventually(SOON, "it is busy", is_busy).await;
         let name = own_name(Job::Mutex);
         let acquired = drill.near.client.mutex("other").with(watched(LEASE)).try_lock().await;
