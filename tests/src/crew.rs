@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, RedisResult};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -31,6 +32,19 @@ pub const PAIR: &str = "pair";
 
 /// The names of that lock. Nothing else takes them, so both are held or none.
 pub const PARTS: [&str; 2] = ["{pair}one", "{pair}two"];
+
+/// How long the server of the values may take on a busy machine.
+const VALUES_BOUND: Duration = Duration::from_secs(20);
+
+/// Connects to the server of the values that the locks protect.
+///
+/// # Errors
+///
+/// When it cannot be reached.
+pub async fn connect_to_values(url: &str) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(VALUES_BOUND));
+    redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
+}
 
 /// A way to lock: what a task of a crew does over and over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

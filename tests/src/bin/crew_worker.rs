@@ -15,7 +15,7 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, SystemTimeError};
 
 use lock_runtime::{Lease, LockClient, LockError, LockOptions};
-use lock_tests::crew::{Crew, Habits, Job};
+use lock_tests::crew::{Crew, Habits, Job, connect_to_values};
 use lock_tests::history::Recorder;
 use lock_tests::witness::Witness;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [lease, answer] = [lease.parse()?, answer.parse()?].map(Duration::from_millis);
     let client =
         LockClient::builder().command_timeout(answer).waiter_lease(2 * lease).connect(url).await?;
-    let values = redis::Client::open(values.as_str())?.get_multiplexed_async_connection().await?;
+    let values = connect_to_values(values).await?;
     let recorder = Arc::new(Recorder::create(Path::new(dir))?);
     let habits = Habits { lease, seed: std::process::id().into(), ..Habits::default() };
     let mut crew = Crew::new(&recorder, values, habits);

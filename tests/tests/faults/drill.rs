@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lock_runtime::clock::Clock;
-use lock_tests::crew::{Crew, Habits, PAIR, PARTS};
+use lock_tests::crew::{Crew, Habits, PAIR, PARTS, connect_to_values};
 use lock_tests::history::{History, Recorder, Report, Rules};
 use lock_tests::redis_server::RedisServerBuilder;
 use lock_tests::{RawClient, Sampler};
@@ -173,8 +173,7 @@ impl Party {
         let client = LockClient::builder().command_timeout(ANSWER).waiter_lease(WAITER_LEASE);
         let client = client.clock(clock.clone()).connect(server).await.unwrap();
         let recorder = Arc::new(Recorder::create_as(history, number).unwrap());
-        let values = redis::Client::open(values.url()).unwrap();
-        let values = values.get_multiplexed_async_connection().await.unwrap();
+        let values = connect_to_values(&values.url()).await.unwrap();
         let habits = Habits { lease: LEASE, seed: number.into(), ..Habits::default() };
         let mut crew = Crew::new(&recorder, values, habits);
         crew.add(&client);
@@ -183,7 +182,12 @@ impl Party {
 
     /// Waits until its tasks have acquired every lock a few times more.
     pub(crate) async fn works(&self) {
-        self.crew.work(TIMES, SOON).await;
+        self.work(TIMES).await;
+    }
+
+    /// Waits until its tasks have acquired every lock so many times more.
+    pub(crate) async fn work(&self, times: u64) {
+        self.crew.work(times, SOON).await;
     }
 
     async fn stop(self) {

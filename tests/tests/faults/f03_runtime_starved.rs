@@ -2,7 +2,7 @@
 //!
 //! - Promised: others get the locks after the lease; the process learns of each loss before it does anything more, so no
 //!   effect comes late; it works again at once.
-//! - Seen: the others after 0.7 to 1 s, the process 0.1 s after its threads are free; no late effect.
+//! - Seen: the others after 1 s, the process 0.1 s after its threads are free; no late effect.
 
 use crate::prelude::*;
 

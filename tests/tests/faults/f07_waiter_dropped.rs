@@ -1,7 +1,7 @@
 //! Fault 7: a program drops the future of an acquire that waits in the queue.
 //!
 //! - Promised: its place goes at once, in the queue of a fair lock too, and the waiter behind it has the lock when it is free.
-//! - Seen: each next waiter within 0.1 s.
+//! - Seen: all next waiters within 0.1 s of the release.
 
 use crate::prelude::*;
 

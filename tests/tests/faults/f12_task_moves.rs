@@ -2,7 +2,7 @@
 //!
 //! - Promised: a hold belongs to its guard, never to a thread or task. Only what runs inside of it re-enters; any other
 //!   task waits, and a guard can be released from wherever it is.
-//! - Seen: that.
+//! - Seen: twenty re-entries on changing threads and one of an inherited task; any other task timed out.
 
 use lock_runtime::scope;
 use tokio::runtime::Handle;
@@ -26,10 +26,10 @@ async fn a_hold_belongs_to_its_guard() {
         let inside = async {
             for _ in 0..20 {
                 tokio::task::yield_now().await;
-                acquire(short.clone()).await?.release().await?;
+                acquire(short).await?.release().await?;
             }
-            tokio::spawn(scope::inherit(acquire(short.clone()))).await.unwrap()?.release().await?;
-            let outside = tokio::spawn(acquire(short.clone())).await.unwrap();
+            tokio::spawn(scope::inherit(acquire(short))).await.unwrap()?.release().await?;
+            let outside = tokio::spawn(acquire(short)).await.unwrap();
             assert!(outside.unwrap_err().is_timeout(), "{job:?}: another task has it");
             Ok::<_, LockError>(())
         };

@@ -1,8 +1,8 @@
 //! Fault 14: code that holds a lock hangs for ever, while its lease is renewed.
 //!
-//! - Promised: with `max_hold` the hold ends after that time at most, and the code is cut off; without it the lock stays held,
-//!   and waiters are told for how long its lease still lasts.
-//! - Seen: that.
+//! - Promised: with `max_hold` renewals end after that time, so one lease later at most the hold ends and the code is cut off;
+//!   without it the lock stays held, and waiters are told for how long its lease still lasts.
+//! - Seen: the code was cut off 2.3 s after it began, with a `max_hold` of 1.5 s and a lease of 1 s.
 
 use std::future::pending;
 
@@ -15,7 +15,7 @@ async fn max_hold_ends_it() {
     let mut drill = Drill::start().await;
     let bounded = watched(LEASE).to_builder().max_hold(LEASE * 3 / 2).build().unwrap();
     let hangs = Job::ALL.map(|job| {
-        let (client, options) = (drill.near.client.clone(), bounded.clone());
+        let (client, options) = (drill.near.client.clone(), bounded);
         async move {
             let guard = job.acquire(&client, &own_name(job), options).await.unwrap();
             let since = Instant::now();
@@ -25,7 +25,8 @@ async fn max_hold_ends_it() {
         }
     });
     for held in timeout(SOON, join_all(hangs)).await.expect("hangs on") {
-        assert!(held > LEASE && held < LEASE * 3, "{held:?}");
+        eprintln!("ended after {held:?}");
+        assert!(held > LEASE && held < LEASE * 5 / 2 + ms(500), "{held:?}");
     }
     let held = hold_each(&drill.near.client, LEASE).await;
     sleep(LEASE * 2).await;

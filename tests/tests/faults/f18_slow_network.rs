@@ -19,7 +19,7 @@ async fn a_late_grant_is_none() {
         let options = LockOptions::builder().lease(Lease::Fixed(LEASE)).wait(LEASE * 2);
         let options = options.build().unwrap();
         let acquires = Job::ALL.map(|job| {
-            let (patient, options) = (patient.clone(), options.clone());
+            let (patient, options) = (patient.clone(), options);
             async move { job.acquire(&patient, &own_name(job), options).await }
         });
         for outcome in join_all(acquires).await {

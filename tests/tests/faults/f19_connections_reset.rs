@@ -2,7 +2,7 @@
 //! acquired, renewed and released.
 //!
 //! - Promised: the client repeats what was on its way; no lock is lost; every lock within 1 s of the last reset.
-//! - Seen: that; every lock within 0.3 s.
+//! - Seen: that; every lock within 0.7 s.
 
 use crate::prelude::*;
 

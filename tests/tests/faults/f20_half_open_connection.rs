@@ -3,7 +3,7 @@
 //!
 //! - Promised: the waiter has a lock that becomes free at the latest when it looks by itself (`poll_cap`, 5 s by default, 1 s
 //!   here) and finds that nothing answers; then it works over a new connection.
-//! - Seen: all locks 0.9 to 2 s after they became free.
+//! - Seen: all locks 0.9 to 2.5 s after they became free.
 
 use crate::prelude::*;
 
