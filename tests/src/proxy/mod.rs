@@ -32,7 +32,12 @@ pub struct Proxy {
 /// What happens to bytes and to new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    Pass { to_server: Duration, to_client: Duration },
+    Pass {
+        to_server: Duration,
+        to_client: Duration,
+    },
+    /// Some chunks are lost once, and sent again.
+    Lossy,
     Stall,
     BlackHole,
     Refuse,
@@ -49,7 +54,8 @@ struct Mishap {
 enum MishapKind {
     DropReply,
     SwallowReply,
-    Duplicate,
+    /// Sent again after that time.
+    Duplicate(Duration),
 }
 
 /// What the handle switches and the connections obey.
@@ -59,6 +65,8 @@ struct Shared {
     mode: watch::Sender<Mode>,
     /// Counts the calls of [`Proxy::reset_all`].
     resets: watch::Sender<usize>,
+    /// Counts the calls of [`Proxy::sever_all`].
+    severances: AtomicUsize,
     mishaps: Mutex<Vec<Mishap>>,
     accepted: AtomicUsize,
     replies_dropped: AtomicUsize,
@@ -75,6 +83,7 @@ impl Proxy {
             target: AtomicU16::new(target_port),
             mode: watch::Sender::new(Mode::PASS),
             resets: watch::Sender::new(0),
+            severances: AtomicUsize::new(0),
             mishaps: Mutex::default(),
             accepted: AtomicUsize::new(0),
             replies_dropped: AtomicUsize::new(0),
@@ -147,6 +156,12 @@ impl Proxy {
         self.set(Mode::BlackHole);
     }
 
+    /// Loses a fifth of all chunks of bytes, as a bad network does packets: TCP sends them again, so they, and what comes
+    /// behind them, are 200 ms late.
+    pub fn lose_some(&self) {
+        self.set(Mode::Lossy);
+    }
+
     /// Resets new connections at once; those that exist go on.
     pub fn refuse(&self) {
         self.set(Mode::Refuse);
@@ -181,7 +196,25 @@ impl Proxy {
     /// As [`duplicate_next_request`](Self::duplicate_next_request), for the next request that
     /// contains `text`.
     pub fn duplicate_next_request_with(&self, text: &str) {
-        self.plan(text, MishapKind::Duplicate);
+        self.replay_next_request_with(text, Duration::ZERO);
+    }
+
+    /// As [`duplicate_next_request_with`](Self::duplicate_next_request_with), with the second delivery so much later: a
+    /// request that was on its way while the client has gone on over another connection.
+    pub fn replay_next_request_with(&self, text: &str, after: Duration) {
+        self.plan(text, MishapKind::Duplicate(after));
+    }
+
+    /// Forgets what was planned for requests that have not come, and says how many there were.
+    pub fn plan_nothing(&self) -> usize {
+        std::mem::take(&mut *self.shared.mishaps.lock().unwrap_or_else(PoisonError::into_inner))
+            .len()
+    }
+
+    /// Swallows all bytes of the connections that exist, for good and without a word, as a router does that has forgotten
+    /// them. New connections are not affected.
+    pub fn sever_all(&self) {
+        self.shared.severances.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Resets (RST) all connections that have been accepted, on both sides. New ones are not

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use lock_tests::crew::{self, Crew, Habits, KEPT, PAIR, PARTS};
+use lock_runtime::clock::Clock;
+use lock_tests::crew::{Crew, Habits, PAIR, PARTS, connect_to_values};
 use lock_tests::history::{History, Recorder, Report, Rules};
 use lock_tests::redis_server::RedisServerBuilder;
 use lock_tests::{RawClient, Sampler};
@@ -17,6 +18,9 @@ pub(crate) const LEASE: Duration = secs(1);
 /// How long the clients of a drill wait for an answer. Tasks wait twice as long for a lock.
 pub(crate) const ANSWER: Duration = ms(500);
 
+/// How long the place of a waiter of a fair lock stays that does not refresh it; the process has the same.
+const WAITER_LEASE: Duration = secs(2);
+
 /// How often each lock is acquired before a fault and after it.
 const TIMES: u64 = 3;
 
@@ -24,9 +28,15 @@ const TIMES: u64 = 3;
 /// poll cap, so a notice that is missed shows.
 const FREE: Duration = secs(3);
 
+/// What semaphores leave behind on purpose, those of the crews and of [`hold_each`](crate::each::hold_each): the limit and
+/// the free permits. And what [`evict`](crate::each::evict) fills the server with.
+const KEPT: &[&str] = &["permits", "{permits}:limit", "own:Permits", "{own:Permits}:limit", "fill"];
+
 /// A client and its tasks.
 pub(crate) struct Party {
     pub(crate) client: LockClient,
+    /// The client's.
+    pub(crate) clock: Clock,
     crew: Crew,
 }
 
@@ -41,6 +51,7 @@ pub(crate) struct Drill {
     pub(crate) far: Party,
     /// Beside the server.
     pub(crate) process: Worker,
+    start: ProcessStart,
     recorder: Recorder,
     sampler: Sampler,
     /// The server of the values that the locks protect, which no fault befalls.
@@ -56,6 +67,15 @@ impl Drill {
 
     /// On this server. Returns when every party has acquired every lock a few times.
     pub(crate) async fn on(server: RedisServerBuilder) -> Self {
+        Self::with(server, "127.0.0.1", Vec::new()).await
+    }
+
+    /// On this server, with a process that knows it by this host name and has these variables in its environment.
+    pub(crate) async fn with(
+        server: RedisServerBuilder,
+        host: &str,
+        envs: Vec<(String, String)>,
+    ) -> Self {
         let (server, values) = (server.start().await, RedisServer::start().await);
         let proxy = Proxy::start(server.port()).await;
         let history = tempfile::tempdir().unwrap();
@@ -65,10 +85,22 @@ impl Drill {
         let sampler = Sampler::start(raw, sampled, PAIR, &PARTS, KEPT);
         let near = Party::start(NEAR, &server.url(), &values, dir).await;
         let far = Party::start(FAR, &proxy.url(), &values, dir).await;
-        let process = process(&server.url(), &values.url(), dir).await;
+        let url = format!("redis://{host}:{}", server.port());
+        let start = ProcessStart::new(url, &values.url(), dir, envs);
+        let process = start.start().await;
         let recorder = Recorder::create(dir).unwrap();
-        let mut drill =
-            Self { server, proxy, near, far, process, recorder, sampler, _values: values, history };
+        let mut drill = Self {
+            server,
+            proxy,
+            near,
+            far,
+            process,
+            start,
+            recorder,
+            sampler,
+            _values: values,
+            history,
+        };
         drill.all_work().await;
         drill
     }
@@ -79,6 +111,22 @@ impl Drill {
         self.near.works().await;
         self.far.works().await;
         assert_eq!(self.process.next_line(SOON).await, "worked");
+    }
+
+    /// How its processes are started.
+    pub(crate) fn process_start(&self) -> &ProcessStart {
+        &self.start
+    }
+
+    /// Kills the process.
+    pub(crate) fn kill_process(&mut self) {
+        self.process.sigkill();
+        self.recorder.record_kill(self.process.id());
+    }
+
+    /// Starts another process in place of the one that was killed.
+    pub(crate) async fn start_process(&mut self) {
+        self.process = self.start.start().await;
     }
 
     /// Injects a fault: it lasts as long as `inject` does. Returns what that does when every party has acquired every lock
@@ -121,18 +169,25 @@ impl Drill {
 impl Party {
     /// With that number in the history.
     async fn start(number: u32, server: &str, values: &RedisServer, history: &Path) -> Self {
-        let client = LockClient::builder().command_timeout(ANSWER).connect(server).await.unwrap();
+        let clock = Clock::boot_time();
+        let client = LockClient::builder().command_timeout(ANSWER).waiter_lease(WAITER_LEASE);
+        let client = client.clock(clock.clone()).connect(server).await.unwrap();
         let recorder = Arc::new(Recorder::create_as(history, number).unwrap());
-        let values = crew::values(&values.url()).await;
+        let values = connect_to_values(&values.url()).await.unwrap();
         let habits = Habits { lease: LEASE, seed: number.into(), ..Habits::default() };
         let mut crew = Crew::new(&recorder, values, habits);
         crew.add(&client);
-        Self { client, crew }
+        Self { client, clock, crew }
     }
 
     /// Waits until its tasks have acquired every lock a few times more.
     pub(crate) async fn works(&self) {
-        self.crew.work(TIMES, SOON).await;
+        self.work(TIMES).await;
+    }
+
+    /// Waits until its tasks have acquired every lock so many times more.
+    pub(crate) async fn work(&self, times: u64) {
+        self.crew.work(times, SOON).await;
     }
 
     async fn stop(self) {
@@ -153,13 +208,31 @@ const SERVER: u32 = 1;
 const NEAR: u32 = 2;
 const FAR: u32 = 3;
 
-async fn process(server: &str, values: &str, history: &Path) -> Worker {
-    let lease = LEASE.as_millis().to_string();
-    let answer = ANSWER.as_millis().to_string();
-    let args = [server, values, history.to_str().unwrap(), &lease, &answer];
-    let mut process = Worker::spawn(env!("CARGO_BIN_EXE_crew_worker"), &args, &[]);
-    assert_eq!(process.next_line(SOON).await, "ready");
-    process
+/// What a process of a drill is started with.
+pub(crate) struct ProcessStart {
+    args: Vec<String>,
+    envs: Vec<(String, String)>,
+}
+
+impl ProcessStart {
+    fn new(url: String, values: &str, history: &Path, envs: Vec<(String, String)>) -> Self {
+        let [lease, answer] = [LEASE, ANSWER].map(|it| it.as_millis().to_string());
+        let history = history.to_str().unwrap().to_owned();
+        Self { args: vec![url, values.to_owned(), history, lease, answer], envs }
+    }
+
+    async fn start(&self) -> Worker {
+        let mut process = self.spawn(env!("CARGO_BIN_EXE_crew_worker"), &self.envs);
+        assert_eq!(process.next_line(SOON).await, "ready");
+        process
+    }
+
+    /// Another program with the same arguments.
+    pub(crate) fn spawn(&self, exe: &str, envs: &[(String, String)]) -> Worker {
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        let envs: Vec<_> = envs.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        Worker::spawn(exe, &args, &envs)
+    }
 }
 
 /// Waits until the server has nothing of any lock but its fencing counters, and no subscriber.

@@ -3,13 +3,16 @@
 
 pub(crate) use std::time::Duration;
 
+pub(crate) use lock_runtime::error::{LossCause, StoreErrorKind};
 pub(crate) use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
-pub(crate) use lock_tests::history::May;
+pub(crate) use lock_tests::crew::Job;
+pub(crate) use lock_tests::history::{May, Violation};
 pub(crate) use lock_tests::redis_server::ClientType;
-pub(crate) use lock_tests::{Proxy, RedisServer, Ttl, Worker, eventually};
+pub(crate) use lock_tests::{Proxy, RawClient, RedisServer, Ttl, Worker, eventually};
 pub(crate) use tokio::time::{Instant, sleep, timeout};
 
-pub(crate) use crate::drill::{Drill, LEASE};
+pub(crate) use crate::drill::{ANSWER, Drill, LEASE};
+pub(crate) use crate::each::{hold_each, own_name, release_each, soon_free, watched};
 
 /// More than anything that has to happen takes on a busy machine.
 pub(crate) const SOON: Duration = secs(20);
