@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::{MishapKind, Mode, Shared};
 
@@ -227,16 +227,16 @@ impl Link {
             None => {}
             Some(MishapKind::DropReply) => self.drop_reply.store(true, Ordering::SeqCst),
             Some(MishapKind::SwallowReply) => self.swallow_reply.store(true, Ordering::SeqCst),
-            Some(MishapKind::Duplicate(after)) => {
-                tokio::spawn(send_aside(self.shared.clone(), request.to_vec(), after));
+            Some(MishapKind::Duplicate) => {
+                tokio::spawn(send_aside(self.shared.clone(), request.to_vec()));
             }
+            Some(MishapKind::Keep) => self.shared.kept().push(request.to_vec()),
         }
     }
 }
 
-/// Sends a request by a connection of its own after this time, and counts it when the server has answered.
-async fn send_aside(shared: Arc<Shared>, request: Vec<u8>, after: Duration) -> io::Result<()> {
-    sleep(after).await;
+/// Sends a request by a connection of its own, and counts it when the server has answered.
+pub(super) async fn send_aside(shared: Arc<Shared>, request: Vec<u8>) -> io::Result<()> {
     let mut server =
         TcpStream::connect((Ipv4Addr::LOCALHOST, shared.target.load(Ordering::SeqCst))).await?;
     server.write_all(&request).await?;

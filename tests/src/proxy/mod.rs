@@ -9,7 +9,7 @@ mod link;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -54,8 +54,9 @@ struct Mishap {
 enum MishapKind {
     DropReply,
     SwallowReply,
-    /// Sent again after that time.
-    Duplicate(Duration),
+    Duplicate,
+    /// A second delivery is kept for later.
+    Keep,
 }
 
 /// What the handle switches and the connections obey.
@@ -68,6 +69,8 @@ struct Shared {
     /// Counts the calls of [`Proxy::sever_all`].
     severances: AtomicUsize,
     mishaps: Mutex<Vec<Mishap>>,
+    /// Requests that are to be delivered again.
+    kept: Mutex<Vec<Vec<u8>>>,
     accepted: AtomicUsize,
     replies_dropped: AtomicUsize,
     replies_swallowed: AtomicUsize,
@@ -85,6 +88,7 @@ impl Proxy {
             resets: watch::Sender::new(0),
             severances: AtomicUsize::new(0),
             mishaps: Mutex::default(),
+            kept: Mutex::default(),
             accepted: AtomicUsize::new(0),
             replies_dropped: AtomicUsize::new(0),
             replies_swallowed: AtomicUsize::new(0),
@@ -196,13 +200,24 @@ impl Proxy {
     /// As [`duplicate_next_request`](Self::duplicate_next_request), for the next request that
     /// contains `text`.
     pub fn duplicate_next_request_with(&self, text: &str) {
-        self.replay_next_request_with(text, Duration::ZERO);
+        self.plan(text, MishapKind::Duplicate);
     }
 
-    /// As [`duplicate_next_request_with`](Self::duplicate_next_request_with), with the second delivery so much later: a
-    /// request that was on its way while the client has gone on over another connection.
-    pub fn replay_next_request_with(&self, text: &str, after: Duration) {
-        self.plan(text, MishapKind::Duplicate(after));
+    /// Delivers the next request that contains `text`, and keeps a copy of it for [`deliver_kept`](Self::deliver_kept).
+    pub fn keep_next_request_with(&self, text: &str) {
+        self.plan(text, MishapKind::Keep);
+    }
+
+    /// Delivers what was kept once more, by connections of its own: requests that were on their way while the client has gone
+    /// on. Returns how many of them the server has answered.
+    pub async fn deliver_kept(&self) -> usize {
+        let kept = std::mem::take(&mut *self.shared.kept());
+        let before = self.requests_duplicated();
+        for request in kept {
+            // One that is not answered is not counted.
+            let _ = link::send_aside(Arc::clone(&self.shared), request).await;
+        }
+        self.requests_duplicated() - before
     }
 
     /// Forgets what was planned for requests that have not come, and says how many there were.
@@ -276,6 +291,10 @@ impl Mode {
 impl Shared {
     fn mode(&self) -> Mode {
         *self.mode.borrow()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The mishap that was planned for this request, which is then no longer planned.

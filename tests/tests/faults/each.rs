@@ -16,7 +16,12 @@ pub(crate) fn watched(lease: Duration) -> LockOptions {
 pub(crate) async fn hold_each(client: &LockClient, lease: Duration) -> Vec<LockGuard> {
     let mut guards = Vec::new();
     for job in Job::ALL {
+        let start = Instant::now();
         guards.push(job.acquire(client, &own_name(job), watched(lease)).await.unwrap());
+        let waited = start.elapsed();
+        if waited > LEASE {
+            eprintln!("waited for {job:?} for {waited:?}");
+        }
     }
     guards
 }

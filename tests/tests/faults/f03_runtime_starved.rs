@@ -21,7 +21,7 @@ async fn every_lock_recovers() {
         assert_eq!(drill.process.next_line(SOON).await, "blocked");
     };
     drill.fault(May::Stop, starve).await;
-    let report = drill.end(secs(2)).await;
+    let report = drill.end(secs(3)).await;
     assert!(report.losses >= Job::ALL.len(), "too few were lost: {report}");
     // What is allowed of a process that is stopped in the midst of a poll is not of one whose polls block.
     let late = |it: &Violation| matches!(it, Violation::LateEffect(_) | Violation::LostUpdate(..));

@@ -30,5 +30,5 @@ async fn every_lock_recovers() {
         }
     };
     drill.fault(May::Delay, suspend).await;
-    drill.end(secs(2)).await;
+    drill.end(secs(3)).await;
 }

@@ -26,7 +26,7 @@ async fn max_hold_ends_it() {
     });
     for held in timeout(SOON, join_all(hangs)).await.expect("hangs on") {
         eprintln!("ended after {held:?}");
-        assert!(held > LEASE && held < LEASE * 5 / 2 + ms(500), "{held:?}");
+        assert!(held > LEASE && held < LEASE * 7 / 2, "{held:?}");
     }
     let held = hold_each(&drill.near.client, LEASE).await;
     sleep(LEASE * 2).await;

@@ -21,5 +21,5 @@ async fn the_release_is_no_error() {
         soon_free(&drill.near.client).await;
     };
     drill.fault(May::Delay, lose).await;
-    drill.end(secs(2)).await;
+    drill.end(secs(3)).await;
 }

@@ -27,13 +27,16 @@ async fn it_counts_once() {
             guard.release().await.unwrap();
         }
         soon_free(&drill.near.client).await;
-        for after in [Duration::ZERO, ms(30)] {
-            for name in LOCKS {
-                drill.proxy.replay_next_request_with(name, after);
-            }
-            sleep(ms(300)).await;
+        for name in LOCKS {
+            drill.proxy.duplicate_next_request_with(name);
         }
-        arrived(Job::ALL.len() + 2 * LOCKS.len()).await;
+        arrived(Job::ALL.len() + LOCKS.len()).await;
+        for name in LOCKS {
+            drill.proxy.keep_next_request_with(name);
+        }
+        drill.far.work(1).await;
+        assert!(drill.proxy.deliver_kept().await > 0, "nothing was kept");
+        sleep(LEASE).await;
     };
     drill.fault(May::Delay, duplicate).await;
     drill.end(secs(3)).await;

@@ -26,6 +26,6 @@ async fn holds_are_kept_and_released() {
         raw.cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
     };
     drill.fault(May::Delay, fill).await;
-    let report = drill.end(secs(1)).await;
+    let report = drill.end(secs(2)).await;
     assert_eq!(report.losses, 0, "{report}");
 }

@@ -17,5 +17,5 @@ async fn every_lock_recovers() {
         evict(drill, FILL, "volatile-ttl", Job::ALL.len()).await;
     };
     drill.fault(May::Forget, evict).await;
-    drill.end(secs(1)).await;
+    drill.end(secs(2)).await;
 }
