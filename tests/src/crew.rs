@@ -14,6 +14,7 @@ use lock_runtime::{
 use lock_tower::LockLayer;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisResult};
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -98,7 +99,7 @@ const JOBS: [Job; 13] = [
 ];
 
 /// How the tasks of a crew behave.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Habits {
     /// The lease of their holds, which the watchdog renews.
     pub lease: Duration,
@@ -108,6 +109,10 @@ pub struct Habits {
     pub pause: Duration,
     /// Whether they drop some acquires and some guards halfway.
     pub cancel: bool,
+    /// Whether they use mutexes only, as clients of a quorum have to.
+    pub mutexes_only: bool,
+    /// How many replicas have to have each hold. Annotated functions follow the client's defaults.
+    pub replicas: u32,
     /// What their choices follow from, together with their number.
     pub seed: u64,
 }
@@ -117,7 +122,13 @@ impl Default for Habits {
         let (lease, wait) = (Duration::from_secs(1), Duration::from_secs(2));
         // Long enough for other tests to run beside the crew's.
         let pause = Duration::from_millis(50);
-        Self { lease, wait, pause, cancel: false, seed: 1 }
+        Self { lease, wait, pause, cancel: false, mutexes_only: false, replicas: 0, seed: 1 }
+    }
+}
+
+impl Habits {
+    fn includes(&self, job: Job) -> bool {
+        !self.mutexes_only || matches!(job, Job::Mutex)
     }
 }
 
@@ -150,9 +161,9 @@ impl Crew {
         }
     }
 
-    /// Starts the tasks of one client.
+    /// Starts the tasks of a client.
     pub fn add(&mut self, client: &LockClient) {
-        for job in JOBS {
+        for job in JOBS.into_iter().filter(|job| self.habits.includes(*job)) {
             let number = self.tasks();
             let member = Member {
                 client: client.clone(),
@@ -178,8 +189,9 @@ impl Crew {
     /// Panics when they have not within `bound`.
     pub async fn work(&self, times: u64, bound: Duration) {
         let count = |name: &str| self.grants[name].load(Ordering::Relaxed);
-        let before = LOCKS.map(count);
-        for (name, before) in LOCKS.iter().zip(before) {
+        let used = JOBS.into_iter().filter(|job| self.habits.includes(*job));
+        let before: BTreeMap<_, _> = used.map(|job| (job.uses().0, count(job.uses().0))).collect();
+        for (name, before) in before {
             let what = format!("`{name}` is acquired {times} times");
             eventually(bound, &what, async || count(name) >= before + times).await;
         }
@@ -240,8 +252,12 @@ impl Member {
     }
 
     fn options(&self) -> Result<LockOptions, LockError> {
-        let Habits { lease, wait, .. } = self.habits;
-        LockOptions::builder().lease(Lease::Watchdog(lease)).wait(wait).build()
+        let Habits { lease, wait, replicas, .. } = self.habits;
+        let mut options = LockOptions::builder().lease(Lease::Watchdog(lease)).wait(wait);
+        if replicas > 0 {
+            options = options.replicas(replicas, lease / 4);
+        }
+        options.build()
     }
 
     fn acquire(&self) -> impl Future<Output = Result<LockGuard, LockError>> + use<> {

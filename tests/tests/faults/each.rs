@@ -7,11 +7,6 @@ pub(crate) fn own_name(job: Job) -> String {
     format!("own:{job:?}")
 }
 
-/// Waits long for a lock, which is then renewed.
-pub(crate) fn watched(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(lease)).wait(SOON).build().unwrap()
-}
-
 /// Acquires the test's own lock of every kind.
 pub(crate) async fn hold_each(client: &LockClient, lease: Duration) -> Vec<LockGuard> {
     let mut guards = Vec::new();
