@@ -12,8 +12,8 @@ use lock_runtime::{
     Lease, LockClient, LockError, LockGuard, LockKey, LockOptions, distributed_lock,
 };
 use lock_tower::LockLayer;
-use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, RedisResult};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -39,19 +39,45 @@ pub const PAIR: &str = "pair";
 /// The names of that lock. Nothing else takes them, so both are held or none.
 pub const PARTS: [&str; 2] = ["{pair}one", "{pair}two"];
 
+/// What the locks of a crew leave behind on purpose: the semaphore's limit and its free permits.
+pub const KEPT: &[&str] = &["permits", "{permits}:limit"];
+
 /// The name of the lock of annotated functions and locked services.
 const CALLED: &str = "called";
 
-/// What a task of a crew does.
-#[derive(Debug, Clone, Copy)]
-enum Job {
+/// How long the server of the values may take on a busy machine.
+const VALUES_BOUND: Duration = Duration::from_secs(30);
+
+/// Connects to the server of the values that the locks protect.
+///
+/// # Errors
+///
+/// When it cannot be reached.
+pub async fn connect_to_values(url: &str) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(VALUES_BOUND))
+        .set_response_timeout(Some(VALUES_BOUND));
+    redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
+}
+
+/// A way to lock: what a task of a crew does over and over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// A mutex.
     Mutex,
+    /// A fair mutex.
     Fair,
+    /// The read side of a read/write lock.
     Read,
+    /// Its write side.
     Write,
+    /// A permit of a semaphore that has two.
     Permits,
+    /// A lock of two names.
     Pair,
+    /// An annotated function, whose lock is a mutex.
     Function,
+    /// A service under a layer, whose lock is the same mutex.
     Service,
 }
 
@@ -106,17 +132,6 @@ impl Habits {
     }
 }
 
-/// Connects to the server of the values that the locks of a crew protect.
-///
-/// Panics when it does not answer.
-pub async fn values(url: &str) -> MultiplexedConnection {
-    // The machine may be busy, and no fault befalls this server.
-    let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
-    let client = redis::Client::open(url).expect("the address of a server");
-    let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-    connection.expect("the server of the values answers")
-}
-
 /// Tasks that use the same [`LOCKS`], until they are stopped.
 pub struct Crew {
     recorder: Arc<Recorder>,
@@ -149,7 +164,7 @@ impl Crew {
     /// Starts the tasks of a client.
     pub fn add(&mut self, client: &LockClient) {
         for job in JOBS.into_iter().filter(|job| self.habits.includes(*job)) {
-            let number = self.tasks.len() as u64;
+            let number = self.tasks();
             let member = Member {
                 client: client.clone(),
                 job,
@@ -162,6 +177,11 @@ impl Crew {
             let (recorder, stopped) = (Arc::clone(&self.recorder), self.stop.subscribe());
             self.tasks.spawn(member.run(recorder, stopped));
         }
+    }
+
+    /// How many tasks it has: their numbers are those below.
+    pub fn tasks(&self) -> u64 {
+        self.tasks.len() as u64
     }
 
     /// Waits until the tasks have acquired every lock once more, so many times.
@@ -242,22 +262,7 @@ impl Member {
 
     fn acquire(&self) -> impl Future<Output = Result<LockGuard, LockError>> + use<> {
         let (job, client, options) = (self.job, self.client.clone(), self.options());
-        async move {
-            let (name, options) = (job.uses().0, options?);
-            match job {
-                Job::Mutex => client.mutex(name).with(options).lock().await,
-                Job::Fair => client.fair_mutex(name).with(options).lock().await,
-                Job::Read => client.rw_lock(name).with(options).read().await,
-                Job::Write => client.rw_lock(name).with(options).write().await,
-                Job::Permits => {
-                    client.semaphore(name, LIMIT).with(options).acquire().await.map(LockGuard::from)
-                }
-                Job::Pair => client.multi_lock(PARTS).with(options).lock().await,
-                Job::Function | Job::Service => {
-                    Err(LockError::InvalidOptions("a call acquires its lock itself".to_owned()))
-                }
-            }
-        }
+        async move { job.acquire(&client, job.lock(), options?).await }
     }
 
     /// Uses the lock: for a moment as a rule, and now and then for so long that it has to be renewed.
@@ -340,6 +345,49 @@ async fn service(client: &LockClient, options: LockOptions, call: Call) -> Resul
 }
 
 impl Job {
+    /// Each that is acquired by hand, once.
+    pub const ALL: [Self; 6] =
+        [Self::Mutex, Self::Fair, Self::Read, Self::Write, Self::Permits, Self::Pair];
+
+    /// The name of the lock that a crew uses this way.
+    pub fn lock(self) -> &'static str {
+        self.uses().0
+    }
+
+    /// With whom it shares the lock.
+    pub fn share(self) -> Share {
+        self.uses().1
+    }
+
+    /// Acquires the lock `name` this way.
+    ///
+    /// # Errors
+    ///
+    /// The error of the acquire.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of the acquire.
+    pub async fn acquire(
+        self,
+        client: &LockClient,
+        name: &str,
+        options: LockOptions,
+    ) -> Result<LockGuard, LockError> {
+        match self {
+            Self::Mutex | Self::Function | Self::Service => {
+                client.mutex(name).with(options).lock().await
+            }
+            Self::Fair => client.fair_mutex(name).with(options).lock().await,
+            Self::Read => client.rw_lock(name).with(options).read().await,
+            Self::Write => client.rw_lock(name).with(options).write().await,
+            Self::Permits => {
+                client.semaphore(name, LIMIT).with(options).acquire().await.map(LockGuard::from)
+            }
+            Self::Pair => client.multi_lock(parts(name)).with(options).lock().await,
+        }
+    }
+
     /// The name of its lock, and with whom it shares that.
     fn uses(self) -> (&'static str, Share) {
         match self {
@@ -352,4 +400,9 @@ impl Job {
             Self::Function | Self::Service => (CALLED, Share::Exclusive),
         }
     }
+}
+
+/// The names of a lock of several names: of the pair, its [`PARTS`].
+fn parts(name: &str) -> [String; 2] {
+    ["one", "two"].map(|part| format!("{{{name}}}{part}"))
 }

@@ -7,6 +7,7 @@
 //! - [`raw_client`]: a side channel to it, to look at keys without the library under test,
 //! - [`proxy`]: a TCP proxy between client and server that delays, drops, resets, duplicates,
 //! - [`process`]: a worker in a process of its own, which can be stopped and killed,
+//! - [`preload`]: what the system tells a process, changed: the time of day, addresses of hosts,
 //! - [`mod@eventually`]: waiting for a condition, with a bound,
 //! - [`poll_count`]: dropping a future at each of its await points,
 //! - [`log`]: what the program under test logs,
@@ -27,6 +28,7 @@ pub mod history;
 mod leash;
 pub mod log;
 pub mod poll_count;
+pub mod preload;
 pub mod process;
 pub mod proxy;
 pub mod raw_client;

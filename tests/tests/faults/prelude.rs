@@ -4,13 +4,14 @@
 pub(crate) use std::num::NonZeroU32;
 pub(crate) use std::time::Duration;
 
+pub(crate) use futures_util::future::join_all;
 pub(crate) use lock_runtime::error::{BusyReason, LossCause, StoreErrorKind};
 pub(crate) use lock_runtime::policy::LockConfig;
 pub(crate) use lock_runtime::{
     FencingToken, Lease, LockClient, LockError, LockGuard, LockOptions, Wait,
 };
-pub(crate) use lock_tests::crew::{Habits, LOCKS};
-pub(crate) use lock_tests::history::May;
+pub(crate) use lock_tests::crew::{Habits, Job, LOCKS};
+pub(crate) use lock_tests::history::{May, Violation};
 pub(crate) use lock_tests::redis_server::ClientType;
 pub(crate) use lock_tests::{Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually};
 pub(crate) use tokio::time::{Instant, sleep, timeout};
@@ -18,7 +19,7 @@ pub(crate) use tokio::time::{Instant, sleep, timeout};
 pub(crate) use crate::drill::{
     ANSWER, Alone, Drill, Failover, Kept, LEASE, Masters, Slots, World, refusals, refused,
 };
-pub(crate) use futures_util::future::join_all;
+pub(crate) use crate::each::{hold_each, own_name, release_each, soon_free};
 
 /// More than anything that has to happen takes on a busy machine.
 pub(crate) const SOON: Duration = secs(20);

@@ -78,7 +78,7 @@ pub(crate) fn run(only: &str) -> Result<(), Failure> {
     }
     let folder = cargo::build_folder().join("sabotage");
     let tree = folder.join("tree");
-    let cannot = |error| Failure::message(format!("cannot write {}: {error}", tree.display()));
+    let cannot = |error| Failure::message(format!("cannot write to {}: {error}", folder.display()));
     plant(&tree).map_err(cannot)?;
     let checks = Checks { tree, build: folder.join("build"), redis };
     checks.build(&chosen)?;
@@ -98,7 +98,7 @@ pub(crate) fn run(only: &str) -> Result<(), Failure> {
             fs::write(outputs.join(bug.name.replace(' ', "-")), output).map_err(cannot)?;
         }
         let verdict = match end {
-            End::Failed { output } if output.contains(bug.says) => {
+            End::Failed { output } if bug.says.split(" | ").any(|words| output.contains(words)) => {
                 caught += 1;
                 "caught"
             }
@@ -211,7 +211,7 @@ impl Checks {
 
     /// Runs one check, with a bug or without.
     fn run(&self, (program, test): (&str, &str), bug: Option<&str>) -> End {
-        let mut command = Command::new(cargo::cargo());
+        let mut command = cargo::command(cargo::cargo());
         command.args(["test", "--quiet", "--package", "lock-tests", "--all-features"]);
         command.args(["--test", program, "--", "--exact", test]);
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.build);
@@ -278,6 +278,15 @@ mod tests {
         }
         let names: BTreeSet<_> = BUGS.iter().map(|bug| bug.name).collect();
         assert_eq!(names.len(), BUGS.len(), "two bugs have one name");
+    }
+
+    #[test]
+    fn the_safety_page_has_every_bug() {
+        let page = PathBuf::from(cargo::workspace_root()).join("docs/safety.md");
+        let page = fs::read_to_string(page).expect("the page exists");
+        for bug in BUGS {
+            assert!(page.contains(&format!("*{}*", bug.name)), "without `{}`", bug.name);
+        }
     }
 
     #[test]

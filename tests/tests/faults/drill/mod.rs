@@ -1,6 +1,7 @@
 //! Tasks of two clients and of a process use locks of every kind, a fault is injected, and their history is judged.
 
 mod kept;
+mod process;
 mod refusal;
 mod worlds;
 
@@ -8,14 +9,16 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
 
+use lock_runtime::clock::Clock;
 use lock_runtime::policy::LockConfig;
-use lock_tests::crew::{Crew, Habits, PAIR, PARTS};
+use lock_tests::crew::{Crew, Habits, PAIR, PARTS, connect_to_values};
 use lock_tests::history::{History, Recorder, Report, Rules};
 use lock_tests::redis_server::RedisServerBuilder;
 use lock_tests::{RawClient, Sampler};
 use tempfile::TempDir;
 
 pub(crate) use self::kept::Kept;
+pub(crate) use self::process::ProcessStart;
 pub(crate) use self::refusal::{refusals, refused};
 pub(crate) use self::worlds::{Alone, Failover, Masters, Slots, World};
 use crate::prelude::*;
@@ -26,6 +29,9 @@ pub(crate) const LEASE: Duration = secs(1);
 /// How long the clients of a drill wait for an answer. Tasks wait twice as long for a lock.
 pub(crate) const ANSWER: Duration = ms(500);
 
+/// How long the place of a waiter of a fair lock stays that does not refresh it; the process has the same.
+const WAITER_LEASE: Duration = secs(2);
+
 /// How often each lock is acquired before a fault and after it.
 const TIMES: u64 = 3;
 
@@ -33,12 +39,15 @@ const TIMES: u64 = 3;
 /// poll cap, so a notice that is missed shows.
 const FREE: Duration = secs(3);
 
-/// What the crews of a drill leave behind on purpose: the limit of the semaphore and its free permits.
-const KEPT: &[&str] = &["permits", "{permits}:limit"];
+/// What semaphores leave behind on purpose, those of the crews and of [`hold_each`](crate::each::hold_each): the limit and
+/// the free permits. And what [`evict`](crate::each::evict) fills the server with.
+const KEPT: &[&str] = &["permits", "{permits}:limit", "own:Permits", "{own:Permits}:limit", "fill"];
 
 /// A client and its tasks.
 pub(crate) struct Party {
     pub(crate) client: LockClient,
+    /// The client's.
+    pub(crate) clock: Clock,
     crew: Crew,
 }
 
@@ -50,6 +59,7 @@ pub(crate) struct Drill<W = Alone> {
     pub(crate) far: Party,
     /// A process without a proxy.
     pub(crate) process: Worker,
+    start: ProcessStart,
     recorder: Recorder,
     samplers: Vec<Sampler>,
     world: W,
@@ -66,14 +76,35 @@ impl Drill {
 
     /// On this server.
     pub(crate) async fn on(server: RedisServerBuilder) -> Self {
-        Self::among(Alone::start(server).await, Habits::default()).await
+        Self::with(server, "127.0.0.1", Vec::new()).await
+    }
+
+    /// On this server, with a process that knows it by this host name and has these variables in its environment.
+    pub(crate) async fn with(
+        server: RedisServerBuilder,
+        host: &str,
+        envs: Vec<(String, String)>,
+    ) -> Self {
+        let world = Alone::start(server).await;
+        let config = world.near().replace("127.0.0.1", host);
+        Self::start_all(world, Habits::default(), config, envs).await
     }
 }
 
 impl<W: World> Drill<W> {
-    /// On these servers, by tasks of these habits with the [`LEASE`] of all drills. Returns when every party has acquired
-    /// every lock a few times.
+    /// On these servers, by tasks of these habits with the [`LEASE`] of all drills.
     pub(crate) async fn among(world: W, habits: Habits) -> Self {
+        let config = world.near();
+        Self::start_all(world, habits, config, Vec::new()).await
+    }
+
+    /// Returns when every party has acquired every lock a few times.
+    async fn start_all(
+        world: W,
+        habits: Habits,
+        process_config: String,
+        envs: Vec<(String, String)>,
+    ) -> Self {
         let values = RedisServer::start().await;
         let history = tempfile::tempdir().unwrap();
         let dir = history.path();
@@ -85,10 +116,11 @@ impl<W: World> Drill<W> {
             raws.map(|raw| Sampler::start(raw, Arc::clone(&sampled), PAIR, &PARTS, KEPT)).collect();
         let near = Party::start(NEAR, &world.near(), &values, dir, habits).await;
         let far = Party::start(FAR, &world.far(), &values, dir, habits).await;
-        let process = process(&world.near(), &values.url(), dir, habits).await;
+        let start = ProcessStart::new(process_config, &values.url(), dir, habits, envs);
+        let process = start.start().await;
         let recorder = Recorder::create(dir).unwrap();
         let mut drill =
-            Self { near, far, process, recorder, samplers, world, _values: values, history };
+            Self { near, far, process, start, recorder, samplers, world, _values: values, history };
         drill.all_work().await;
         drill
     }
@@ -109,6 +141,22 @@ impl<W: World> Drill<W> {
         self.near.works().await;
         self.far.works().await;
         assert_eq!(self.process.next_line(SOON).await, "worked");
+    }
+
+    /// How its processes are started.
+    pub(crate) fn process_start(&self) -> &ProcessStart {
+        &self.start
+    }
+
+    /// Kills the process.
+    pub(crate) fn kill_process(&mut self) {
+        self.process.sigkill();
+        self.recorder.record_kill(self.process.id());
+    }
+
+    /// Starts another process in place of the one that was killed.
+    pub(crate) async fn start_process(&mut self) {
+        self.process = self.start.start().await;
     }
 
     /// Injects a fault: it lasts as long as `inject` does. Returns what that does when every party has acquired every lock
@@ -172,19 +220,24 @@ impl Party {
         history: &Path,
         habits: Habits,
     ) -> Self {
-        let config = LockConfig::from_toml(config).unwrap();
-        let builder = LockClient::builder().command_timeout(ANSWER).waiter_lease(habits.lease);
-        let client = builder.connect_config(config).await.unwrap();
+        let (config, clock) = (LockConfig::from_toml(config).unwrap(), Clock::boot_time());
+        let builder = LockClient::builder().command_timeout(ANSWER).waiter_lease(WAITER_LEASE);
+        let client = builder.clock(clock.clone()).connect_config(config).await.unwrap();
         let recorder = Arc::new(Recorder::create_as(history, number).unwrap());
-        let values = lock_tests::crew::values(&values.url()).await;
+        let values = connect_to_values(&values.url()).await.unwrap();
         let mut crew = Crew::new(&recorder, values, Habits { seed: number.into(), ..habits });
         crew.add(&client);
-        Self { client, crew }
+        Self { client, clock, crew }
     }
 
     /// Waits until its tasks have acquired every lock a few times more.
     pub(crate) async fn works(&self) {
-        self.crew.work(TIMES, SOON).await;
+        self.work(TIMES).await;
+    }
+
+    /// Waits until its tasks have acquired every lock so many times more.
+    pub(crate) async fn work(&self, times: u64) {
+        self.crew.work(times, SOON).await;
     }
 
     /// How many locks its tasks have acquired.
@@ -209,18 +262,6 @@ const FAULT: &str = "the fault";
 const SERVER: u32 = 1;
 const NEAR: u32 = 2;
 const FAR: u32 = 3;
-
-/// What the choices of the process's tasks follow from; in the history it has its own number.
-const PROCESS: u32 = 4;
-
-async fn process(config: &str, values: &str, history: &Path, habits: Habits) -> Worker {
-    let answer = ANSWER.as_millis().to_string();
-    let habits = serde_json::to_string(&Habits { seed: PROCESS.into(), ..habits }).unwrap();
-    let args = [config, values, history.to_str().unwrap(), &answer, &habits];
-    let mut process = Worker::spawn(env!("CARGO_BIN_EXE_crew_worker"), &args, &[]);
-    assert_eq!(process.next_line(SOON).await, "ready");
-    process
-}
 
 /// Waits until the server has nothing of any lock but its fencing counters, and no subscriber.
 async fn nothing_is_left(server: &RedisServer) {
