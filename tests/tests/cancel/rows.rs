@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use futures_util::future::join;
 use lock_runtime::policy::LockConfig;
 use lock_runtime::{MultiLock, distributed_lock, scope};
 use lock_tower::{HeldLock, LockLayer};
@@ -26,9 +27,11 @@ pub(crate) struct Row {
     /// As the public API on record names it, without the path of the module.
     pub(crate) future: &'static str,
     pub(crate) kind: Kind,
-    /// After how many polls it completes if nobody holds the lock, and if another process does.
+    /// After how many polls it completes if nobody holds the lock, if another process does, and if another task of the
+    /// same process does.
     pub(crate) free: usize,
     pub(crate) held: Option<usize>,
+    pub(crate) queued: Option<usize>,
     pub(crate) start: Start,
 }
 
@@ -77,12 +80,13 @@ where
 }
 
 macro_rules! acquires {
-    ($future:literal, $kind:ident, $free:literal, $held:literal, |$at:ident| $make:expr) => {
+    ($future:literal, $kind:ident, $free:literal, $held:literal, $queued:literal, |$at:ident| $make:expr) => {
         Row {
             future: $future,
             kind: Kind::$kind,
             free: $free,
             held: Some($held),
+            queued: Some($queued),
             start: Start::Acquire(|$at: &Process| under($make)),
         }
     };
@@ -95,6 +99,7 @@ macro_rules! prepared {
             kind: Kind::$kind,
             free: $polls,
             held: None,
+            queued: None,
             start: Start::Prepared(|$at: Process, $store: MemoryStore| {
                 Box::pin(async move {
                     let _ = &$store;
@@ -115,81 +120,85 @@ async fn held(at: &Process) -> LockGuard {
 fn freed_soon(store: MemoryStore) {
     tokio::spawn(async move {
         sleep(ms(50)).await;
-        assert!(store.force_release(&LockKey::new("a").unwrap(), secs(1)).await.unwrap());
+        // Not if the future was dropped before, and its guard with it.
+        let _ = store.force_release(&LockKey::new("a").unwrap(), secs(1)).await;
     });
 }
 
 /// All of them.
 pub(crate) const ROWS: &[Row] = &[
-    acquires!("Mutex::lock", Mutex, 2, 6, |at| at.client.mutex("a").lock()),
-    acquires!("Mutex::try_lock", Mutex, 2, 2, |at| at.client.mutex("a").try_lock()),
-    acquires!("Mutex::run", Mutex, 5, 9, |at| at.client.mutex("a").run(body())),
-    acquires!("FairMutex::lock", Fair, 2, 6, |at| at.client.fair_mutex("a").lock()),
-    acquires!("FairMutex::try_lock", Fair, 2, 2, |at| at.client.fair_mutex("a").try_lock()),
-    acquires!("FairMutex::run", Fair, 5, 9, |at| at.client.fair_mutex("a").run(body())),
-    acquires!("RwLock::read", Read, 2, 6, |at| at.client.rw_lock("a").read()),
-    acquires!("RwLock::try_read", Read, 2, 2, |at| at.client.rw_lock("a").try_read()),
-    acquires!("RwLock::run_read", Read, 5, 9, |at| at.client.rw_lock("a").run_read(body())),
-    acquires!("RwLock::write", Write, 2, 6, |at| at.client.rw_lock("a").write()),
-    acquires!("RwLock::try_write", Write, 2, 2, |at| at.client.rw_lock("a").try_write()),
-    acquires!("RwLock::run_write", Write, 5, 9, |at| at.client.rw_lock("a").run_write(body())),
-    acquires!("Semaphore::acquire", Semaphore, 2, 7, |at| {
+    acquires!("Mutex::lock", Mutex, 2, 6, 3, |at| at.client.mutex("a").lock()),
+    acquires!("Mutex::try_lock", Mutex, 2, 2, 1, |at| at.client.mutex("a").try_lock()),
+    acquires!("Mutex::run", Mutex, 5, 9, 6, |at| at.client.mutex("a").run(body())),
+    acquires!("FairMutex::lock", Fair, 2, 6, 6, |at| at.client.fair_mutex("a").lock()),
+    acquires!("FairMutex::try_lock", Fair, 2, 2, 2, |at| at.client.fair_mutex("a").try_lock()),
+    acquires!("FairMutex::run", Fair, 5, 9, 9, |at| at.client.fair_mutex("a").run(body())),
+    acquires!("RwLock::read", Read, 2, 6, 6, |at| at.client.rw_lock("a").read()),
+    acquires!("RwLock::try_read", Read, 2, 2, 2, |at| at.client.rw_lock("a").try_read()),
+    acquires!("RwLock::run_read", Read, 5, 9, 9, |at| at.client.rw_lock("a").run_read(body())),
+    acquires!("RwLock::write", Write, 2, 6, 3, |at| at.client.rw_lock("a").write()),
+    acquires!("RwLock::try_write", Write, 2, 2, 1, |at| at.client.rw_lock("a").try_write()),
+    acquires!("RwLock::run_write", Write, 5, 9, 6, |at| at.client.rw_lock("a").run_write(body())),
+    acquires!("Semaphore::acquire", Semaphore, 2, 7, 7, |at| {
         at.client.semaphore("a", PERMITS).acquire()
     }),
-    acquires!("Semaphore::acquire_many", Semaphore, 2, 7, |at| {
+    acquires!("Semaphore::acquire_many", Semaphore, 2, 7, 7, |at| {
         at.client.semaphore("a", PERMITS).acquire_many(PERMITS)
     }),
-    acquires!("Semaphore::try_acquire", Semaphore, 2, 2, |at| {
+    acquires!("Semaphore::try_acquire", Semaphore, 2, 2, 2, |at| {
         at.client.semaphore("a", PERMITS).try_acquire()
     }),
-    acquires!("Semaphore::try_acquire_many", Semaphore, 2, 2, |at| {
+    acquires!("Semaphore::try_acquire_many", Semaphore, 2, 2, 2, |at| {
         at.client.semaphore("a", PERMITS).try_acquire_many(PERMITS)
     }),
-    acquires!("Semaphore::run", Semaphore, 5, 10, |at| {
+    acquires!("Semaphore::run", Semaphore, 5, 10, 10, |at| {
         at.client.semaphore("a", PERMITS).run(body())
     }),
-    acquires!("MultiLock::lock", Multi, 2, 6, |at| at.client.multi_lock(["a", "b"]).lock()),
-    acquires!("MultiLock::try_lock", Multi, 2, 2, |at| {
+    acquires!("MultiLock::lock", Multi, 2, 6, 3, |at| at.client.multi_lock(["a", "b"]).lock()),
+    acquires!("MultiLock::try_lock", Multi, 2, 2, 1, |at| {
         at.client.multi_lock(["a", "b"]).try_lock()
     }),
-    acquires!("MultiLock::run", Multi, 5, 9, |at| at.client.multi_lock(["a", "b"]).run(body())),
+    acquires!("MultiLock::run", Multi, 5, 9, 6, |at| at.client.multi_lock(["a", "b"]).run(body())),
     // Of two clients, one of which is a quorum: each part in turn.
-    acquires!("MultiLock::lock", Quorum, 4, 8, |at| {
+    acquires!("MultiLock::lock", Quorum, 4, 8, 8, |at| {
         MultiLock::of([at.quorum.client().mutex("a").into(), at.client.mutex("b").into()]).lock()
     }),
-    acquires!("QuorumLock::lock", Quorum, 2, 6, |at| at.quorum.lock("a").lock()),
-    acquires!("QuorumLock::try_lock", Quorum, 2, 2, |at| at.quorum.lock("a").try_lock()),
-    acquires!("QuorumLock::run", Quorum, 5, 9, |at| at.quorum.lock("a").run(body())),
-    acquires!("AnyLock::lock", Fair, 2, 6, |at| at.client.any_lock(LockKind::Fair, ["a"]).lock()),
-    acquires!("AnyLock::try_lock", Multi, 2, 2, |at| {
+    acquires!("QuorumLock::lock", Quorum, 2, 6, 3, |at| at.quorum.lock("a").lock()),
+    acquires!("QuorumLock::try_lock", Quorum, 2, 2, 1, |at| at.quorum.lock("a").try_lock()),
+    acquires!("QuorumLock::run", Quorum, 5, 9, 6, |at| at.quorum.lock("a").run(body())),
+    acquires!("AnyLock::lock", Fair, 2, 6, 6, |at| at
+        .client
+        .any_lock(LockKind::Fair, ["a"])
+        .lock()),
+    acquires!("AnyLock::try_lock", Multi, 2, 2, 1, |at| {
         at.client.any_lock(LockKind::Mutex, ["a", "b"]).try_lock()
     }),
-    acquires!("AnyLock::run", Write, 5, 9, |at| {
+    acquires!("AnyLock::run", Write, 5, 9, 6, |at| {
         at.client.any_lock(LockKind::Write, ["a"]).run(body())
     }),
-    acquires!("AnyLock::lock", Several, 4, 8, |at| {
+    acquires!("AnyLock::lock", Several, 4, 8, 5, |at| {
         at.client.any_lock(LockKind::Write, ["a", "b"]).lock()
     }),
-    acquires!("distributed_lock", Mutex, 5, 9, |at| annotated(at.client.clone())),
-    acquires!("LockClient::scope", Mutex, 2, 6, |at| {
+    acquires!("distributed_lock", Mutex, 5, 9, 6, |at| annotated(at.client.clone())),
+    acquires!("LockClient::scope", Mutex, 2, 6, 3, |at| {
         at.client.scope(at.client.mutex("a").lock())
     }),
-    acquires!("scope::inherit", Mutex, 2, 6, |at| scope::inherit(at.client.mutex("a").lock())),
-    acquires!("LockFuture", Mutex, 5, 9, |at| {
+    acquires!("scope::inherit", Mutex, 2, 6, 3, |at| scope::inherit(at.client.mutex("a").lock())),
+    acquires!("LockFuture", Mutex, 5, 9, 6, |at| {
         let layer = LockLayer::new(at.client.clone(), |(): &()| LockKey::new("a").map(Some));
         layer.layer(service_fn(no_error)).call(()).map(|done| Ok(done.unwrap()))
     }),
-    acquires!("HttpLockFuture", Mutex, 5, 9, |at| { handled(at.client.clone(), |_| body()) }),
-    acquires!("HeldLock::release", Mutex, 4, 8, |at| {
+    acquires!("HttpLockFuture", Mutex, 5, 9, 6, |at| handled(at.client.clone(), |_| body())),
+    acquires!("HeldLock::release", Mutex, 4, 8, 5, |at| {
         handled(at.client.clone(), |lock| async move { lock.release().await.unwrap() })
     }),
     // The body ends the wait.
-    acquires!("HeldLock::lost", Mutex, 4, 8, |at| {
+    acquires!("HeldLock::lost", Mutex, 4, 8, 5, |at| {
         handled(at.client.clone(), |lock| async move {
             assert!(timeout(ms(5), lock.lost()).await.is_err());
         })
     }),
-    acquires!("CountDownLatch::wait", Latch, 2, 6, |at| {
+    acquires!("CountDownLatch::wait", Latch, 2, 6, 6, |at| {
         let latch = at.client.latch("a");
         async move { latch.wait().await }
     }),
@@ -227,6 +236,25 @@ pub(crate) const ROWS: &[Row] = &[
     }),
     prepared!("LockGuard::run_owned", Mutex, 3, |at, store| {
         held(&at).await.run_owned(body()).map(|(_, ran)| ran.unwrap())
+    }),
+    // Two re-entries side by side, which take turns, and a read inside a write.
+    prepared!("LockGuard::run", Mutex, 6, |at, store| {
+        let (guard, client) = (held(&at).await, at.client.clone());
+        let reentry = |client: LockClient| async move {
+            let inner = client.mutex("a").lock().await.unwrap();
+            body().await;
+            inner.release().await.unwrap();
+        };
+        let both = join(reentry(client.clone()), reentry(client)).map(drop);
+        async move { guard.run(both).await.unwrap() }
+    }),
+    prepared!("LockGuard::run", Write, 4, |at, store| {
+        let (guard, client) = (at.take(Kind::Write).await.unwrap(), at.client.clone());
+        async move {
+            let read = guard.run(async { client.rw_lock("a").read().await.unwrap() }).await;
+            guard.release().await.unwrap();
+            read.unwrap().release().await.unwrap();
+        }
     }),
     prepared!("LockGuard::extend", Mutex, 2, |at, store| {
         let guard = held(&at).await;

@@ -6,7 +6,7 @@ use crate::prelude::*;
 /// More than a request that is under way and one behind it take in the store that is under test: 10 ms each.
 pub(crate) const ROUND_TRIP: Duration = ms(25);
 
-/// How long the other process holds the lock, from when the future under test is made.
+/// How long another task or process holds the lock, from when the future under test is made.
 pub(crate) const HELD_FOR: Duration = ms(300);
 
 /// The kind of lock that a future is about.
@@ -41,7 +41,7 @@ pub(crate) struct Process {
 /// Two processes; each answer takes the first some milliseconds, and the other none.
 pub(crate) struct Stage {
     pub(crate) far: Process,
-    near: Process,
+    pub(crate) near: Process,
     pub(crate) store: MemoryStore,
     quorum: Vec<MemoryStore>,
 }
@@ -55,18 +55,18 @@ impl Stage {
         Self { far, near, store, quorum }
     }
 
-    /// Has the other process hold the lock, so that it is busy for the one under test, and release it later.
-    pub(crate) async fn hold(&self, kind: Kind) -> JoinHandle<()> {
-        let near = self.near.clone();
+    /// Has a process hold the lock, so that it is busy for the future under test, and release it later.
+    pub(crate) async fn hold(&self, by: &Process, kind: Kind) -> JoinHandle<()> {
+        let by = by.clone();
         if kind == Kind::Latch {
-            assert!(near.client.latch("a").try_set_count(1).await.unwrap());
+            assert!(by.client.latch("a").try_set_count(1).await.unwrap());
             return tokio::spawn(async move {
                 sleep(HELD_FOR).await;
-                near.client.latch("a").count_down().await.unwrap();
+                by.client.latch("a").count_down().await.unwrap();
             });
         }
         let wanted = if kind == Kind::Read { Kind::Write } else { kind };
-        let guard = near.take(wanted).await.unwrap();
+        let guard = by.take(wanted).await.unwrap();
         tokio::spawn(async move {
             sleep(HELD_FOR).await;
             guard.release().await.unwrap();

@@ -11,9 +11,11 @@ enum Setting {
     Free,
     /// Another process has it for a while.
     Held,
+    /// Another task of the same process has it for a while.
+    Queued,
 }
 
-/// A future, ready to be polled, and the other process's hold.
+/// A future, ready to be polled, and the task that holds the lock before it.
 struct Scene {
     stage: Stage,
     under: Under,
@@ -23,7 +25,8 @@ struct Scene {
 async fn scene(row: &Row, setting: Setting) -> Scene {
     let stage = Stage::new();
     let holder = match setting {
-        Setting::Held => Some(stage.hold(row.kind).await),
+        Setting::Held => Some(stage.hold(&stage.near, row.kind).await),
+        Setting::Queued => Some(stage.hold(&stage.far, row.kind).await),
         Setting::Free => None,
     };
     let under = match row.start {
@@ -33,7 +36,7 @@ async fn scene(row: &Row, setting: Setting) -> Scene {
     Scene { stage, under, holder }
 }
 
-/// Within one round trip nothing of the future is in the store; once the other process has released, nothing at all, and
+/// Within one round trip nothing of the future is in the store; once the holder has released, nothing at all, and
 /// the lock can be taken at once.
 async fn leaves_nothing(scene: Scene, kind: Kind, what: &str) {
     let Scene { stage, under, holder } = scene;
@@ -64,7 +67,7 @@ async fn lets_others_in(scene: Scene, kind: Kind, what: &str) {
     let behind = tokio::spawn(async move { far.take(kind).await });
     sleep(ms(1)).await;
     drop(under);
-    // Until the other process releases, and then a few round trips.
+    // Until the holder releases, and then a few round trips.
     let bound = if holder.is_some() { HELD_FOR + 2 * ROUND_TRIP } else { 2 * ROUND_TRIP };
     let guard = timeout(bound, behind).await.unwrap_or_else(|_| panic!("{what}: it still waits"));
     guard.unwrap().unwrap().release().await.unwrap();
@@ -99,7 +102,12 @@ async fn every_future_is_dropped_at_every_await() {
     let mut wrong = Vec::new();
     let mut drops = 0;
     for row in ROWS {
-        for (setting, expected) in [(Setting::Free, Some(row.free)), (Setting::Held, row.held)] {
+        let settings = [
+            (Setting::Free, Some(row.free)),
+            (Setting::Held, row.held),
+            (Setting::Queued, row.queued),
+        ];
+        for (setting, expected) in settings {
             let Some(expected) = expected else { continue };
             let polls = sweep(row, setting).await;
             drops += polls;
