@@ -60,12 +60,27 @@ async fn leaves_nothing(scene: Scene, kind: Kind, what: &str) {
     }
 }
 
+/// When a future is dropped that has a task of its own process behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// At once.
+    Now,
+    /// When its answer, or its turn, has come and it was not polled any more.
+    Woken,
+}
+
 /// A task of the same process that waits behind the future gets the lock.
-async fn lets_others_in(scene: Scene, kind: Kind, what: &str) {
-    let Scene { stage, under, holder } = scene;
+async fn lets_others_in(scene: Scene, kind: Kind, when: When, what: &str) {
+    let Scene { stage, under, mut holder } = scene;
     let far = stage.far.clone();
     let behind = tokio::spawn(async move { far.take(kind).await });
     sleep(ms(1)).await;
+    if when == When::Woken {
+        if let Some(holder) = holder.take() {
+            holder.await.unwrap();
+        }
+        sleep(ROUND_TRIP).await;
+    }
     drop(under);
     // Until the holder releases, and then a few round trips.
     let bound = if holder.is_some() { HELD_FOR + 2 * ROUND_TRIP } else { 2 * ROUND_TRIP };
@@ -87,10 +102,12 @@ async fn sweep(row: &Row, setting: Setting) -> usize {
             return polls;
         }
         if matches!(row.start, Start::Acquire(_)) && row.kind != Kind::Latch {
-            let mut scene = scene(row, setting).await;
-            let polled = poll_then_drop(scene.under.as_mut(), polls).await;
-            assert_eq!(polled, Polled::Dropped, "{what}, once more");
-            lets_others_in(scene, row.kind, &what).await;
+            for when in [When::Now, When::Woken] {
+                let mut scene = scene(row, setting).await;
+                let polled = poll_then_drop(scene.under.as_mut(), polls).await;
+                assert_eq!(polled, Polled::Dropped, "{what}, once more");
+                lets_others_in(scene, row.kind, when, &format!("{what}, {when:?}")).await;
+            }
         }
     }
     panic!("{} does not complete", row.future);
