@@ -119,7 +119,7 @@ impl Stage {
 fn process<S: Store + 'static>(store: S, servers: impl Iterator<Item = S>) -> Process {
     let options = LockOptions::builder().lease(Lease::Watchdog(secs(30))).build().unwrap();
     // Long enough for a hold to pass from task to task.
-    let client = || LockClient::builder().options(options.clone()).handoff_window(secs(1));
+    let client = || LockClient::builder().options(options).handoff_window(secs(1));
     let servers = servers.map(|server| Arc::new(server) as Arc<dyn Store>);
     let quorum = Quorum::builder().without_restart_guard().client(client());
     Process { client: client().store(store).unwrap(), quorum: quorum.stores(servers).unwrap() }

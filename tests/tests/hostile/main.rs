@@ -8,6 +8,8 @@ mod notices;
 mod replies;
 mod resp;
 
+use std::panic;
+use std::sync::{Mutex, Once};
 use std::time::Duration;
 
 use lock_runtime::{LockClient, LockOptions};
@@ -27,6 +29,28 @@ const fn secs(secs: u64) -> Duration {
 /// A client of the server, as another process would have it.
 async fn connect(server: &RedisServer) -> LockClient {
     LockClient::connect(&server.url()).await.unwrap()
+}
+
+/// Where the library panicked, in whichever task.
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Call it before a test; [`no_panics`] after it sees the panics of every task, also of those that nobody awaits.
+fn watch_panics() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let print = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let place = info.location().map(ToString::to_string).unwrap_or_default();
+            if !place.contains("tests/hostile") {
+                PANICS.lock().unwrap().push(place);
+            }
+            print(info);
+        }));
+    });
+}
+
+fn no_panics() {
+    assert_eq!(*PANICS.lock().unwrap(), [""; 0]);
 }
 
 /// Options that wait so long for a busy lock.

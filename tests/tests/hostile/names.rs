@@ -102,6 +102,7 @@ fn refused(outcome: Result<LockGuard, LockError>, name: &str) {
 /// S-1, S-2: a name is refused before anything is sent, or is a lock of its own, at the same time as all the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_is_refused_or_a_lock_of_its_own() {
+    watch_panics();
     let (server, worlds) = worlds().await;
     let mut keys = BTreeSet::new();
     for [client, other] in &worlds {
@@ -150,11 +151,13 @@ async fn a_name_is_refused_or_a_lock_of_its_own() {
     let expected: BTreeSet<_> = keys.iter().map(counter).collect();
     let found: BTreeSet<_> = server.client().keys().await.into_iter().collect();
     assert_eq!(found, expected);
+    no_panics();
 }
 
 /// S-3: every value makes a name of its own, which no other value and no plain text of the same look has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_in_a_name_is_a_lock_of_its_own() {
+    watch_panics();
     let (_server, worlds) = worlds().await;
     let values = hostile();
     for [client, other] in &worlds {
@@ -179,4 +182,45 @@ async fn a_value_in_a_name_is_a_lock_of_its_own() {
             guard.release().await.unwrap();
         }
     }
+    no_panics();
+}
+
+/// S-2: as for Redisson, `x` and `{x}` have one set of companion keys. They can delay each other, and no more: each is
+/// held on its own, and no semaphore grants more than its limit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bare_hash_tag_at_most_delays_its_namesake() {
+    watch_panics();
+    let server = RedisServer::start().await;
+    let [client, other] = [connect(&server).await, connect(&server).await];
+    for kind in ["mutex", "fair", "write"] {
+        let take = async |client: &LockClient, name: &str| match kind {
+            "mutex" => client.mutex(name).try_lock().await.unwrap(),
+            "fair" => client.fair_mutex(name).try_lock().await.unwrap(),
+            _ => client.rw_lock(name).try_write().await.unwrap(),
+        };
+        let [plain, tagged] = ["x", "{x}"];
+        let (one, two) = (take(&client, plain).await.unwrap(), take(&other, tagged).await.unwrap());
+        assert!(take(&other, plain).await.is_none() && take(&client, tagged).await.is_none());
+        assert_ne!(one.token(), two.token(), "{kind}");
+        one.release().await.unwrap();
+        assert!(!two.is_lost());
+        assert!(take(&client, tagged).await.is_none(), "{kind}: freed with its namesake");
+        two.release().await.unwrap();
+    }
+    let limit = NonZeroU32::new(2).unwrap();
+    let [plain, tagged] = ["p", "{p}"].map(|name| client.semaphore(name, limit));
+    let mut permits = Vec::new();
+    for semaphore in [&plain, &tagged, &plain, &tagged, &plain, &tagged] {
+        permits.extend(semaphore.try_acquire().await.unwrap());
+    }
+    assert!(permits.len() >= 2, "each has two, if nobody has the other's");
+    for permit in permits {
+        permit.release().await.unwrap();
+    }
+    let mut again = Vec::new();
+    for _ in 0..4 {
+        again.extend(plain.try_acquire().await.unwrap());
+    }
+    assert_eq!(again.len(), 2, "the limit of one after both were in use");
+    no_panics();
 }

@@ -59,6 +59,7 @@ fn messages() -> Vec<Vec<u8>> {
 /// No message grants a lock that is held or ends a hold, whatever channel it comes on; then the release does its work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forged_message_grants_nothing() {
+    watch_panics();
     let server = RedisServer::start().await;
     let (holder, client) = (connect(&server).await, connect(&server).await);
     let mut held = Vec::new();
@@ -90,4 +91,5 @@ async fn a_forged_message_grants_nothing() {
         let granted = timeout(SOON, waiter).await.unwrap_or_else(|_| panic!("{kind}: no grant"));
         granted.unwrap().unwrap().release().await.unwrap();
     }
+    no_panics();
 }

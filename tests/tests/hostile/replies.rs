@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use futures_util::future::join_all;
 use lock_runtime::{Lease, LockError};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,6 +19,9 @@ enum Reply {
     Right,
     Wrong(Vec<u8>),
 }
+
+/// Below every token that the server says, and far above any number in a wrong reply.
+const FIRST_TOKEN: u64 = 1 << 50;
 
 /// A server that knows as much of Redis as a client needs to connect.
 struct Impostor {
@@ -38,11 +42,15 @@ impl Impostor {
         });
         Self { port, reply }
     }
+
+    fn answer(&self, reply: Reply) {
+        *self.reply.lock().unwrap() = reply;
+    }
 }
 
 async fn serve(stream: TcpStream, reply: Arc<Mutex<Reply>>) {
     let mut stream = BufReader::new(stream);
-    let mut token = 1_u64 << 50;
+    let mut token = FIRST_TOKEN;
     while let Some(words) = read_command(&mut stream).await {
         let name = words[0].to_ascii_uppercase();
         let answer = match &name[..] {
@@ -140,46 +148,49 @@ fn wrong() -> Vec<Vec<u8>> {
     wrong
 }
 
-/// No reply but the right one is a grant; the client says what is wrong within its patience, and works again once the
-/// server does.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reply_of_the_wrong_shape_grants_nothing() {
+/// Asks for locks while the server answers so, and then once more while it answers right.
+async fn asks(reply: Vec<u8>) {
+    let shown = reply[..reply.len().min(60)].escape_ascii().to_string();
     let server = Impostor::start().await;
-    let url = format!("redis://127.0.0.1:{}", server.port);
-    let options = LockOptions::builder().wait(ms(250));
-    let options = options.lease(Lease::Fixed(secs(10))).build().unwrap();
-    let client =
-        LockClient::builder().command_timeout(ms(200)).store_patience(ms(250)).options(options);
-    let client = client.connect(&url).await.unwrap();
-    for (number, reply) in wrong().into_iter().enumerate() {
-        let shown = reply[..reply.len().min(60)].escape_ascii().to_string();
-        *server.reply.lock().unwrap() = Reply::Wrong(reply);
-        let name = format!("wrong:{number}");
-        for kind in ["mutex", "try", "fair", "write"] {
-            let asked = async {
-                match kind {
-                    "mutex" => client.mutex(&name).lock().await.map(Some),
-                    "try" => client.mutex(&name).try_lock().await,
-                    "fair" => client.fair_mutex(&name).lock().await.map(Some),
-                    _ => client.rw_lock(&name).write().await.map(Some),
-                }
-            };
-            let outcome = timeout(SOON, asked).await.unwrap_or_else(|_| panic!("{shown}: hangs"));
-            let granted = matches!(outcome, Ok(Some(_)));
-            assert!(!granted, "{shown}: granted as {kind}");
-        }
-        *server.reply.lock().unwrap() = Reply::Right;
-        let works = async {
-            loop {
-                match client.mutex(&format!("right:{number}")).lock().await {
-                    Ok(guard) => return guard,
-                    Err(LockError::Store(_) | LockError::Timeout { .. }) => {}
-                    Err(error) => panic!("{shown}: {error:?}"),
-                }
+    // What may be left of each attempt is given up after its lease, until when it shares scripts with other requests.
+    let options = LockOptions::builder().wait(ms(250)).lease(Lease::Fixed(ms(500)));
+    let client = LockClient::builder().command_timeout(ms(400)).store_patience(ms(250));
+    let client = client.options(options.build().unwrap());
+    let client = client.connect(&format!("redis://127.0.0.1:{}", server.port)).await.unwrap();
+    server.answer(Reply::Wrong(reply));
+    for kind in ["mutex", "try", "fair", "write"] {
+        let asked = async {
+            match kind {
+                "mutex" => client.mutex("wrong").lock().await.map(Some),
+                "try" => client.mutex("wrong").try_lock().await,
+                "fair" => client.fair_mutex("wrong").lock().await.map(Some),
+                _ => client.rw_lock("wrong").write().await.map(Some),
             }
         };
-        let guard =
-            timeout(SOON, works).await.unwrap_or_else(|_| panic!("{shown}: does not recover"));
-        let _ = guard.release().await;
+        let outcome = timeout(SOON, asked).await.unwrap_or_else(|_| panic!("{shown}: hangs"));
+        assert!(!matches!(outcome, Ok(Some(_))), "{shown}: granted as {kind}");
     }
+    server.answer(Reply::Right);
+    let granted = async {
+        loop {
+            match client.mutex("right").lock().await {
+                Ok(guard) => return guard,
+                Err(LockError::Store(_) | LockError::Timeout { .. }) => {}
+                Err(error) => panic!("{shown}: {error:?}"),
+            }
+        }
+    };
+    let guard = timeout(SOON, granted).await.unwrap_or_else(|_| panic!("{shown}: no recovery"));
+    assert!(guard.token().get() > FIRST_TOKEN, "{shown}: a token that the server did not say");
+}
+
+/// No reply but the right one is a grant; the client gives up within its patience, and works again once the server does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_of_the_wrong_shape_grants_nothing() {
+    watch_panics();
+    let asked = wrong().into_iter().map(|reply| tokio::spawn(asks(reply)));
+    for outcome in join_all(asked).await {
+        outcome.unwrap();
+    }
+    no_panics();
 }
