@@ -1,30 +1,30 @@
-//! Every schedule with a bounded number of preemptions.
+//! Every schedule that departs a bounded number of times from the plain one.
 
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 
-/// A choice in the schedule: which of the tasks that could run there, in their order.
+/// A choice in the schedule: one of the tasks that can run there.
 struct Choice {
     taken: usize,
     options: usize,
 }
 
-/// Takes every choice where a task waits or ends, and up to a bound also elsewhere: most bugs need few preemptions, and
-/// without a bound three tasks have more orders than can be tried.
+/// In the plain schedule, a task runs until it waits or yields, and then the next one that can. Few departures show most
+/// bugs, and without a bound three tasks have more orders than can be tried.
 pub(super) struct Bounded {
     most: usize,
-    /// The choices of this run; those from before it up to where it differs from the last one.
+    /// The choices of this run; at its start, those that it has in common with the last one, and the first that differs.
     choices: Vec<Choice>,
     step: usize,
-    preemptions: usize,
+    departures: usize,
     has_run: bool,
 }
 
 impl Bounded {
     pub(super) fn new(most: usize) -> Self {
-        Self { most, choices: Vec::new(), step: 0, preemptions: 0, has_run: false }
+        Self { most, choices: Vec::new(), step: 0, departures: 0, has_run: false }
     }
 
-    /// Takes the next option of this choice, the first one in a part of the tree that is new.
+    /// Takes this run's option, the first one in a part of the tree that is new.
     fn choose(&mut self, options: usize) -> usize {
         if self.step == self.choices.len() {
             self.choices.push(Choice { taken: 0, options });
@@ -46,7 +46,7 @@ impl Scheduler for Bounded {
         }
         self.has_run = true;
         self.step = 0;
-        self.preemptions = 0;
+        self.departures = 0;
         Some(Schedule::new(0))
     }
 
@@ -56,23 +56,19 @@ impl Scheduler for Bounded {
         current: Option<TaskId>,
         is_yielding: bool,
     ) -> Option<TaskId> {
-        let ids = || runnable.iter().map(|task| task.id());
-        let goes_on = current.filter(|id| ids().any(|other| other == *id));
-        let others = || ids().filter(|id| Some(*id) != goes_on);
-        let options: Vec<_> = match goes_on {
-            Some(current) if is_yielding && runnable.len() > 1 => {
-                let _ = current;
-                others().collect()
-            }
-            Some(current) if self.preemptions == self.most => vec![current],
-            Some(current) => std::iter::once(current).chain(others()).collect(),
-            None => ids().collect(),
-        };
-        let next = options[if options.len() == 1 { 0 } else { self.choose(options.len()) }];
-        if goes_on.is_some_and(|current| current != next) && !is_yielding {
-            self.preemptions += 1;
+        let mut options: Vec<_> = runnable.iter().map(|task| task.id()).collect();
+        // The plain schedule's task comes first: the current one if it goes on, else the next.
+        options.sort_by_key(|id| {
+            let is_current = Some(*id) == current;
+            let goes_on = is_current && !is_yielding;
+            (!goes_on, is_current, current.is_some_and(|current| *id < current), *id)
+        });
+        if options.len() == 1 || self.departures == self.most {
+            return options.first().copied();
         }
-        Some(next)
+        let taken = self.choose(options.len());
+        self.departures += usize::from(taken > 0);
+        Some(options[taken])
     }
 
     fn next_u64(&mut self) -> u64 {

@@ -22,19 +22,19 @@ use crate::store::Target;
 
 const LEASE: Lease = Lease::Watchdog(Duration::from_secs(10));
 
-/// Runs the scenario in every order of its tasks in which at most `preemptions` times a task has to pause although it
-/// could go on. Returns how many orders those are.
+/// Runs the scenario in every order of its tasks that departs at most `departures` times from the plain one, in which a
+/// task runs until it waits and then the next one. Returns how many orders those are.
 ///
 /// A task can pause wherever it locks a mutex or waits. A run in which all tasks wait for ever fails.
 ///
 /// # Panics
 ///
 /// When the scenario fails in one of the orders.
-pub fn explore(preemptions: usize, scenario: impl Fn() + Send + Sync + 'static) -> usize {
+pub fn explore(departures: usize, scenario: impl Fn() + Send + Sync + 'static) -> usize {
     let mut config = Config::new();
     config.stack_size = 1 << 18;
     config.failure_persistence = FailurePersistence::Print;
-    Runner::new(Bounded::new(preemptions), config).run(move || {
+    Runner::new(Bounded::new(departures), config).run(move || {
         tokio::time::reset();
         scenario();
     })
