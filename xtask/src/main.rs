@@ -24,6 +24,8 @@ cargo xtask <command>
   interop [--redisson=VERSION] …
                        runs the tests beside the real Redisson; needs a JDK and Maven, which
                        fetches Redisson; args go to the test program
+  models [args]        explores the model of the protocol, and the gate and the hand-over in every order of their
+                       tasks, and prints how many states and orders those are; part of `test`
   features             checks every pair of features of each crate; installs cargo-hack below `target`
   api [--accept]       compares the public API of each crate with the one on record in `tests/api`, or
                        puts the present one on record
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         ("test", _) => test(&rest),
         ("bench", _) => bench(&rest),
         ("interop", _) => interop::run(&rest),
+        ("models", _) => models(&rest),
         ("compile-time", []) => compile_time::run(),
         ("features", []) => ci::features(2),
         ("api", []) => ci::api(false),
@@ -90,6 +93,11 @@ fn test(args: &[String]) -> Result<(), Failure> {
     let scope = if names_package { &[][..] } else { &["--workspace"] };
     let step = Step::new("test").args(scope).arg("--all-features").args(args);
     step.env("REDIS_SERVER", redis).env("RUST_TEST_THREADS", test_threads()).run()
+}
+
+fn models(args: &[String]) -> Result<(), Failure> {
+    let packages = &["--package", "lock-protocol-model", "--package", "lock-task-model"];
+    Step::new("test").args(packages).args(&["--", "--nocapture"]).args(args).run()
 }
 
 /// How many tests of a program run at once: most of them wait for servers and leases, so more than there

@@ -1,12 +1,19 @@
-//! The gate, the releaser and the hand-off of `lock-runtime`, compiled with mutexes and tasks of an explorer.
+//! The gate, the releaser and the hand-off of `lock-runtime`, compiled with the mutexes of an explorer of schedules.
+//!
+//! These are the real source files. `Cargo.toml` gives them [Shuttle](shuttle)'s mutexes for those of `parking_lot`, and a
+//! tokio whose time stands still, so `lock-runtime` has neither a feature nor a `cfg` for this. The [`scenarios`] run
+//! them.
+//!
+//! Atomics and tokio's channels are the real ones, and no places to pause at: a race between two operations on atomics
+//! alone is not explored.
 #![allow(
     dead_code,
-    unused_imports,
-    unexpected_cfgs,
     missing_debug_implementations,
     missing_docs,
+    unexpected_cfgs,
     unreachable_pub,
-    clippy::all
+    unused_imports,
+    reason = "parts of a crate that is checked as a whole elsewhere"
 )]
 
 #[path = "../../../lock-runtime/src/backoff.rs"]

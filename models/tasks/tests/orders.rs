@@ -23,14 +23,14 @@ fn each_task_has_its_turn() {
 fn a_cancelled_waiter_passes_its_turn_on() {
     for leave in [Leave::Drop, Leave::HandOff] {
         let scenario = move || turns::a_cancelled_waiter_passes_its_turn_on(leave);
-        every_order(3, "one of three is cancelled", scenario);
+        every_order(4, "one of three is cancelled", scenario);
     }
 }
 
 #[test]
 fn a_close_ends_all() {
     for leave in [Leave::Drop, Leave::HandOff] {
-        every_order(2, "a shutdown", move || turns::a_close_ends_all(leave));
+        every_order(3, "a shutdown", move || turns::a_close_ends_all(leave));
     }
 }
 
@@ -39,7 +39,7 @@ fn a_close_ends_all() {
 fn a_waiter_that_is_not_polled_is_passed_over() {
     for leave in [Leave::Drop, Leave::HandOff] {
         let scenario = move || turns::a_waiter_that_is_not_polled_is_passed_over(leave);
-        every_order(2, "a waiter that is not polled", scenario);
+        every_order(3, "a waiter that is not polled", scenario);
     }
 }
 
@@ -47,7 +47,7 @@ fn a_waiter_that_is_not_polled_is_passed_over() {
 #[test]
 fn each_hold_ends_once() {
     for end in [End::Drop, End::Release] {
-        every_order(2, "three holders", move || hand_over::each_hold_ends_once(end));
+        every_order(3, "three holders", move || hand_over::each_hold_ends_once(end));
     }
 }
 
@@ -56,7 +56,7 @@ fn each_hold_ends_once() {
 fn a_cancelled_waiter_passes_its_hold_on() {
     for end in [End::Drop, End::Release] {
         let scenario = move || hand_over::a_cancelled_waiter_passes_its_hold_on(end);
-        every_order(2, "one of three is cancelled", scenario);
+        every_order(3, "one of three is cancelled", scenario);
     }
 }
 
