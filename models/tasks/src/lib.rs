@@ -6,6 +6,8 @@
 //!
 //! Atomics and tokio's channels are the real ones, and no places to pause at: a race between two operations on atomics
 //! alone is not explored.
+// The unit tests of these files belong to `lock-runtime`, and run there.
+#![cfg(not(test))]
 #![allow(
     dead_code,
     missing_debug_implementations,
