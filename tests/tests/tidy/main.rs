@@ -1,6 +1,8 @@
 //! What ARCHITECTURE.md says of the source tree holds.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod faults;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -343,6 +345,7 @@ fn files_are_of_readable_length() {
         "fuzz",
         "xtask",
         "examples",
+        "models",
     ] {
         for file in files(&root().join(folder), "rs") {
             let lines = fs::read_to_string(&file).unwrap().lines().count();
