@@ -7,27 +7,34 @@
 //! - [`raw_client`]: a side channel to it, to look at keys without the library under test,
 //! - [`proxy`]: a TCP proxy between client and server that delays, drops, resets, duplicates,
 //! - [`process`]: a worker in a process of its own, which can be stopped and killed,
+//! - [`preload`]: what the system tells a process, changed: the time of day, addresses of hosts,
 //! - [`mod@eventually`]: waiting for a condition, with a bound,
 //! - [`poll_count`]: dropping a future at each of its await points,
 //! - [`log`]: what the program under test logs,
 //! - [`history`]: what every process did and when, and the rules that must have held,
-//! - `witness`: a task that uses a lock and records all of it.
+//! - `witness`: a task that uses a lock and records all of it,
+//! - `crew`: tasks that use locks of every kind that way,
+//! - [`sampler`]: what only the server can tell of them meanwhile.
 //!
 //! A check that does not hold panics and says what was waited for: these are test tools. Nothing
 //! here skips: a test that needs a server that is not there fails and says how to get one.
 //! Signals and unix sockets make this a crate for unix systems.
 #![allow(clippy::missing_panics_doc, reason = "each panic has its sentence, without a heading")]
 
+#[cfg(feature = "workers")]
+pub mod crew;
 pub mod eventually;
 pub mod history;
 mod leash;
 pub mod log;
 pub mod poll_count;
+pub mod preload;
 pub mod process;
 pub mod proxy;
 pub mod raw_client;
 pub mod redis_cluster;
 pub mod redis_server;
+pub mod sampler;
 #[cfg(feature = "workers")]
 pub mod witness;
 
@@ -38,6 +45,7 @@ pub use proxy::Proxy;
 pub use raw_client::{RawClient, Ttl};
 pub use redis_cluster::RedisCluster;
 pub use redis_server::RedisServer;
+pub use sampler::Sampler;
 
 /// The manuals of the macros: their examples need what a compiler plug-in cannot depend on.
 #[cfg(doctest)]

@@ -175,7 +175,7 @@ impl Worker {
                     let work = Duration::from_millis(fastrand::u64(0..2));
                     // Work for two overlapping holders to be seen at; now and then with a value, which takes a while.
                     if fastrand::u8(0..4) == 0 {
-                        held.update(&mut values, work).await?;
+                        held.update(&mut values, work).await;
                     } else {
                         held.effect();
                         sleep(work).await;

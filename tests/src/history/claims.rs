@@ -166,6 +166,8 @@ impl Replaying {
                     self.close(&holder, Over::Kill, event.at);
                 }
             }
+            Op::Endless => self.done.violations.push(Violation::Endless(event.clone())),
+            Op::Parts { .. } => self.done.violations.push(Violation::InPart(event.clone())),
             Op::Queued { .. } | Op::NotReleased | Op::FaultBegan { .. } | Op::FaultEnded { .. } => {
             }
         }

@@ -77,6 +77,15 @@ pub enum Op {
     NotReleased,
     /// The whole process was killed: recorded by whoever did it.
     Killed,
+    /// The server has a key, the object, that never ends.
+    Endless,
+    /// The server has some of the keys of a lock of several names, and not the others.
+    Parts {
+        /// How many it has.
+        held: usize,
+        /// Of how many.
+        of: usize,
+    },
     /// From now on a fault is injected.
     FaultBegan {
         /// Which one.

@@ -30,10 +30,14 @@ pub enum Violation {
     StaleRelease(Claim, Claim),
     /// The second got the lock before the first, who had an earlier place in the queue.
     Overtaken(Claim, Claim),
+    /// The server had a key that never ends.
+    Endless(Event),
+    /// The server had some of the keys of a lock of several names, and not the others.
+    InPart(Event),
     /// The lock was free for that long while the task of this claim waited.
     LeftFree(Claim, Duration),
-    /// After this fault, no task acquired a lock for that long.
-    NoRecovery(String, Duration),
+    /// A process that asked for a lock after this fault had it only so much later.
+    NoRecovery(String, Recovery),
     /// An event that cannot follow those before it: a grant on top of a hold of the same task, a grant or a deadline out
     /// of nowhere. The history was recorded wrongly.
     OutOfPlace(Event),
@@ -57,9 +61,9 @@ impl fmt::Display for Violation {
             Self::LeftFree(claim, span) => {
                 write!(f, "free for {span:?} while this one waited: {claim}")
             }
-            Self::NoRecovery(fault, span) => {
-                write!(f, "no lock was acquired for {span:?} after {fault}")
-            }
+            Self::NoRecovery(fault, recovery) => write!(f, "after {fault}: {recovery}"),
+            Self::Endless(event) => write!(f, "a key without an end: {event}"),
+            Self::InPart(event) => write!(f, "held in part: {event}"),
             Self::OutOfPlace(event) => write!(f, "cannot be at this place: {event}"),
         }
     }
@@ -74,7 +78,7 @@ pub struct Rules {
     pub notice: Duration,
     /// For how long a lock may be free while a task waits for it, but for faults and their aftermath.
     pub free: Option<Duration>,
-    /// How long after a fault the next lock has to be acquired, if any task asks.
+    /// How long after a fault each process has to have each lock again that it asks for.
     pub recovery: Option<Duration>,
 }
 
@@ -100,10 +104,28 @@ pub struct Report {
     pub faults: usize,
     /// What would be a violation, had no fault of its time allowed it.
     pub allowed: Vec<Violation>,
-    /// The longest time from the end of a fault to the next lock acquired.
-    pub recoveries: BTreeMap<String, Duration>,
+    /// By fault, the slowest recovery.
+    pub recoveries: BTreeMap<String, Recovery>,
     /// What must not have happened.
     pub violations: Vec<Violation>,
+}
+
+/// How long a process waited for a lock after a fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovery {
+    /// The process.
+    pub process: u32,
+    /// The lock.
+    pub object: String,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { process, object, took } = self;
+        write!(f, "process {process} has `{object}` again within {took:?}")
+    }
 }
 
 impl Report {
@@ -122,8 +144,8 @@ impl fmt::Display for Report {
             f,
             "{claims} locks acquired, {updates} updates, {losses} losses, {faults} faults; {events} events"
         )?;
-        for (fault, span) in recoveries {
-            writeln!(f, "after {fault}: the next lock within {span:?}")?;
+        for (fault, slowest) in recoveries {
+            writeln!(f, "after {fault}, the slowest: {slowest}")?;
         }
         for violation in allowed {
             writeln!(f, "allowed by a fault: {violation}")?;
@@ -154,8 +176,8 @@ impl History {
             found.extend(super::waits::left_free(claims, most));
         }
         if let Some(most) = rules.recovery {
-            let slow = recoveries.iter().filter(|(_, span)| **span > most);
-            found.extend(slow.map(|(fault, span)| Violation::NoRecovery(fault.clone(), *span)));
+            let slow = recoveries.iter().filter(|(_, slowest)| slowest.took > most);
+            found.extend(slow.map(|(fault, it)| Violation::NoRecovery(fault.clone(), it.clone())));
         }
         let (allowed, violations) = found.into_iter().partition(|it| faults.allow(it));
         let is_update = |event: &&Event| matches!(event.op, Op::Updated { .. });
@@ -187,8 +209,10 @@ impl Violation {
             Self::Lost(claim) => (claim.over?.1, ANY),
             Self::Overtaken(_, later) => (later.start, ANY),
             Self::LeftFree(claim, _) => (claim.start, ANY),
+            Self::InPart(event) => (event.at, FORGET),
             Self::TokenOrder(..)
             | Self::NoToken(_)
+            | Self::Endless(_)
             | Self::NoRecovery(..)
             | Self::OutOfPlace(_) => {
                 return None;

@@ -18,10 +18,15 @@ use super::{MishapKind, Mode, Shared};
 /// The most that one read takes: more than any request of a test, so that a read holds it whole.
 const CHUNK: usize = 64 * 1024;
 
+/// When TCP sends again what was not acknowledged, at the earliest.
+const RETRANSMISSION: Duration = Duration::from_millis(200);
+
 #[derive(Debug)]
 pub(super) struct Link {
     shared: Arc<Shared>,
     resets: watch::Receiver<usize>,
+    /// How often connections had been severed when this one came.
+    severances: usize,
     /// Bytes have been swallowed, so none may follow.
     severed: AtomicBool,
     /// The client is to be cut off when the next reply comes.
@@ -55,8 +60,9 @@ enum End {
 impl Link {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let resets = shared.resets.subscribe();
+        let severances = shared.severances.load(Ordering::SeqCst);
         let [severed, drop_reply, swallow_reply] = std::array::from_fn(|_| AtomicBool::new(false));
-        Self { shared, resets, severed, drop_reply, swallow_reply }
+        Self { shared, resets, severances, severed, drop_reply, swallow_reply }
     }
 
     /// Serves one client until one side closes, the proxy resets it, or the proxy ends.
@@ -64,7 +70,7 @@ impl Link {
         match self.shared.mode() {
             Mode::Refuse => reset(&client),
             Mode::BlackHole => self.swallow(client).await,
-            Mode::Pass { .. } | Mode::Stall => {
+            Mode::Pass { .. } | Mode::Lossy | Mode::Stall => {
                 let target = self.shared.target.load(Ordering::SeqCst);
                 match TcpStream::connect((Ipv4Addr::LOCALHOST, target)).await {
                     Ok(server) => self.join(client, server).await,
@@ -153,7 +159,8 @@ impl Link {
             let delay = match self.shared.mode() {
                 Mode::Pass { to_server, .. } if direction == Direction::ToServer => to_server,
                 Mode::Pass { to_client, .. } => to_client,
-                Mode::Stall | Mode::Refuse | Mode::BlackHole => Duration::ZERO,
+                Mode::Lossy if fastrand::u8(..5) == 0 => RETRANSMISSION,
+                Mode::Lossy | Mode::Stall | Mode::Refuse | Mode::BlackHole => Duration::ZERO,
             };
             if !self.passes() {
                 match read {
@@ -206,9 +213,10 @@ impl Link {
         self.passes()
     }
 
-    /// Whether bytes may pass: not in a black hole, and never again after it.
+    /// Whether bytes may pass: not in a black hole, and never again after it, nor once severed.
     fn passes(&self) -> bool {
-        if self.shared.mode() == Mode::BlackHole {
+        let was_severed = self.shared.severances.load(Ordering::SeqCst) > self.severances;
+        if was_severed || self.shared.mode() == Mode::BlackHole {
             self.severed.store(true, Ordering::SeqCst);
         }
         !self.severed.load(Ordering::SeqCst)
@@ -222,12 +230,13 @@ impl Link {
             Some(MishapKind::Duplicate) => {
                 tokio::spawn(send_aside(self.shared.clone(), request.to_vec()));
             }
+            Some(MishapKind::Keep) => self.shared.kept().push(request.to_vec()),
         }
     }
 }
 
 /// Sends a request by a connection of its own, and counts it when the server has answered.
-async fn send_aside(shared: Arc<Shared>, request: Vec<u8>) -> io::Result<()> {
+pub(super) async fn send_aside(shared: Arc<Shared>, request: Vec<u8>) -> io::Result<()> {
     let mut server =
         TcpStream::connect((Ipv4Addr::LOCALHOST, shared.target.load(Ordering::SeqCst))).await?;
     server.write_all(&request).await?;

@@ -9,7 +9,7 @@ mod link;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -32,7 +32,12 @@ pub struct Proxy {
 /// What happens to bytes and to new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    Pass { to_server: Duration, to_client: Duration },
+    Pass {
+        to_server: Duration,
+        to_client: Duration,
+    },
+    /// Some chunks are lost once, and sent again.
+    Lossy,
     Stall,
     BlackHole,
     Refuse,
@@ -50,6 +55,8 @@ enum MishapKind {
     DropReply,
     SwallowReply,
     Duplicate,
+    /// A second delivery is kept for later.
+    Keep,
 }
 
 /// What the handle switches and the connections obey.
@@ -59,7 +66,11 @@ struct Shared {
     mode: watch::Sender<Mode>,
     /// Counts the calls of [`Proxy::reset_all`].
     resets: watch::Sender<usize>,
+    /// Counts the calls of [`Proxy::sever_all`].
+    severances: AtomicUsize,
     mishaps: Mutex<Vec<Mishap>>,
+    /// Requests that are to be delivered again.
+    kept: Mutex<Vec<Vec<u8>>>,
     accepted: AtomicUsize,
     replies_dropped: AtomicUsize,
     replies_swallowed: AtomicUsize,
@@ -75,7 +86,9 @@ impl Proxy {
             target: AtomicU16::new(target_port),
             mode: watch::Sender::new(Mode::PASS),
             resets: watch::Sender::new(0),
+            severances: AtomicUsize::new(0),
             mishaps: Mutex::default(),
+            kept: Mutex::default(),
             accepted: AtomicUsize::new(0),
             replies_dropped: AtomicUsize::new(0),
             replies_swallowed: AtomicUsize::new(0),
@@ -147,6 +160,12 @@ impl Proxy {
         self.set(Mode::BlackHole);
     }
 
+    /// Loses a fifth of all chunks of bytes, as a bad network does packets: TCP sends them again, so they, and what comes
+    /// behind them, are 200 ms late.
+    pub fn lose_some(&self) {
+        self.set(Mode::Lossy);
+    }
+
     /// Resets new connections at once; those that exist go on.
     pub fn refuse(&self) {
         self.set(Mode::Refuse);
@@ -182,6 +201,35 @@ impl Proxy {
     /// contains `text`.
     pub fn duplicate_next_request_with(&self, text: &str) {
         self.plan(text, MishapKind::Duplicate);
+    }
+
+    /// Delivers the next request that contains `text`, and keeps a copy of it for [`deliver_kept`](Self::deliver_kept).
+    pub fn keep_next_request_with(&self, text: &str) {
+        self.plan(text, MishapKind::Keep);
+    }
+
+    /// Delivers what was kept once more, by connections of its own: requests that were on their way while the client has gone
+    /// on. Returns how many of them the server has answered.
+    pub async fn deliver_kept(&self) -> usize {
+        let kept = std::mem::take(&mut *self.shared.kept());
+        let before = self.requests_duplicated();
+        for request in kept {
+            // One that is not answered is not counted.
+            let _ = link::send_aside(Arc::clone(&self.shared), request).await;
+        }
+        self.requests_duplicated() - before
+    }
+
+    /// Forgets what was planned for requests that have not come, and says how many there were.
+    pub fn plan_nothing(&self) -> usize {
+        std::mem::take(&mut *self.shared.mishaps.lock().unwrap_or_else(PoisonError::into_inner))
+            .len()
+    }
+
+    /// Swallows all bytes of the connections that exist, for good and without a word, as a router does that has forgotten
+    /// them. New connections are not affected.
+    pub fn sever_all(&self) {
+        self.shared.severances.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Resets (RST) all connections that have been accepted, on both sides. New ones are not
@@ -243,6 +291,10 @@ impl Mode {
 impl Shared {
     fn mode(&self) -> Mode {
         *self.mode.borrow()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The mishap that was planned for this request, which is then no longer planned.

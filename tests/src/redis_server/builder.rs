@@ -26,6 +26,7 @@ pub struct RedisServerBuilder {
     password: Option<String>,
     tls: Option<Tls>,
     args: Vec<String>,
+    envs: Vec<(String, String)>,
 }
 
 /// What a server shows and asks for over TLS, in PEM.
@@ -78,6 +79,12 @@ impl RedisServerBuilder {
     /// counts, so that this also overrides the harness's own.
     pub fn arg(mut self, name: &str, value: &str) -> Self {
         self.args.extend([name.to_owned(), value.to_owned()]);
+        self
+    }
+
+    /// Starts it with these variables in its environment.
+    pub fn envs(mut self, envs: &[(String, String)]) -> Self {
+        self.envs.extend_from_slice(envs);
         self
     }
 
@@ -142,7 +149,8 @@ impl RedisServerBuilder {
         }
         args.extend(self.args.iter().cloned());
         let password = self.password.clone();
-        RedisServer { process: Mutex::new(None), dir, address, password, args, client }
+        let envs = self.envs.clone();
+        RedisServer { process: Mutex::new(None), dir, address, password, args, envs, client }
     }
 }
 

@@ -45,6 +45,7 @@ pub struct RedisServer {
     address: Address,
     password: Option<String>,
     args: Vec<String>,
+    envs: Vec<(String, String)>,
     client: RawClient,
 }
 
@@ -183,7 +184,7 @@ impl RedisServer {
         let log = self.dir.path().join("redis.log");
         let output = File::create(&log).expect("the server's directory is writable");
         let mut command = Command::new(binary::path());
-        command.args(&self.args).stdin(Stdio::null());
+        command.args(&self.args).envs(self.envs.iter().cloned()).stdin(Stdio::null());
         command.stdout(output.try_clone().expect("a file can be duplicated")).stderr(output);
         let mut process = Leash::spawn(&mut command, Some(self.dir.path()))
             .unwrap_or_else(|error| panic!("{}", binary::missing(&error)));

@@ -83,7 +83,7 @@ async fn hammer(
         let mut held = witness.acquire(acquire).await?;
         let work = Duration::from_millis(fastrand::u64(0..4));
         if writes {
-            held.update(&mut values, work).await?;
+            held.update(&mut values, work).await;
         } else {
             held.effect();
             sleep(work).await;

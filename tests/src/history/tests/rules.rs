@@ -207,7 +207,7 @@ fn a_fault_without_recovery_is_found() {
     let rules = Rules { recovery: Some(span(10)), ..Rules::default() };
     let after = |start| [fault(2, Some(20), May::Delay), hold(1, Share::Exclusive, 1, start, 99)];
     let report = check(after(30), &rules);
-    assert_eq!((report.violations.len(), report.recoveries["a fault"]), (0, span(10)));
+    assert_eq!((report.violations.len(), report.recoveries["a fault"].took), (0, span(10)));
     let found = check(after(31), &rules).violations;
     assert!(matches!(found[..], [Violation::NoRecovery(..)]), "{found:?}");
     // Tasks ask and get nothing.

@@ -1,6 +1,6 @@
 //! One line for several processes: waiting, killed, stopped (S-26).
 
-use lock_tests::history::Rules;
+use lock_tests::history::{May, Recorder, Rules};
 
 use crate::prelude::*;
 
@@ -14,6 +14,7 @@ const ENDS: &str = "redisson_lock_timeout:{k}";
 struct World {
     server: RedisServer,
     history: tempfile::TempDir,
+    recorder: Recorder,
     waiter_lease: Duration,
     /// Who lined up, in order: process and task.
     arrivals: Vec<(u32, u64)>,
@@ -22,7 +23,9 @@ struct World {
 impl World {
     async fn new(waiter_lease: Duration) -> Self {
         let history = tempfile::tempdir().unwrap();
-        Self { server: RedisServer::start().await, history, waiter_lease, arrivals: Vec::new() }
+        let recorder = Recorder::create(history.path()).unwrap();
+        let (server, arrivals) = (RedisServer::start().await, Vec::new());
+        Self { server, history, recorder, waiter_lease, arrivals }
     }
 
     async fn worker(&self) -> Worker {
@@ -54,6 +57,7 @@ impl World {
             self.server.client().get::<usize>(&["LLEN", QUEUE]).await > before
         })
         .await;
+        self.recorder.record_place(worker.id(), task, NAME, task);
         self.arrivals.push((worker.id(), task));
     }
 
@@ -172,6 +176,7 @@ async fn a_stopped_waiter_lines_up_anew() {
     world.line_up(&mut stopped).await;
     world.line_up(&mut other).await;
     let [first, second] = &world.queue().await[..] else { panic!("not two in line") };
+    world.recorder.record_fault("a waiter stands still", May::Stop);
     stopped.sigstop();
     eventually(ANSWER, "its place is gone", async || world.queue().await.iter().eq([second])).await;
     stopped.sigcont();
@@ -197,6 +202,7 @@ async fn a_head_that_was_told_and_is_stopped_is_passed() {
     let (mut stopped, mut other) = (world.worker().await, world.worker().await);
     world.line_up(&mut stopped).await;
     world.line_up(&mut other).await;
+    world.recorder.record_fault("the head stands still", May::Stop);
     stopped.sigstop();
     guard.release().await.unwrap();
     let start = Instant::now();

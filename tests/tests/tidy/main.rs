@@ -1,6 +1,8 @@
 //! What ARCHITECTURE.md says of the source tree holds.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod faults;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 36] = [
+const LEVELS: [(&str, u8); 37] = [
     ("backoff", 0),
     ("opaque", 0),
     ("error", 0),
@@ -46,10 +48,11 @@ const LEVELS: [(&str, u8); 36] = [
     ("quorum", 9),
     ("connect", 9),
     ("private", 9),
+    ("fuzz", 9),
 ];
 
 /// Level by module inside of `store::redis`.
-const REDIS_LEVELS: [(&str, u8); 7] = [
+const REDIS_LEVELS: [(&str, u8); 8] = [
     ("store::redis::server", 0),
     ("store::redis::endpoint", 1),
     ("store::redis::scripts", 2),
@@ -57,6 +60,7 @@ const REDIS_LEVELS: [(&str, u8); 7] = [
     ("store::redis::requests", 4),
     ("store::redis::store", 5),
     ("store::redis::cluster", 6),
+    ("store::redis::fuzz", 7),
 ];
 
 /// Level by module of `lock-tower`. Modules of one level must not know each other.
@@ -338,6 +342,7 @@ fn files_are_of_readable_length() {
         "lock-tower",
         "tests",
         "benches",
+        "fuzz",
         "xtask",
         "examples",
         "models",

@@ -1,0 +1,408 @@
+//! Tasks that use locks of every kind over and over and record all of it: what faults are injected into.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lock_runtime::{
+    Lease, LockClient, LockError, LockGuard, LockKey, LockOptions, distributed_lock,
+};
+use lock_tower::LockLayer;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, RedisResult};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tower::{ServiceBuilder, ServiceExt, service_fn};
+
+use crate::eventually::eventually;
+use crate::history::{Recorder, Share};
+use crate::witness::{Witness, Witnessed};
+
+/// How many permits the semaphore of a crew has.
+const LIMIT: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
+
+/// The names of the locks that every crew uses, one for each kind of locking.
+pub const LOCKS: [&str; 6] = ["mutex", "fair", "read-write", "permits", PAIR, CALLED];
+
+/// The longest work of a usual hold.
+const MOMENT: Duration = Duration::from_millis(2);
+
+/// The name under which a crew records its lock of several names.
+pub const PAIR: &str = "pair";
+
+/// The names of that lock. Nothing else takes them, so both are held or none.
+pub const PARTS: [&str; 2] = ["{pair}one", "{pair}two"];
+
+/// What the locks of a crew leave behind on purpose: the semaphore's limit and its free permits.
+pub const KEPT: &[&str] = &["permits", "{permits}:limit"];
+
+/// The name of the lock of annotated functions and locked services.
+const CALLED: &str = "called";
+
+/// How long the server of the values may take on a busy machine.
+const VALUES_BOUND: Duration = Duration::from_secs(30);
+
+/// Connects to the server of the values that the locks protect.
+///
+/// # Errors
+///
+/// When it cannot be reached.
+pub async fn connect_to_values(url: &str) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(VALUES_BOUND))
+        .set_response_timeout(Some(VALUES_BOUND));
+    redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
+}
+
+/// A way to lock: what a task of a crew does over and over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// A mutex.
+    Mutex,
+    /// A fair mutex.
+    Fair,
+    /// The read side of a read/write lock.
+    Read,
+    /// Its write side.
+    Write,
+    /// A permit of a semaphore that has two.
+    Permits,
+    /// A lock of two names.
+    Pair,
+    /// An annotated function, whose lock is a mutex.
+    Function,
+    /// A service under a layer, whose lock is the same mutex.
+    Service,
+}
+
+/// The tasks of each client: enough of each for the lock to have waiters.
+const JOBS: [Job; 13] = [
+    Job::Mutex,
+    Job::Mutex,
+    Job::Fair,
+    Job::Fair,
+    Job::Read,
+    Job::Read,
+    Job::Write,
+    Job::Permits,
+    Job::Permits,
+    Job::Pair,
+    Job::Pair,
+    Job::Function,
+    Job::Service,
+];
+
+/// How the tasks of a crew behave.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Habits {
+    /// The lease of their holds, which the watchdog renews.
+    pub lease: Duration,
+    /// How long they wait for a lock before they ask anew.
+    pub wait: Duration,
+    /// The longest pause of a task after each hold.
+    pub pause: Duration,
+    /// Whether they drop some acquires and some guards halfway.
+    pub cancel: bool,
+    /// Whether they use mutexes only, as clients of a quorum have to.
+    pub mutexes_only: bool,
+    /// How many replicas have to have each hold. Annotated functions follow the client's defaults.
+    pub replicas: u32,
+    /// What their choices follow from, together with their number.
+    pub seed: u64,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        let (lease, wait) = (Duration::from_secs(1), Duration::from_secs(2));
+        // Long enough for other tests to run beside the crew's.
+        let pause = Duration::from_millis(50);
+        Self { lease, wait, pause, cancel: false, mutexes_only: false, replicas: 0, seed: 1 }
+    }
+}
+
+impl Habits {
+    fn includes(&self, job: Job) -> bool {
+        !self.mutexes_only || matches!(job, Job::Mutex)
+    }
+}
+
+/// Tasks that use the same [`LOCKS`], until they are stopped.
+pub struct Crew {
+    recorder: Arc<Recorder>,
+    habits: Habits,
+    values: MultiplexedConnection,
+    grants: Arc<BTreeMap<&'static str, AtomicU64>>,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+impl fmt::Debug for Crew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Crew").field("habits", &self.habits).finish_non_exhaustive()
+    }
+}
+
+impl Crew {
+    /// A crew without tasks, that updates values over this connection.
+    pub fn new(recorder: &Arc<Recorder>, values: MultiplexedConnection, habits: Habits) -> Self {
+        Self {
+            recorder: Arc::clone(recorder),
+            habits,
+            values,
+            grants: Arc::new(LOCKS.map(|name| (name, AtomicU64::new(0))).into()),
+            stop: watch::Sender::new(false),
+            tasks: JoinSet::new(),
+        }
+    }
+
+    /// Starts the tasks of a client.
+    pub fn add(&mut self, client: &LockClient) {
+        for job in JOBS.into_iter().filter(|job| self.habits.includes(*job)) {
+            let number = self.tasks();
+            let member = Member {
+                client: client.clone(),
+                job,
+                number,
+                habits: self.habits,
+                values: self.values.clone(),
+                grants: Arc::clone(&self.grants),
+                choices: fastrand::Rng::with_seed(self.habits.seed.wrapping_add(number << 32)),
+            };
+            let (recorder, stopped) = (Arc::clone(&self.recorder), self.stop.subscribe());
+            self.tasks.spawn(member.run(recorder, stopped));
+        }
+    }
+
+    /// How many tasks it has: their numbers are those below.
+    pub fn tasks(&self) -> u64 {
+        self.tasks.len() as u64
+    }
+
+    /// Waits until the tasks have acquired every lock once more, so many times.
+    ///
+    /// Panics when they have not within `bound`.
+    pub async fn work(&self, times: u64, bound: Duration) {
+        let count = |name: &str| self.grants[name].load(Ordering::Relaxed);
+        let used = JOBS.into_iter().filter(|job| self.habits.includes(*job));
+        let before: BTreeMap<_, _> = used.map(|job| (job.uses().0, count(job.uses().0))).collect();
+        for (name, before) in before {
+            let what = format!("`{name}` is acquired {times} times");
+            eventually(bound, &what, async || count(name) >= before + times).await;
+        }
+    }
+
+    /// How many locks the tasks have acquired.
+    pub fn grants(&self) -> u64 {
+        self.grants.values().map(|grants| grants.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Ends all tasks, after what they have begun.
+    ///
+    /// Panics when one has not ended within `bound`, or has panicked.
+    pub async fn stop(mut self, bound: Duration) {
+        self.stop.send_replace(true);
+        let ended = async {
+            while let Some(ended) = self.tasks.join_next().await {
+                ended.expect("a task of a crew has panicked");
+            }
+        };
+        timeout(bound, ended).await.expect("a task of a crew hangs");
+    }
+}
+
+/// One task of a crew.
+struct Member {
+    client: LockClient,
+    job: Job,
+    number: u64,
+    habits: Habits,
+    values: MultiplexedConnection,
+    grants: Arc<BTreeMap<&'static str, AtomicU64>>,
+    choices: fastrand::Rng,
+}
+
+impl Member {
+    async fn run(mut self, recorder: Arc<Recorder>, stopped: watch::Receiver<bool>) {
+        let (name, share) = self.job.uses();
+        let witness = Arc::new(Witness::new(&recorder, self.number, name, share));
+        while !*stopped.borrow() {
+            let patience = self.patience();
+            if matches!(self.job, Job::Function | Job::Service) {
+                self.call(&witness, patience).await;
+            } else if let Ok(Ok(held)) = timeout(patience, witness.acquire(self.acquire())).await {
+                self.grants[name].fetch_add(1, Ordering::Relaxed);
+                self.hold(held).await;
+            }
+            sleep(self.habits.pause * self.choices.u32(..1000) / 1000).await;
+        }
+    }
+
+    /// After what time an acquire or a call is dropped.
+    fn patience(&mut self) -> Duration {
+        if self.habits.cancel && self.choices.u8(..8) == 0 {
+            return Duration::from_micros(self.choices.u64(..3_000));
+        }
+        Duration::MAX
+    }
+
+    fn options(&self) -> Result<LockOptions, LockError> {
+        let Habits { lease, wait, replicas, .. } = self.habits;
+        let mut options = LockOptions::builder().lease(Lease::Watchdog(lease)).wait(wait);
+        if replicas > 0 {
+            options = options.replicas(replicas, lease / 4);
+        }
+        options.build()
+    }
+
+    fn acquire(&self) -> impl Future<Output = Result<LockGuard, LockError>> + use<> {
+        let (job, client, options) = (self.job, self.client.clone(), self.options());
+        async move { job.acquire(&client, job.lock(), options?).await }
+    }
+
+    /// Uses the lock: for a moment as a rule, and now and then for so long that it has to be renewed.
+    async fn hold(&mut self, mut held: Witnessed<'_>) {
+        match self.work() {
+            work if work > MOMENT || self.job.uses().1 != Share::Exclusive => held.work(work).await,
+            work => held.update(&mut self.values, work).await,
+        }
+        if self.habits.cancel && self.choices.u8(..8) == 0 {
+            return drop(held);
+        }
+        // That it was lost, or that the store was away, is in the history.
+        let _ = held.release().await;
+    }
+
+    /// How long the next hold works.
+    fn work(&mut self) -> Duration {
+        match self.choices.u8(..) {
+            0 => self.habits.lease / 2,
+            _ => MOMENT * self.choices.u32(..1000) / 1000,
+        }
+    }
+
+    /// Calls a function or a service, which acquire the lock and update the value under it.
+    async fn call(&mut self, witness: &Arc<Witness>, patience: Duration) {
+        let call = Call {
+            witness: Arc::clone(witness),
+            values: self.values.clone(),
+            work: self.work(),
+            grants: Arc::clone(&self.grants),
+        };
+        let (job, client, options) = (self.job, self.client.clone(), self.options());
+        let Habits { lease, wait, .. } = self.habits;
+        let calling = witness.call(async move {
+            match job {
+                Job::Service => service(&client, options.map_err(drop)?, call).await,
+                _ => function(&client, lease, wait, call).await.map_err(drop),
+            }
+        });
+        // That it was refused, lost or dropped is in the history.
+        let _ = timeout(patience, calling).await;
+    }
+}
+
+/// A call under a lock.
+struct Call {
+    witness: Arc<Witness>,
+    values: MultiplexedConnection,
+    work: Duration,
+    grants: Arc<BTreeMap<&'static str, AtomicU64>>,
+}
+
+impl Call {
+    async fn body(mut self) {
+        let mut holding = self.witness.is_inside();
+        self.grants[CALLED].fetch_add(1, Ordering::Relaxed);
+        holding.update(&mut self.values, self.work).await;
+    }
+}
+
+#[distributed_lock(key = "called", client = client, lease = lease, wait = wait)]
+async fn function(
+    client: &LockClient,
+    lease: Duration,
+    wait: Duration,
+    call: Call,
+) -> Result<(), LockError> {
+    call.body().await;
+    Ok(())
+}
+
+async fn service(client: &LockClient, options: LockOptions, call: Call) -> Result<(), ()> {
+    let layer = LockLayer::new(client.clone(), |_: &Call| LockKey::new(CALLED).map(Some));
+    let inner = service_fn(async |call: Call| {
+        call.body().await;
+        Ok::<_, Infallible>(())
+    });
+    let service = ServiceBuilder::new().layer(layer.options(options)).service(inner);
+    service.oneshot(call).await.map_err(|_| ())
+}
+
+impl Job {
+    /// Each that is acquired by hand, once.
+    pub const ALL: [Self; 6] =
+        [Self::Mutex, Self::Fair, Self::Read, Self::Write, Self::Permits, Self::Pair];
+
+    /// The name of the lock that a crew uses this way.
+    pub fn lock(self) -> &'static str {
+        self.uses().0
+    }
+
+    /// With whom it shares the lock.
+    pub fn share(self) -> Share {
+        self.uses().1
+    }
+
+    /// Acquires the lock `name` this way.
+    ///
+    /// # Errors
+    ///
+    /// The error of the acquire.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of the acquire.
+    pub async fn acquire(
+        self,
+        client: &LockClient,
+        name: &str,
+        options: LockOptions,
+    ) -> Result<LockGuard, LockError> {
+        match self {
+            Self::Mutex | Self::Function | Self::Service => {
+                client.mutex(name).with(options).lock().await
+            }
+            Self::Fair => client.fair_mutex(name).with(options).lock().await,
+            Self::Read => client.rw_lock(name).with(options).read().await,
+            Self::Write => client.rw_lock(name).with(options).write().await,
+            Self::Permits => {
+                client.semaphore(name, LIMIT).with(options).acquire().await.map(LockGuard::from)
+            }
+            Self::Pair => client.multi_lock(parts(name)).with(options).lock().await,
+        }
+    }
+
+    /// The name of its lock, and with whom it shares that.
+    fn uses(self) -> (&'static str, Share) {
+        match self {
+            Self::Mutex => ("mutex", Share::Exclusive),
+            Self::Fair => ("fair", Share::Exclusive),
+            Self::Read => ("read-write", Share::Readers),
+            Self::Write => ("read-write", Share::Exclusive),
+            Self::Permits => ("permits", Share::Permits { count: 1, limit: LIMIT.get() }),
+            Self::Pair => (PAIR, Share::Exclusive),
+            Self::Function | Self::Service => (CALLED, Share::Exclusive),
+        }
+    }
+}
+
+/// The names of a lock of several names: of the pair, its [`PARTS`].
+fn parts(name: &str) -> [String; 2] {
+    ["one", "two"].map(|part| format!("{{{name}}}{part}"))
+}

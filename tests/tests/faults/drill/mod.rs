@@ -1,0 +1,292 @@
+//! Tasks of two clients and of a process use locks of every kind, a fault is injected, and their history is judged.
+
+mod kept;
+mod process;
+mod refusal;
+mod worlds;
+
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::sync::Arc;
+
+use lock_runtime::clock::Clock;
+use lock_runtime::policy::LockConfig;
+use lock_tests::crew::{Crew, Habits, PAIR, PARTS, connect_to_values};
+use lock_tests::history::{History, Recorder, Report, Rules};
+use lock_tests::redis_server::RedisServerBuilder;
+use lock_tests::{RawClient, Sampler};
+use tempfile::TempDir;
+
+pub(crate) use self::kept::Kept;
+pub(crate) use self::process::ProcessStart;
+pub(crate) use self::refusal::{refusals, refused};
+pub(crate) use self::worlds::{Alone, Failover, Masters, Slots, World};
+use crate::prelude::*;
+
+/// The lease of all holds in a drill: short, so that a fault outlasts it.
+pub(crate) const LEASE: Duration = secs(1);
+
+/// How long the clients of a drill wait for an answer. Tasks wait twice as long for a lock.
+pub(crate) const ANSWER: Duration = ms(500);
+
+/// How long the place of a waiter of a fair lock stays that does not refresh it; the process has the same.
+const WAITER_LEASE: Duration = secs(2);
+
+/// How often each lock is acquired before a fault and after it.
+const TIMES: u64 = 3;
+
+/// How long a lock may be free while a task waits for it and no fault is to blame, on a busy machine. Less than the
+/// poll cap, so a notice that is missed shows.
+const FREE: Duration = secs(3);
+
+/// What semaphores leave behind on purpose, those of the crews and of [`hold_each`](crate::each::hold_each): the limit and
+/// the free permits. And what [`evict`](crate::each::evict) fills the server with.
+const KEPT: &[&str] = &["permits", "{permits}:limit", "own:Permits", "{own:Permits}:limit", "fill"];
+
+/// A client and its tasks.
+pub(crate) struct Party {
+    pub(crate) client: LockClient,
+    /// The client's.
+    pub(crate) clock: Clock,
+    crew: Crew,
+}
+
+/// Two clients and a process; all use the same locks. Fields of the servers that they use are those of the [`World`].
+pub(crate) struct Drill<W = Alone> {
+    /// A client without a proxy.
+    pub(crate) near: Party,
+    /// A client behind the proxy, if the world has one.
+    pub(crate) far: Party,
+    /// A process without a proxy.
+    pub(crate) process: Worker,
+    start: ProcessStart,
+    recorder: Recorder,
+    samplers: Vec<Sampler>,
+    world: W,
+    /// The server of the values that the locks protect, which no fault befalls.
+    _values: RedisServer,
+    history: TempDir,
+}
+
+impl Drill {
+    /// On a server with the harness's own settings.
+    pub(crate) async fn start() -> Self {
+        Self::on(RedisServer::builder()).await
+    }
+
+    /// On this server.
+    pub(crate) async fn on(server: RedisServerBuilder) -> Self {
+        Self::with(server, "127.0.0.1", Vec::new()).await
+    }
+
+    /// On this server, with a process that knows it by this host name and has these variables in its environment.
+    pub(crate) async fn with(
+        server: RedisServerBuilder,
+        host: &str,
+        envs: Vec<(String, String)>,
+    ) -> Self {
+        let world = Alone::start(server).await;
+        let config = world.near().replace("127.0.0.1", host);
+        Self::start_all(world, Habits::default(), config, envs).await
+    }
+}
+
+impl<W: World> Drill<W> {
+    /// On these servers, by tasks of these habits with the [`LEASE`] of all drills.
+    pub(crate) async fn among(world: W, habits: Habits) -> Self {
+        let config = world.near();
+        Self::start_all(world, habits, config, Vec::new()).await
+    }
+
+    /// Returns when every party has acquired every lock a few times.
+    async fn start_all(
+        world: W,
+        habits: Habits,
+        process_config: String,
+        envs: Vec<(String, String)>,
+    ) -> Self {
+        let values = RedisServer::start().await;
+        let history = tempfile::tempdir().unwrap();
+        let dir = history.path();
+        let habits = Habits { lease: LEASE, ..habits };
+        let sampled = Arc::new(Recorder::create_as(dir, SERVER).unwrap());
+        let servers = world.servers();
+        let raws = servers.iter().map(|server| RawClient::new(&server.url()));
+        let samplers =
+            raws.map(|raw| Sampler::start(raw, Arc::clone(&sampled), PAIR, &PARTS, KEPT)).collect();
+        let near = Party::start(NEAR, &world.near(), &values, dir, habits).await;
+        let far = Party::start(FAR, &world.far(), &values, dir, habits).await;
+        let start = ProcessStart::new(process_config, &values.url(), dir, habits, envs);
+        let process = start.start().await;
+        let recorder = Recorder::create(dir).unwrap();
+        let mut drill =
+            Self { near, far, process, start, recorder, samplers, world, _values: values, history };
+        drill.all_work().await;
+        drill
+    }
+
+    /// The configuration of the client behind the proxy.
+    pub(crate) fn far_config(&self) -> String {
+        self.world.far()
+    }
+
+    /// Writes down what another party does, with this number in the history.
+    pub(crate) fn record_as(&self, process: u32) -> Recorder {
+        Recorder::create_as(self.history.path(), process).unwrap()
+    }
+
+    /// Waits until every party has acquired every lock a few times more.
+    pub(crate) async fn all_work(&mut self) {
+        self.process.send(&format!("work {TIMES}"));
+        self.near.works().await;
+        self.far.works().await;
+        assert_eq!(self.process.next_line(SOON).await, "worked");
+    }
+
+    /// How its processes are started.
+    pub(crate) fn process_start(&self) -> &ProcessStart {
+        &self.start
+    }
+
+    /// Kills the process.
+    pub(crate) fn kill_process(&mut self) {
+        self.process.sigkill();
+        self.recorder.record_kill(self.process.id());
+    }
+
+    /// Starts another process in place of the one that was killed.
+    pub(crate) async fn start_process(&mut self) {
+        self.process = self.start.start().await;
+    }
+
+    /// Injects a fault: it lasts as long as `inject` does. Returns what that does when every party has acquired every lock
+    /// a few times after it.
+    pub(crate) async fn fault<T>(
+        &mut self,
+        may: May,
+        inject: impl AsyncFnOnce(&mut Self) -> T,
+    ) -> T {
+        self.recorder.record_fault(FAULT, may);
+        let made = inject(self).await;
+        self.recorder.record_end_of_fault(FAULT);
+        self.all_work().await;
+        made
+    }
+
+    /// Ends all tasks. No rule may have been violated, every party has to have had every lock again within `recovery` of
+    /// the fault, and nothing may be left.
+    pub(crate) async fn end(mut self, recovery: Duration) -> Report {
+        self.process.send("stop");
+        self.near.stop().await;
+        self.far.stop().await;
+        assert_eq!(self.process.next_line(SOON).await, "stopped");
+        self.process.wait(SOON).await;
+        drop(self.samplers);
+        self.world.close();
+        for server in self.world.servers() {
+            nothing_is_left(server).await;
+        }
+        let aftermath = LEASE + 2 * ANSWER;
+        let (free, recovery) = (Some(FREE), Some(recovery));
+        let rules = Rules { aftermath, free, recovery, ..Rules::default() };
+        let report = History::load(self.history.path()).unwrap().check(&rules);
+        eprintln!("{report}");
+        report.assert_clean();
+        assert!(report.updates > 0, "no update: {report}");
+        report
+    }
+}
+
+impl<W> Deref for Drill<W> {
+    type Target = W;
+
+    fn deref(&self) -> &W {
+        &self.world
+    }
+}
+
+impl<W> DerefMut for Drill<W> {
+    fn deref_mut(&mut self) -> &mut W {
+        &mut self.world
+    }
+}
+
+impl Party {
+    /// With that number in the history.
+    async fn start(
+        number: u32,
+        config: &str,
+        values: &RedisServer,
+        history: &Path,
+        habits: Habits,
+    ) -> Self {
+        let (config, clock) = (LockConfig::from_toml(config).unwrap(), Clock::boot_time());
+        let builder = LockClient::builder().command_timeout(ANSWER).waiter_lease(WAITER_LEASE);
+        let client = builder.clock(clock.clone()).connect_config(config).await.unwrap();
+        let recorder = Arc::new(Recorder::create_as(history, number).unwrap());
+        let values = connect_to_values(&values.url()).await.unwrap();
+        let mut crew = Crew::new(&recorder, values, Habits { seed: number.into(), ..habits });
+        crew.add(&client);
+        Self { client, clock, crew }
+    }
+
+    /// Waits until its tasks have acquired every lock a few times more.
+    pub(crate) async fn works(&self) {
+        self.work(TIMES).await;
+    }
+
+    /// Waits until its tasks have acquired every lock so many times more.
+    pub(crate) async fn work(&self, times: u64) {
+        self.crew.work(times, SOON).await;
+    }
+
+    /// How many locks its tasks have acquired.
+    pub(crate) fn grants(&self) -> u64 {
+        self.crew.grants()
+    }
+
+    async fn stop(self) {
+        self.crew.stop(SOON).await;
+        let shutdown = self.client.shutdown(SOON).await;
+        assert!(shutdown.is_clean(), "{shutdown:?}");
+    }
+}
+
+/// The pause between two looks at what is left.
+const PAUSE: Duration = ms(10);
+
+/// What a history calls the fault of a drill, which has one.
+const FAULT: &str = "the fault";
+
+/// Numbers of processes in the history, below any that a system gives to one: whoever looks at the server, and the clients.
+const SERVER: u32 = 1;
+const NEAR: u32 = 2;
+const FAR: u32 = 3;
+
+/// Waits until the server has nothing of any lock but its fencing counters, and no subscriber.
+async fn nothing_is_left(server: &RedisServer) {
+    let raw = server.client();
+    let until = Instant::now() + SOON;
+    loop {
+        // A server whose role has changed has cut this connection.
+        let left = left(&raw).await;
+        if left.as_ref().is_ok_and(Vec::is_empty) {
+            return;
+        }
+        assert!(Instant::now() < until, "left on the server: {left:?}");
+        sleep(PAUSE).await;
+    }
+}
+
+async fn left(raw: &RawClient) -> redis::RedisResult<Vec<String>> {
+    let counters = ["redisson_lock_token:", "redisson_unlock_latch:", "__sentinel__:"];
+    let mut left = Vec::new();
+    for look in [["KEYS", "*"], ["PUBSUB", "CHANNELS"], ["PUBSUB", "SHARDCHANNELS"]] {
+        let names: Vec<String> = redis::from_redis_value(raw.try_cmd(&look).await?)?;
+        left.extend(names);
+    }
+    left.retain(|key| {
+        !KEPT.contains(&key.as_str()) && !counters.iter().any(|prefix| key.starts_with(prefix))
+    });
+    Ok(left)
+}

@@ -1,0 +1,65 @@
+//! Locks of every kind that only the test itself uses, beside those of the crews.
+
+use crate::prelude::*;
+
+/// The name of the test's own lock of that kind.
+pub(crate) fn own_name(job: Job) -> String {
+    format!("own:{job:?}")
+}
+
+/// Acquires the test's own lock of every kind.
+pub(crate) async fn hold_each(client: &LockClient, lease: Duration) -> Vec<LockGuard> {
+    let mut guards = Vec::new();
+    for job in Job::ALL {
+        let start = Instant::now();
+        guards.push(job.acquire(client, &own_name(job), watched(lease)).await.unwrap());
+        let waited = start.elapsed();
+        if waited > LEASE {
+            eprintln!("waited for {job:?} for {waited:?}");
+        }
+    }
+    guards
+}
+
+/// Releases them; each has to be held still.
+pub(crate) async fn release_each(guards: Vec<LockGuard>) {
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+}
+
+/// Acquires and releases each of them: in less time than a lease of the previous holder would take.
+pub(crate) async fn soon_free(client: &LockClient) {
+    let start = Instant::now();
+    let held = timeout(secs(5), hold_each(client, LEASE)).await.expect("all are free");
+    eprintln!("all locks free after {:?}", start.elapsed());
+    release_each(held).await;
+}
+
+/// Fills the server with this script and has it evict keys by this policy while each kind of lock is held: at least so many
+/// of these holds have to be lost, and learn of it before their deadline.
+pub(crate) async fn evict(drill: &Drill, fill: &str, policy: &str, fewest: usize) {
+    let raw = drill.server.client();
+    let held = hold_each(&drill.near.client, LEASE).await;
+    raw.cmd(&["EVAL", fill, "0"]).await;
+    raw.cmd(&["CONFIG", "SET", "maxmemory-policy", policy]).await;
+    let info: String = raw.get(&["INFO", "memory"]).await;
+    let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+    let most = used.parse::<u64>().unwrap() - 400 * 1024;
+    raw.cmd(&["CONFIG", "SET", "maxmemory", &most.to_string()]).await;
+    sleep(ms(50)).await;
+    raw.cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    let evicted = Instant::now();
+    let mut lost = 0;
+    for guard in &held {
+        let left = (LEASE / 2).saturating_sub(evicted.elapsed());
+        lost += usize::from(timeout(left, guard.lost()).await.is_ok());
+    }
+    let info: String = raw.get(&["INFO", "stats"]).await;
+    let evictions = info.lines().find(|line| line.starts_with("evicted_keys:")).unwrap();
+    eprintln!("{lost} of {} lost, {evictions}", held.len());
+    assert!(evictions != "evicted_keys:0" && lost >= fewest, "{lost} lost, {evictions}");
+    drop(held);
+    let remove = "for _, key in ipairs(redis.call('KEYS', 'fill*')) do redis.call('DEL', key) end";
+    raw.cmd(&["EVAL", remove, "0"]).await;
+}

@@ -1,0 +1,29 @@
+//! Fault 2: a process is killed (SIGKILL) while it holds a lock of every kind and waits for others.
+//!
+//! - Promised: others get its locks when its lease is over, and pass over its places in queues after the waiter lease (5 s by
+//!   default, 2 s here), however many there are; nothing of it is left.
+//! - Seen: every lock of the dead after 1 to 1.1 s; all parties had all locks again 0.5 s after another process
+//!   took its place.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_lock_recovers() {
+    let mut drill = Drill::start().await;
+    let kill = async |drill: &mut Drill| {
+        drill.process.send("hold");
+        assert_eq!(drill.process.next_line(SOON).await, "held");
+        drill.kill_process();
+        let killed = Instant::now();
+        release_each(hold_each(&drill.near.client, LEASE).await).await;
+        let waited = killed.elapsed();
+        eprintln!("all locks of the dead after {waited:?}");
+        assert!(waited > LEASE / 2, "it held nothing: {waited:?}");
+        assert!(waited < LEASE + secs(1), "{waited:?}");
+        // A permit of the dead goes when a permit is acquired after its lease.
+        release_each(hold_each(&drill.near.client, LEASE).await).await;
+        drill.start_process().await;
+    };
+    drill.fault(May::Delay, kill).await;
+    drill.end(secs(3)).await;
+}

@@ -1,0 +1,34 @@
+//! Fault 5: the machine of a client sleeps for longer than its leases: when it wakes up, the clock that counts time asleep
+//! has jumped.
+//!
+//! - Promised: at the first poll after it, each hold is lost, whatever its timers say; nothing is done under it; the client
+//!   works again at once.
+//! - Seen: every hold lost at the jump; every lock again within 0.1 s.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_lock_recovers() {
+    let mut drill = Drill::start().await;
+    let suspend = async |drill: &mut Drill| {
+        let held = hold_each(&drill.far.client, LEASE).await;
+        let clock = drill.far.clock.clone();
+        let did = AtomicBool::new(false);
+        let body = async {
+            clock.advance(2 * LEASE);
+            tokio::task::yield_now().await;
+            did.store(true, Ordering::SeqCst);
+        };
+        let lost = held[0].run(body).await;
+        let by_deadline = matches!(lost, Err(LockError::Lost { cause: LossCause::Deadline, .. }));
+        assert!(by_deadline && !did.load(Ordering::SeqCst), "{lost:?}");
+        for guard in held {
+            assert!(guard.is_lost(), "{guard:?}");
+            assert!(guard.release().await.unwrap_err().is_lost());
+        }
+    };
+    drill.fault(May::Delay, suspend).await;
+    drill.end(secs(3)).await;
+}

@@ -1,0 +1,25 @@
+//! Fault 9: a program drops the future of a release, before and after the request has gone out.
+//!
+//! - Promised: the client finishes the release.
+//! - Seen: each lock free for others within 0.2 s, with a lease of 40 s.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_client_finishes_it() {
+    let mut drill = Drill::start().await;
+    let one_way = ms(20);
+    drill.proxy.delay(one_way);
+    for part in [0, 1, 3] {
+        let mut dropped = 0;
+        for guard in hold_each(&drill.far.client, SOON * 2).await {
+            dropped += usize::from(timeout(one_way * part / 2, guard.release()).await.is_err());
+        }
+        assert!(dropped > 0, "all were released in time");
+        soon_free(&drill.near.client).await;
+    }
+    drill.proxy.pass();
+    drill.all_work().await;
+    let report = drill.end(Duration::ZERO).await;
+    assert_eq!(report.losses, 0, "{report}");
+}

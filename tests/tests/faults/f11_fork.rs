@@ -1,0 +1,23 @@
+//! Fault 11: a process that has used a client forks, and both sides lock afterwards, with the same state of all random
+//! numbers.
+//!
+//! - Promised: a client that is made after the fork has an id of its own, so the two exclude each other. (A client of before
+//!   the fork is of no use in the child: no tokio runtime survives a fork.)
+//! - Seen: two ids, and a clean history.
+
+use lock_tests::preload::Fork;
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_two_exclude_each_other() {
+    let mut drill = Drill::start().await;
+    let (start, fork) = (drill.process_start(), Fork::new());
+    let mut forking = start.spawn(env!("CARGO_BIN_EXE_fork_worker"), &fork.envs());
+    let ids = [forking.next_line(SOON).await, forking.next_line(SOON).await];
+    assert_ne!(ids[0], ids[1]);
+    forking.wait(SOON).await;
+    drill.all_work().await;
+    let report = drill.end(Duration::ZERO).await;
+    assert_eq!(report.losses, 0, "{report}");
+}

@@ -1,0 +1,84 @@
+//! Fault 13: a renewal is delayed on the network, and arrives when its hold has been released.
+//!
+//! - Promised: it creates no lock and prolongs none, whether the lock is free by then or has another holder.
+//! - Seen: no key comes back, and the end of the next hold stays where it was.
+
+use crate::prelude::*;
+
+/// Of the hold that is renewed. The next is shorter, so a prolonged one shows.
+const RENEWED: Duration = secs(3);
+
+const NEXT: Duration = ms(2_500);
+
+/// The kinds of lock that have another holder then. The others are free.
+const HELD: [Job; 4] = [Job::Fair, Job::Write, Job::Permits, Job::Pair];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_prolongs_nothing() {
+    let mut drill = Drill::start().await;
+    // Of a client that sends nothing else meanwhile.
+    let network = Proxy::start(drill.server.port()).await;
+    let client = LockClient::connect(&network.url()).await.unwrap();
+    let held = hold_each(&client, RENEWED).await;
+    // The next requests about them are renewals.
+    for _ in Job::ALL {
+        network.keep_next_request_with("own:");
+    }
+    sleep(RENEWED / 3 + ms(150)).await;
+    // Those that are due at the same time are one request.
+    let late = Job::ALL.len() - network.plan_nothing();
+    assert!(late > 0, "there was no renewal");
+    release_each(held).await;
+    let next = fixed_each(&drill.near.client).await;
+    let left: Vec<_> = next.iter().map(LockGuard::remaining).collect();
+    let since = Instant::now();
+    assert_eq!(network.deliver_kept().await, late);
+    let raw = drill.server.client();
+    for ((job, left), guard) in HELD.into_iter().zip(left).zip(&next) {
+        let Some(ttl) = ends_in(&raw, job).await else { panic!("{job:?} is gone") };
+        let most = left + NEXT / 10 - since.elapsed();
+        assert!(ttl <= most, "{job:?} was prolonged: {ttl:?} > {most:?}");
+        assert!(!guard.is_lost());
+    }
+    for job in Job::ALL.into_iter().filter(|job| !HELD.contains(job)) {
+        assert_eq!(ends_in(&raw, job).await, None, "{job:?} is back");
+    }
+    release_each(next).await;
+    assert!(client.shutdown(SOON).await.is_clean());
+    drop(network);
+    drill.all_work().await;
+    let report = drill.end(Duration::ZERO).await;
+    assert_eq!(report.losses, 0, "{report}");
+}
+
+/// Holds of another client that are not renewed.
+async fn fixed_each(client: &LockClient) -> Vec<LockGuard> {
+    let mut guards = Vec::new();
+    for job in HELD {
+        let options = LockOptions::builder().lease(Lease::Fixed(NEXT)).wait(SOON);
+        let options = options.build().unwrap();
+        guards.push(job.acquire(client, &own_name(job), options).await.unwrap());
+    }
+    guards
+}
+
+/// How long the server keeps the hold.
+async fn ends_in(raw: &RawClient, job: Job) -> Option<Duration> {
+    let name = own_name(job);
+    let key = match job {
+        Job::Pair => format!("{{{name}}}one"),
+        Job::Permits => {
+            // The score of a permit is its end.
+            let permits = format!("{{{name}}}:timeout");
+            let last: Vec<String> = raw.get(&["ZRANGE", &permits, "-1", "-1", "WITHSCORES"]).await;
+            let end = last.get(1)?.parse::<u64>().unwrap();
+            return Some(ms(end.saturating_sub(raw.time_millis().await)));
+        }
+        _ => name,
+    };
+    match raw.pttl(&key).await {
+        Ttl::Left(left) => Some(left),
+        Ttl::Missing => None,
+        Ttl::Forever => Some(Duration::MAX),
+    }
+}

@@ -1,0 +1,43 @@
+//! Fault 14: code that holds a lock hangs for ever, while its lease is renewed.
+//!
+//! - Promised: with `max_hold` renewals end after that time, so one lease later at most the hold ends and the code is cut off;
+//!   without it the lock stays held, and waiters are told for how long its lease still lasts.
+//! - Seen: the code was cut off 2.3 s after it began, with a `max_hold` of 1.5 s and a lease of 1 s.
+
+use std::future::pending;
+
+use futures_util::future::join_all;
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn max_hold_ends_it() {
+    let mut drill = Drill::start().await;
+    let bounded = watched(LEASE).to_builder().max_hold(LEASE * 3 / 2).build().unwrap();
+    let hangs = Job::ALL.map(|job| {
+        let (client, options) = (drill.near.client.clone(), bounded);
+        async move {
+            let guard = job.acquire(&client, &own_name(job), options).await.unwrap();
+            let since = Instant::now();
+            let lost = guard.run(pending::<Result<(), LockError>>()).await;
+            assert!(lost.unwrap_err().is_lost(), "{job:?}");
+            since.elapsed()
+        }
+    });
+    for held in timeout(SOON, join_all(hangs)).await.expect("hangs on") {
+        eprintln!("ended after {held:?}");
+        assert!(held > LEASE && held < LEASE * 7 / 2, "{held:?}");
+    }
+    let held = hold_each(&drill.near.client, LEASE).await;
+    sleep(LEASE * 2).await;
+    let options = watched(LEASE).to_builder().wait(ms(100)).build().unwrap();
+    let name = own_name(Job::Mutex);
+    let error = Job::Mutex.acquire(&drill.far.client, &name, options).await.unwrap_err();
+    assert!(error.is_timeout() && error.holder_remaining().unwrap() <= LEASE, "{error:?}");
+    release_each(held).await;
+    // A permit that was not given back goes when a permit is acquired after its lease.
+    release_each(hold_each(&drill.far.client, LEASE).await).await;
+    drill.all_work().await;
+    let report = drill.end(Duration::ZERO).await;
+    assert_eq!(report.losses, 0, "{report}");
+}

@@ -1,0 +1,20 @@
+//! Fault 15: the network swallows everything between a client and the server, both ways, while it holds locks.
+//!
+//! - Promised: each hold is lost at its own deadline; others get the locks after the lease; the client works again as soon as
+//!   the network does, over a new connection: every lock within 3 s of the end.
+//! - Seen: the others after 1 s; the client 0.6 to 1.1 s after the network is back.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_lock_recovers() {
+    let mut drill = Drill::start().await;
+    let swallow = async |drill: &mut Drill| {
+        drill.proxy.black_hole();
+        sleep(2 * LEASE).await;
+        drill.near.works().await;
+        drill.proxy.pass();
+    };
+    drill.fault(May::Delay, swallow).await;
+    drill.end(secs(3)).await;
+}

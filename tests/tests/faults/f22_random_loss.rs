@@ -1,0 +1,24 @@
+//! Fault 22: the network of a client loses a fifth of all packets at random, so a fifth of what it sends and receives comes
+//! 200 ms late.
+//!
+//! - Promised: the client is slower, and that is all: no lock with enough lease is lost.
+//! - Seen: no loss, not even of leases of 1 s; the client had every lock within 2 to 4 s.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_only_slower() {
+    let mut drill = Drill::start().await;
+    let lose = async |drill: &mut Drill| {
+        drill.proxy.lose_some();
+        let start = Instant::now();
+        drill.far.work(1).await;
+        eprintln!("the client works in {:?}", start.elapsed());
+        let held = hold_each(&drill.far.client, LEASE * 3).await;
+        sleep(LEASE * 3 / 2).await;
+        release_each(held).await;
+        drill.proxy.pass();
+    };
+    drill.fault(May::Delay, lose).await;
+    drill.end(secs(2)).await;
+}

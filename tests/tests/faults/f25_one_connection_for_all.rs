@@ -1,0 +1,35 @@
+//! Fault 25: 500 tasks use one client at once, more than any pool has connections.
+//!
+//! - Promised: there is no pool to exhaust: one connection carries all, requests that queue are sent together, and renewals
+//!   are not late.
+//! - Seen: no lock lost; the number of connections stays.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renewals_go_on() {
+    let mut drill = Drill::start().await;
+    let connections = connections(&drill).await;
+    let held = hold_each(&drill.near.client, LEASE).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..500 {
+        let client = drill.near.client.clone();
+        tasks.spawn(async move {
+            let lock = client.mutex(format!("many:{number}")).with(watched(SOON));
+            lock.lock().await.unwrap().release().await.unwrap();
+        });
+    }
+    timeout(SOON, tasks.join_all()).await.expect("all have had their lock");
+    assert_eq!(self::connections(&drill).await, connections);
+    release_each(held).await;
+    drill.all_work().await;
+    let report = drill.end(Duration::ZERO).await;
+    assert_eq!(report.losses, 0, "{report}");
+}
+
+/// How many connections the client has.
+async fn connections(drill: &Drill) -> usize {
+    let name = format!("name=lock-runtime:{} ", drill.near.client.id());
+    let list: String = drill.server.client().get(&["CLIENT", "LIST"]).await;
+    list.lines().filter(|line| line.contains(&name)).count()
+}

@@ -1,0 +1,22 @@
+//! Fault 27: the server answers nothing for longer than clients wait for an answer (DEBUG SLEEP), twice.
+//!
+//! - Promised: requests time out and are repeated; holds keep their deadline, and those with enough lease are not lost;
+//!   every lock within 3 s.
+//! - Seen: that; every lock within 0.5 s.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_lock_recovers() {
+    let mut drill = Drill::start().await;
+    let sleep_twice = async |drill: &mut Drill| {
+        let held = hold_each(&drill.far.client, LEASE * 4).await;
+        for _ in 0..2 {
+            drill.server.client().cmd(&["DEBUG", "SLEEP", "0.7"]).await;
+            sleep(ms(100)).await;
+        }
+        release_each(held).await;
+    };
+    drill.fault(May::Delay, sleep_twice).await;
+    drill.end(secs(3)).await;
+}

@@ -1,0 +1,31 @@
+//! Fault 29: the server's time of day jumps a minute ahead, so every lease ends at once.
+//!
+//! - Promised: no lock can prevent that two then hold it; the holder learns of it with its next renewal, a third of the lease
+//!   later; fencing tokens still grow; every lock within 2 s.
+//! - Seen: each of the holders that were there has lost its lock after 0.4 s.
+
+use lock_tests::preload::WallClock;
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_lock_recovers() {
+    let clock = WallClock::new();
+    let mut drill = Drill::on(RedisServer::builder().envs(&clock.envs())).await;
+    let jump = async |drill: &mut Drill| {
+        let held = hold_each(&drill.near.client, LEASE).await;
+        clock.shift(60);
+        let jumped = Instant::now();
+        for guard in &held {
+            timeout(LEASE, guard.lost()).await.expect("the holder learns of it");
+        }
+        eprintln!("all lost after {:?}", jumped.elapsed());
+        for guard in held {
+            let error = guard.release().await.unwrap_err();
+            let cause = matches!(error, LockError::Lost { cause: LossCause::NotOwner, .. });
+            assert!(cause, "{error:?}");
+        }
+    };
+    drill.fault(May::Forget, jump).await;
+    drill.end(secs(2)).await;
+}

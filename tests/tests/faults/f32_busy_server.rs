@@ -1,0 +1,37 @@
+//! Fault 32: somebody's script occupies the server, which answers BUSY to all else.
+//!
+//! - Promised: acquires, renewals and releases are repeated until the server is free or time is over; holds with enough lease
+//!   are not lost, and the script is left alone; every lock within 3 s.
+//! - Seen: that; every lock within 0.3 s.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_lock_recovers() {
+    let mut drill = Drill::start().await;
+    drill.server.client().cmd(&["CONFIG", "SET", "lua-time-limit", "10"]).await;
+    let occupy = async |drill: &mut Drill| {
+        let held = hold_each(&drill.near.client, LEASE * 4).await;
+        let somebody = RawClient::new(&drill.server.url());
+        let endless = ["EVAL", "while true do end", "0"];
+        let script = tokio::spawn(async move { somebody.try_cmd(&endless).await });
+        let raw = drill.server.client();
+        let is_busy =
+            async || raw.try_cmd(&["PING"]).await.is_err_and(|error| error.code() == Some("BUSY"));
+        eventually(SOON, "it is busy", is_busy).await;
+        let name = own_name(Job::Mutex);
+        let acquired = drill.near.client.mutex("other").with(watched(LEASE)).try_lock().await;
+        let Err(LockError::Store(error)) = acquired else { panic!("{name}: {acquired:?}") };
+        assert_eq!(error.kind(), StoreErrorKind::NotReady, "{error:?}");
+        let acquire = drill.far.client.mutex("other").with(watched(LEASE));
+        let waiting = tokio::spawn(async move { acquire.lock().await });
+        sleep(ANSWER * 2).await;
+        assert!(is_busy().await, "the script was killed");
+        raw.cmd(&["SCRIPT", "KILL"]).await;
+        script.await.unwrap().unwrap_err();
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+        release_each(held).await;
+    };
+    drill.fault(May::Delay, occupy).await;
+    drill.end(secs(3)).await;
+}

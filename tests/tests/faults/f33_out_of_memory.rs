@@ -1,0 +1,31 @@
+//! Fault 33: the server is full and refuses all that needs memory (`maxmemory` with `noeviction`).
+//!
+//! - Promised: an acquire fails at once and says why; holds are renewed and released all the same; no lock is lost; every
+//!   lock as soon as there is memory.
+//! - Seen: that; every lock within 0.2 s.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holds_are_kept_and_released() {
+    let mut drill = Drill::start().await;
+    let fill = async |drill: &mut Drill| {
+        let raw = drill.server.client();
+        let held = hold_each(&drill.near.client, LEASE).await;
+        raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+        sleep(LEASE * 3 / 2).await;
+        for job in Job::ALL {
+            let name = format!("other:{job:?}");
+            let start = Instant::now();
+            let acquired = job.acquire(&drill.near.client, &name, watched(LEASE)).await;
+            let Err(LockError::Store(error)) = acquired else { panic!("{job:?}: {acquired:?}") };
+            assert_eq!(error.kind(), StoreErrorKind::OutOfMemory, "{error:?}");
+            assert!(start.elapsed() < secs(2), "{:?}", start.elapsed());
+        }
+        release_each(held).await;
+        raw.cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    };
+    drill.fault(May::Delay, fill).await;
+    let report = drill.end(secs(2)).await;
+    assert_eq!(report.losses, 0, "{report}");
+}

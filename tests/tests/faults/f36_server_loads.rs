@@ -1,0 +1,42 @@
+//! Fault 36: the server loads its data and answers LOADING to all else (DEBUG RELOAD).
+//!
+//! - Promised: acquires, renewals and releases are repeated until it has loaded or time is over; holds with enough lease are
+//!   not lost; every lock within 3 s.
+//! - Seen: that; every lock within 0.5 s.
+
+use crate::prelude::*;
+
+/// Enough for the server to look at its connections while it loads them.
+const FILL: &str = "for i = 1, 1000 do
+  redis.call('SET', 'fill:' .. i, string.rep('x', 1024), 'EX', 60)
+end";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_lock_recovers() {
+    let mut drill = Drill::start().await;
+    let raw = drill.server.client();
+    raw.cmd(&["EVAL", FILL, "0"]).await;
+    raw.cmd(&["CONFIG", "SET", "rdbcompression", "no"]).await;
+    raw.cmd(&["CONFIG", "SET", "loading-process-events-interval-bytes", "1024"]).await;
+    let load = async |drill: &mut Drill| {
+        let held = hold_each(&drill.near.client, LEASE * 4).await;
+        raw.cmd(&["CONFIG", "SET", "key-load-delay", "10000"]).await;
+        let somebody = RawClient::new(&drill.server.url());
+        let reload = tokio::spawn(async move { somebody.try_cmd(&["DEBUG", "RELOAD"]).await });
+        let loads = async || {
+            raw.try_cmd(&["PING"]).await.is_err_and(|error| error.code() == Some("LOADING"))
+        };
+        eventually(SOON, "it loads", loads).await;
+        let acquired = drill.near.client.mutex("other").with(watched(LEASE)).try_lock().await;
+        let Err(LockError::Store(error)) = acquired else { panic!("{acquired:?}") };
+        assert_eq!(error.kind(), StoreErrorKind::NotReady, "{error:?}");
+        sleep(ANSWER * 2).await;
+        raw.cmd(&["CONFIG", "SET", "key-load-delay", "0"]).await;
+        timeout(SOON, reload).await.expect("loads for ever").unwrap().unwrap();
+        release_each(held).await;
+    };
+    drill.fault(May::Delay, load).await;
+    let remove = "for _, key in ipairs(redis.call('KEYS', 'fill*')) do redis.call('DEL', key) end";
+    raw.cmd(&["EVAL", remove, "0"]).await;
+    drill.end(secs(3)).await;
+}
