@@ -115,6 +115,9 @@ pub mod client;
 pub mod clock;
 pub mod error;
 pub mod fence;
+#[cfg(feature = "__fuzz")]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod guard;
 pub mod key;
 pub mod observe;

@@ -1,18 +1,23 @@
 //! Tasks that use locks of every kind over and over and record all of it: what faults are injected into.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
+use lock_runtime::{
+    Lease, LockClient, LockError, LockGuard, LockKey, LockOptions, distributed_lock,
+};
+use lock_tower::LockLayer;
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, RedisResult};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tower::{ServiceBuilder, ServiceExt, service_fn};
 
 use crate::eventually::eventually;
 use crate::history::{Recorder, Share};
@@ -21,11 +26,11 @@ use crate::witness::{Witness, Witnessed};
 /// How many permits the semaphore of a crew has.
 const LIMIT: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
 
-/// The longest pause of a task after each hold.
-const PAUSE: Duration = Duration::from_millis(50);
-
 /// The names of the locks that every crew uses, one for each kind of locking.
-pub const LOCKS: [&str; 5] = ["mutex", "fair", "read-write", "permits", PAIR];
+pub const LOCKS: [&str; 6] = ["mutex", "fair", "read-write", "permits", PAIR, CALLED];
+
+/// The longest work of a usual hold.
+const MOMENT: Duration = Duration::from_millis(2);
 
 /// The name under which a crew records its lock of several names.
 pub const PAIR: &str = "pair";
@@ -33,18 +38,26 @@ pub const PAIR: &str = "pair";
 /// The names of that lock. Nothing else takes them, so both are held or none.
 pub const PARTS: [&str; 2] = ["{pair}one", "{pair}two"];
 
-/// How long the server of the values may take on a busy machine.
-const VALUES_BOUND: Duration = Duration::from_secs(20);
-
-/// Connects to the server of the values that the locks protect.
+/// A connection to the server of the values that locks protect. It waits for an answer for as long as a busy machine needs.
 ///
-/// # Errors
-///
-/// When it cannot be reached.
-pub async fn connect_to_values(url: &str) -> RedisResult<MultiplexedConnection> {
-    let config = AsyncConnectionConfig::new().set_response_timeout(Some(VALUES_BOUND));
-    redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
+/// Panics when the server does not answer.
+pub async fn values(url: &str) -> MultiplexedConnection {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(PATIENCE))
+        .set_response_timeout(Some(PATIENCE));
+    let client = redis::Client::open(url).expect("a server's own address is valid");
+    let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+    connection.expect("the server of the values answers")
 }
+
+/// How long the server of the values may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the locks of a crew leave behind on purpose: the semaphore's limit and its free permits.
+pub const KEPT: &[&str] = &["permits", "{permits}:limit"];
+
+/// The name of the lock of annotated functions and locked services.
+const CALLED: &str = "called";
 
 /// A way to lock: what a task of a crew does over and over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,10 +74,14 @@ pub enum Job {
     Permits,
     /// A lock of two names.
     Pair,
+    /// A call of an annotated function.
+    Function,
+    /// A call of a locked service.
+    Service,
 }
 
 /// The tasks of each client: enough of each for the lock to have waiters.
-const JOBS: [Job; 11] = [
+const JOBS: [Job; 13] = [
     Job::Mutex,
     Job::Mutex,
     Job::Fair,
@@ -76,6 +93,8 @@ const JOBS: [Job; 11] = [
     Job::Permits,
     Job::Pair,
     Job::Pair,
+    Job::Function,
+    Job::Service,
 ];
 
 /// How the tasks of a crew behave.
@@ -85,6 +104,8 @@ pub struct Habits {
     pub lease: Duration,
     /// How long they wait for a lock before they ask anew.
     pub wait: Duration,
+    /// The longest pause of a task after each hold.
+    pub pause: Duration,
     /// Whether they drop some acquires and some guards halfway.
     pub cancel: bool,
     /// What their choices follow from, together with their number.
@@ -93,8 +114,10 @@ pub struct Habits {
 
 impl Default for Habits {
     fn default() -> Self {
-        let wait = Duration::from_secs(2);
-        Self { lease: Duration::from_secs(1), wait, cancel: false, seed: 1 }
+        let (lease, wait) = (Duration::from_secs(1), Duration::from_secs(2));
+        // Long enough for other tests to run beside the crew's.
+        let pause = Duration::from_millis(50);
+        Self { lease, wait, pause, cancel: false, seed: 1 }
     }
 }
 
@@ -195,25 +218,20 @@ struct Member {
 impl Member {
     async fn run(mut self, recorder: Arc<Recorder>, stopped: watch::Receiver<bool>) {
         let (name, share) = self.job.uses();
-        let witness = Witness::new(&recorder, self.number, name, share);
+        let witness = Arc::new(Witness::new(&recorder, self.number, name, share));
         while !*stopped.borrow() {
-            let acquire = witness.acquire(self.acquire());
             let patience = self.patience();
-            // Or else it has failed, or was dropped.
-            if let Ok(Ok(held)) = timeout(patience, acquire).await {
+            if matches!(self.job, Job::Function | Job::Service) {
+                self.call(&witness, patience).await;
+            } else if let Ok(Ok(held)) = timeout(patience, witness.acquire(self.acquire())).await {
                 self.grants[name].fetch_add(1, Ordering::Relaxed);
                 self.hold(held).await;
             }
-            sleep(self.pause()).await;
+            sleep(self.habits.pause * self.choices.u32(..1000) / 1000).await;
         }
     }
 
-    /// Long enough for other tests to run beside the crew's.
-    fn pause(&mut self) -> Duration {
-        self.choices.u32(..1000) * PAUSE / 1000
-    }
-
-    /// After what time an acquire is dropped.
+    /// After what time an acquire or a call is dropped.
     fn patience(&mut self) -> Duration {
         if self.habits.cancel && self.choices.u8(..8) == 0 {
             return Duration::from_micros(self.choices.u64(..3_000));
@@ -221,22 +239,21 @@ impl Member {
         Duration::MAX
     }
 
-    fn acquire(&self) -> impl Future<Output = Result<LockGuard, LockError>> + use<> {
+    fn options(&self) -> Result<LockOptions, LockError> {
         let Habits { lease, wait, .. } = self.habits;
-        let options = LockOptions::builder().lease(Lease::Watchdog(lease)).wait(wait).build();
-        let (job, client) = (self.job, self.client.clone());
+        LockOptions::builder().lease(Lease::Watchdog(lease)).wait(wait).build()
+    }
+
+    fn acquire(&self) -> impl Future<Output = Result<LockGuard, LockError>> + use<> {
+        let (job, client, options) = (self.job, self.client.clone(), self.options());
         async move { job.acquire(&client, job.lock(), options?).await }
     }
 
     /// Uses the lock: for a moment as a rule, and now and then for so long that it has to be renewed.
     async fn hold(&mut self, mut held: Witnessed<'_>) {
-        match self.choices.u8(..) {
-            0 => held.work(self.habits.lease / 2).await,
-            _ if self.job.uses().1 == Share::Exclusive => {
-                let work = Duration::from_micros(self.choices.u64(..2_000));
-                held.update(&mut self.values, work).await;
-            }
-            _ => held.work(Duration::from_micros(self.choices.u64(..2_000))).await,
+        match self.work() {
+            work if work > MOMENT || self.job.uses().1 != Share::Exclusive => held.work(work).await,
+            work => held.update(&mut self.values, work).await,
         }
         if self.habits.cancel && self.choices.u8(..8) == 0 {
             return drop(held);
@@ -244,10 +261,75 @@ impl Member {
         // That it was lost, or that the store was away, is in the history.
         let _ = held.release().await;
     }
+
+    /// How long the next hold works.
+    fn work(&mut self) -> Duration {
+        match self.choices.u8(..) {
+            0 => self.habits.lease / 2,
+            _ => MOMENT * self.choices.u32(..1000) / 1000,
+        }
+    }
+
+    /// Calls a function or a service, which acquire the lock and update the value under it.
+    async fn call(&mut self, witness: &Arc<Witness>, patience: Duration) {
+        let call = Call {
+            witness: Arc::clone(witness),
+            values: self.values.clone(),
+            work: self.work(),
+            grants: Arc::clone(&self.grants),
+        };
+        let (job, client, options) = (self.job, self.client.clone(), self.options());
+        let Habits { lease, wait, .. } = self.habits;
+        let calling = witness.call(async move {
+            match job {
+                Job::Service => service(&client, options.map_err(drop)?, call).await,
+                _ => function(&client, lease, wait, call).await.map_err(drop),
+            }
+        });
+        // That it was refused, lost or dropped is in the history.
+        let _ = timeout(patience, calling).await;
+    }
+}
+
+/// A call under a lock.
+struct Call {
+    witness: Arc<Witness>,
+    values: MultiplexedConnection,
+    work: Duration,
+    grants: Arc<BTreeMap<&'static str, AtomicU64>>,
+}
+
+impl Call {
+    async fn body(mut self) {
+        let mut holding = self.witness.is_inside();
+        self.grants[CALLED].fetch_add(1, Ordering::Relaxed);
+        holding.update(&mut self.values, self.work).await;
+    }
+}
+
+#[distributed_lock(key = "called", client = client, lease = lease, wait = wait)]
+async fn function(
+    client: &LockClient,
+    lease: Duration,
+    wait: Duration,
+    call: Call,
+) -> Result<(), LockError> {
+    call.body().await;
+    Ok(())
+}
+
+async fn service(client: &LockClient, options: LockOptions, call: Call) -> Result<(), ()> {
+    let layer = LockLayer::new(client.clone(), |_: &Call| LockKey::new(CALLED).map(Some));
+    let inner = service_fn(async |call: Call| {
+        call.body().await;
+        Ok::<_, Infallible>(())
+    });
+    let service = ServiceBuilder::new().layer(layer.options(options)).service(inner);
+    service.oneshot(call).await.map_err(|_| ())
 }
 
 impl Job {
-    /// Each once.
+    /// Each that acquires a lock, once.
     pub const ALL: [Self; 6] =
         [Self::Mutex, Self::Fair, Self::Read, Self::Write, Self::Permits, Self::Pair];
 
@@ -265,7 +347,7 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// The error of the acquire.
+    /// The error of the acquire, or that a function and a service do this themselves.
     ///
     /// # Cancel safety
     ///
@@ -285,6 +367,9 @@ impl Job {
                 client.semaphore(name, LIMIT).with(options).acquire().await.map(LockGuard::from)
             }
             Self::Pair => client.multi_lock(parts(name)).with(options).lock().await,
+            Self::Function | Self::Service => {
+                Err(LockError::InvalidOptions("a call acquires its lock itself".to_owned()))
+            }
         }
     }
 
@@ -297,6 +382,7 @@ impl Job {
             Self::Write => ("read-write", Share::Exclusive),
             Self::Permits => ("permits", Share::Permits { count: 1, limit: LIMIT.get() }),
             Self::Pair => (PAIR, Share::Exclusive),
+            Self::Function | Self::Service => (CALLED, Share::Exclusive),
         }
     }
 }

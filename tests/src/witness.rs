@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lock_runtime::guard::LockWatch;
@@ -19,12 +20,15 @@ pub struct Witness {
     task: u64,
     object: String,
     share: Share,
+    /// True if the acquire under way was granted.
+    granted: AtomicBool,
 }
 
 impl Witness {
     /// A task with this number, which is its own in its process, and the lock `object`.
     pub fn new(recorder: &Arc<Recorder>, task: u64, object: &str, share: Share) -> Self {
-        Self { recorder: Arc::clone(recorder), task, object: object.to_owned(), share }
+        let (recorder, object) = (Arc::clone(recorder), object.to_owned());
+        Self { recorder, task, object, share, granted: AtomicBool::new(false) }
     }
 
     fn record(&self, op: Op) {
@@ -44,37 +48,58 @@ impl Witness {
         &self,
         acquire: impl Future<Output = Result<G, LockError>>,
     ) -> Result<Witnessed<'_>, LockError> {
-        let mut asking = Asking { witness: self, granted: false };
-        self.record(Op::AcquireInvoked);
+        let _asking = self.asks();
         let guard = acquire.await?.into();
-        let valid_until = deadline(&guard);
-        let token = Some(guard.token().get());
+        Ok(Witnessed { holding: self.granted(guard.watch()), guard })
+    }
+
+    /// Makes a call that acquires the lock and then runs a body, which says so by [`is_inside`](Self::is_inside).
+    ///
+    /// # Cancel safety
+    ///
+    /// That of `call`.
+    pub async fn call<T>(&self, call: impl Future<Output = T>) -> T {
+        let _asking = self.asks();
+        call.await
+    }
+
+    /// The hold around the body that runs.
+    ///
+    /// Panics if there is none.
+    pub fn is_inside(&self) -> Holding<'_> {
+        self.granted(LockGuard::current().expect("a body under a lock has a hold around it"))
+    }
+
+    fn asks(&self) -> Asking<'_> {
+        self.record(Op::AcquireInvoked);
+        Asking(self)
+    }
+
+    fn granted(&self, hold: LockWatch) -> Holding<'_> {
+        let valid_until = deadline(&hold);
+        let token = Some(hold.token().get());
         self.record(Op::Acquired { share: self.share, token, valid_until: Some(valid_until) });
-        asking.granted = true;
-        let ending = Ending { witness: self, hold: guard.watch(), recorded: false };
-        Ok(Witnessed { witness: self, ending, guard, valid_until })
+        self.granted.store(true, Ordering::Relaxed);
+        Holding { witness: self, hold, valid_until, ended: false }
     }
 }
 
 /// An acquire under way, which may fail or be dropped.
-struct Asking<'w> {
-    witness: &'w Witness,
-    granted: bool,
-}
+struct Asking<'w>(&'w Witness);
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        if !self.granted {
-            self.witness.record(Op::NotAcquired);
+        if !self.0.granted.swap(false, Ordering::Relaxed) {
+            self.0.record(Op::NotAcquired);
         }
     }
 }
 
 /// The deadline that a hold has at this moment.
-fn deadline(guard: &LockGuard) -> Stamp {
+fn deadline(hold: &LockWatch) -> Stamp {
     // In this order: a deadline that is said to be too early is no harm.
     let now = Stamp::now();
-    now.after(guard.remaining())
+    now.after(hold.remaining())
 }
 
 /// How much later a deadline has to be for it to be one of a renewal: the clocks of process and history differ by less.
@@ -83,15 +108,79 @@ const RENEWED: Duration = Duration::from_millis(1);
 /// How often work has an effect, which also records renewals: more often than a lease can have been renewed twice.
 const NOW_AND_THEN: Duration = Duration::from_millis(50);
 
-/// A lock that a [`Witness`] holds. When it is dropped, the guard is.
+/// A hold as its task uses it. When it is dropped, the task has done with the lock.
 #[derive(Debug)]
-pub struct Witnessed<'w> {
+pub struct Holding<'w> {
     witness: &'w Witness,
-    /// Before the guard, so that the end is recorded before it takes effect.
-    ending: Ending<'w>,
-    guard: LockGuard,
+    hold: LockWatch,
     /// The deadline that the history knows.
     valid_until: Stamp,
+    ended: bool,
+}
+
+impl Holding<'_> {
+    /// Does something that the lock is to protect.
+    pub fn effect(&mut self) {
+        self.did(Op::Effect);
+    }
+
+    /// Records a deadline that is later than the known one, and what was done.
+    fn did(&mut self, op: Op) {
+        let now = deadline(&self.hold);
+        if now > self.valid_until.after(RENEWED) {
+            self.valid_until = now;
+            self.witness.record(Op::Extended { valid_until: now });
+        }
+        self.witness.record(op);
+    }
+
+    /// Reads a value that the lock is to protect, works for a while, and writes the value plus one.
+    ///
+    /// Panics when the server of the value does not answer.
+    pub async fn update(&mut self, values: &mut MultiplexedConnection, work: Duration) {
+        let key = format!("value of {}", self.witness.object);
+        let answer = values.get::<_, Option<u64>>(&key).await;
+        let from = answer.expect("the server of the values answers").unwrap_or(0);
+        sleep(work).await;
+        // Before it is written: a process that is stopped right after the record is stopped before the effect.
+        self.did(Op::Updated { from, to: from + 1 });
+        values.set::<_, _, ()>(&key, from + 1).await.expect("the server of the values answers");
+    }
+
+    /// Works for a while, with an effect now and then.
+    pub async fn work(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        loop {
+            self.did(Op::Effect);
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            sleep(left.min(NOW_AND_THEN)).await;
+        }
+    }
+
+    /// Records, once, that the task has done with the hold.
+    fn end(&mut self) {
+        if !std::mem::replace(&mut self.ended, true) {
+            let lost = self.hold.is_lost();
+            self.witness.record(if lost { Op::Lost } else { Op::ReleaseInvoked });
+        }
+    }
+}
+
+impl Drop for Holding<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A lock that a [`Witness`] holds by a guard.
+#[derive(Debug)]
+pub struct Witnessed<'w> {
+    /// Before the guard, so that the end is recorded before it takes effect.
+    holding: Holding<'w>,
+    guard: LockGuard,
 }
 
 impl Witnessed<'_> {
@@ -100,60 +189,32 @@ impl Witnessed<'_> {
         &self.guard
     }
 
-    /// Does something that the lock is to protect.
+    /// As [`Holding::effect`].
     pub fn effect(&mut self) {
-        did(self.witness, &self.guard, &mut self.valid_until, Op::Effect);
+        self.holding.effect();
     }
 
-    /// Reads a value that the lock is to protect, works for a while, and writes the value plus one: in
-    /// [`LockGuard::run`], so a loss ends it.
-    ///
-    /// Panics when the server of the value does not answer.
+    /// As [`Holding::update`], in [`LockGuard::run`]. A loss ends it; the [release](Self::release) records that.
     pub async fn update(&mut self, values: &mut MultiplexedConnection, work: Duration) {
-        let Self { witness, guard, valid_until, .. } = self;
-        let key = format!("value of {}", witness.object);
-        let updating = async {
-            let answer = values.get::<_, Option<u64>>(&key).await;
-            let from = answer.expect("the server of the values answers").unwrap_or(0);
-            sleep(work).await;
-            // Before it is written: a process that is stopped right after the record is stopped before the effect.
-            did(witness, guard, valid_until, Op::Updated { from, to: from + 1 });
-            values.set::<_, _, ()>(&key, from + 1).await.expect("the server of the values answers");
-            Ok::<_, LockError>(())
-        };
-        // The release records a loss.
-        let _ = guard.run(updating).await;
+        let _ = self.guard.run(self.holding.update(values, work)).await;
     }
 
-    /// Works for a while in [`LockGuard::run`], with an effect now and then. A loss ends the work; the
-    /// [release](Self::release) records it.
+    /// As [`Holding::work`], in [`LockGuard::run`]. A loss ends it; the [release](Self::release) records that.
     pub async fn work(&mut self, time: Duration) {
-        let Self { witness, guard, valid_until, .. } = self;
-        let end = Instant::now() + time;
-        let working = async {
-            loop {
-                did(witness, guard, valid_until, Op::Effect);
-                let left = end.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return Ok::<_, LockError>(());
-                }
-                sleep(left.min(NOW_AND_THEN)).await;
-            }
-        };
-        let _ = guard.run(working).await;
+        let _ = self.guard.run(self.holding.work(time)).await;
     }
 
     /// Has an effect each `every` until the lock is lost. With `checked`, they run in [`LockGuard::run`]; without, as in a
     /// service that does not ask its guard.
     pub async fn effects(mut self, every: Duration, checked: bool) -> LockError {
-        let Self { witness, ending, guard, valid_until } = &mut self;
+        let Self { holding, guard } = &mut self;
         let effects = async {
             loop {
-                did(witness, guard, valid_until, Op::Effect);
+                holding.effect();
                 sleep(every).await;
             }
         };
-        let lost = if checked {
+        if checked {
             let outcome: Result<Infallible, LockError> = guard.run(effects).await;
             outcome.map_or_else(|error| error, |never| match never {})
         } else {
@@ -163,9 +224,7 @@ impl Witnessed<'_> {
                 never = effects => match never {},
                 error = guard.lost() => error,
             }
-        };
-        ending.record();
-        lost
+        }
     }
 
     /// Releases the lock.
@@ -174,43 +233,11 @@ impl Witnessed<'_> {
     ///
     /// The error of [`LockGuard::release`].
     pub async fn release(self) -> Result<(), LockError> {
-        let Self { witness, mut ending, guard, .. } = self;
-        ending.record();
+        let Self { mut holding, guard } = self;
+        let witness = holding.witness;
+        holding.end();
         let released = guard.release().await;
         witness.record(if released.is_ok() { Op::Released } else { Op::NotReleased });
         released
     }
-}
-
-/// Records once that the task has done with a hold: when told to, or when it is dropped.
-#[derive(Debug)]
-struct Ending<'w> {
-    witness: &'w Witness,
-    hold: LockWatch,
-    recorded: bool,
-}
-
-impl Ending<'_> {
-    fn record(&mut self) {
-        if !std::mem::replace(&mut self.recorded, true) {
-            let lost = self.hold.is_lost();
-            self.witness.record(if lost { Op::Lost } else { Op::ReleaseInvoked });
-        }
-    }
-}
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.record();
-    }
-}
-
-/// Records a deadline that is later than the known one, and what was done.
-fn did(witness: &Witness, guard: &LockGuard, valid_until: &mut Stamp, op: Op) {
-    let now = deadline(guard);
-    if now > valid_until.after(RENEWED) {
-        *valid_until = now;
-        witness.record(Op::Extended { valid_until: now });
-    }
-    witness.record(op);
 }

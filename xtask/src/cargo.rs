@@ -26,7 +26,7 @@ impl Step {
 
     /// A program that does what a subcommand of cargo does.
     pub(crate) fn program(program: impl AsRef<OsStr>, shown: &str) -> Self {
-        let mut command = Command::new(program);
+        let mut command = command(program);
         command.current_dir(workspace_root());
         Self { command, shown: shown.to_owned(), is_quiet: false }
     }
@@ -49,10 +49,16 @@ impl Step {
         self
     }
 
+    /// Runs it there in place of the workspace's root.
+    pub(crate) fn in_folder(mut self, folder: &Path) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
     /// Leaves processor time to others, and shows its output only if it fails.
     pub(crate) fn in_background(mut self) -> Self {
         if cfg!(unix) {
-            let mut nice = Command::new("nice");
+            let mut nice = command("nice");
             nice.args(["-n", "19"]).arg(self.command.get_program()).args(self.command.get_args());
             nice.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
             nice.current_dir(workspace_root());
@@ -92,6 +98,21 @@ impl Step {
         }
         Err(Failure { message: format!("`{shown}` failed: {status}"), code: code_of(status) })
     }
+}
+
+/// A call of a program that does not see what cargo has told this one about its own package. Build scripts that look at these
+/// variables would run again, and what depends on them be compiled again, whenever a person calls cargo in between.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in env::vars_os() {
+        let told = name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+        });
+        if told {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// Sees to it that cargo has these components of the toolchain, with rustup's help where it is.

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::cargo::{self, Step};
-use crate::{Failure, install, redis, test};
+use crate::{Failure, deny, install, redis, test};
 
 /// The crates that users name in their code.
 const FOR_USERS: [&str; 3] = ["lock-runtime", "lock-tower", "lock-macros"];
@@ -47,8 +47,9 @@ fn counts() -> Result<(), Failure> {
     counts.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
-/// Clippy, each feature alone, the documentation and the public API, at the lowest priority.
+/// The dependencies, clippy, each feature alone, the documentation and the public API, at the lowest priority.
 fn checks() -> Result<(), Failure> {
+    deny::run()?;
     let deny = &["--", "-D", "warnings"];
     let everything = &["--workspace", "--all-targets", "--all-features"];
     Step::new("clippy").in_background().args(everything).args(deny).run()?;

@@ -3,9 +3,12 @@
 mod cargo;
 mod ci;
 mod compile_time;
+mod deny;
+mod fuzz;
 mod install;
 mod interop;
 mod redis;
+mod sabotage;
 
 use std::env;
 use std::process::ExitCode;
@@ -24,10 +27,20 @@ cargo xtask <command>
   interop [--redisson=VERSION] …
                        runs the tests beside the real Redisson; needs a JDK and Maven, which
                        fetches Redisson; args go to the test program
+  fuzz [--for 60s] [TARGET …]
+                       runs the fuzz targets, each for that long (10s), guided by coverage, and keeps inputs
+                       that reach new code in the corpus; needs a C++ compiler
   features             checks every pair of features of each crate; installs cargo-hack below `target`
   api [--accept]       compares the public API of each crate with the one on record in `tests/api`, or
                        puts the present one on record
+  deny                 checks licences, sources and advisories of the dependencies by `deny.toml`; installs
+                       cargo-deny below `target`
   faults               writes `docs/faults.md` from the heads of the tests in `tests/tests/faults`
+  soak [--seed N] [--for 60s]
+                       processes use locks of every kind while faults are injected, in rounds of a
+                       minute; the history of each round is judged. A seed repeats the faults
+  sabotage [name]      plants bugs in a copy of the sources, all or those with `name` in their names; a test
+                       has to catch each
   compile-time         measures what the attribute costs the compiler, with 200 functions
   ci                   test, formatting, clippy, docs, public API, each feature alone, and the
                        counts on record of what a pair costs: all that has to pass
@@ -44,18 +57,23 @@ fn main() -> ExitCode {
     let done = match (command.as_str(), &rest[..]) {
         ("test", _) => test(&rest),
         ("bench", _) => bench(&rest),
+        ("fuzz", _) => fuzz::run(&rest),
         ("interop", _) => interop::run(&rest),
         ("compile-time", []) => compile_time::run(),
         ("features", []) => ci::features(2),
         ("api", []) => ci::api(false),
         ("api", [flag]) if flag == "--accept" => ci::api(true),
+        ("deny", []) => deny::run(),
         ("faults", []) => faults(),
+        ("soak", _) => soak(&rest),
+        ("sabotage", []) => sabotage::run(""),
+        ("sabotage", [only]) => sabotage::run(only),
         ("ci", []) => ci::run(),
         ("help" | "--help" | "-h", _) => {
             print!("{HELP}");
             Ok(())
         }
-        ("api" | "ci" | "compile-time" | "faults" | "features", [arg, ..]) => {
+        ("api" | "ci" | "compile-time" | "deny" | "faults" | "features", [arg, ..]) => {
             Err(Failure::message(format!("`{command}` takes no `{arg}`\n\n{HELP}")))
         }
         _ => Err(Failure::message(format!("there is no command `{command}`\n\n{HELP}"))),
@@ -92,6 +110,15 @@ fn test(args: &[String]) -> Result<(), Failure> {
     let scope = if names_package { &[][..] } else { &["--workspace"] };
     let step = Step::new("test").args(scope).arg("--all-features").args(args);
     step.env("REDIS_SERVER", redis).env("RUST_TEST_THREADS", test_threads()).run()
+}
+
+/// Builds the processes of a soak and runs it.
+fn soak(args: &[String]) -> Result<(), Failure> {
+    let package = &["--package", "lock-tests", "--all-features"];
+    let redis = redis::find_or_install()?;
+    Step::new("build").args(package).arg("--bins").run()?;
+    let step = Step::new("run").arg("--quiet").args(package).args(&["--bin", "soak", "--"]);
+    step.args(args).env("REDIS_SERVER", redis).run()
 }
 
 /// Writes the page of faults. The test that compares it does.

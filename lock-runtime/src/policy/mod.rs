@@ -127,6 +127,13 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
+/// What the fuzz targets of the workspace call.
+#[cfg(feature = "__fuzz")]
+pub(crate) mod fuzz {
+    pub(crate) use super::pattern::{matches, overlap};
+    pub(crate) use super::template::{path_problem, problem as template_problem};
+}
+
 pub use self::address::{Address, LockAddress, Sentinel};
 pub use self::error::{ConfigError, ConfigProblem};
 pub use self::http::{

@@ -1,7 +1,7 @@
 //! Names with `*`, each of which matches any text.
 
 /// True if `pattern` matches all of `name`.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = name.strip_prefix(first) else { return false };
@@ -22,7 +22,7 @@ pub(super) fn weight(pattern: &str) -> usize {
 }
 
 /// True if some name matches both patterns.
-pub(super) fn overlap(one: &str, other: &str) -> bool {
+pub(crate) fn overlap(one: &str, other: &str) -> bool {
     ends_agree(one, other) && common_text(one, other)
 }
 

@@ -3,7 +3,7 @@
 use lock_syntax::template::{BraceProblem, Segment, parse};
 
 /// Returns the problem of a key template.
-pub(super) fn problem(template: &str) -> Option<&'static str> {
+pub(crate) fn problem(template: &str) -> Option<&'static str> {
     if template.is_empty() {
         return Some(r#"is empty; give the lock a name, such as "order:{path.id}""#);
     }
@@ -26,7 +26,7 @@ pub(super) fn problem(template: &str) -> Option<&'static str> {
 }
 
 /// Returns the problem of a route's path.
-pub(super) fn path_problem(path: &str) -> Option<&'static str> {
+pub(crate) fn path_problem(path: &str) -> Option<&'static str> {
     if !path.starts_with('/') {
         return Some(
             "does not start with `/`; write it as in the router, such as \"/orders/{id}\"",

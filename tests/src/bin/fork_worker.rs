@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_runtime::LockClient;
-use lock_tests::crew::{Crew, Habits, connect_to_values};
+use lock_tests::crew::{Crew, Habits, values as values_at};
 use lock_tests::history::Recorder;
 use tokio::runtime::Builder;
 
@@ -35,7 +35,7 @@ fn main() -> Result<(), Failure> {
     let _ = std::os::unix::process::parent_id();
     runtime()?.block_on(async {
         let client = LockClient::connect(url).await?;
-        let values = connect_to_values(values).await?;
+        let values = values_at(values).await;
         let recorder = Arc::new(Recorder::create(Path::new(dir))?);
         let lease = Duration::from_millis(lease.parse()?);
         let habits = Habits { lease, seed: std::process::id().into(), ..Habits::default() };

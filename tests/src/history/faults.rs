@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::report::Violation;
+use super::report::{Recovery, Violation};
 use super::{History, May, Op, Stamp};
 
 /// The faults of a history.
@@ -55,33 +55,39 @@ impl Faults {
         })
     }
 
-    /// For each fault, the longest time from its end until a process that asked for a lock had it again, or to the end of the
-    /// history.
-    pub(super) fn recoveries(&self, history: &History) -> BTreeMap<String, Duration> {
-        let mut recoveries = BTreeMap::new();
+    /// For each fault, the process that waited longest after it until it had a lock again, or until the end of the history.
+    pub(super) fn recoveries(&self, history: &History) -> BTreeMap<String, Recovery> {
+        let mut slowest: BTreeMap<String, Recovery> = BTreeMap::new();
         for fault in self.0.iter().filter(|it| it.ended < Stamp::MAX) {
-            for until in next_grants(history, fault.ended) {
-                let span: &mut Duration = recoveries.entry(fault.name.clone()).or_default();
-                *span = (*span).max(until.since(fault.ended));
+            for ((process, object), took) in first_waits(history, fault.ended) {
+                let known = slowest.get(&fault.name).map(|it| it.took);
+                if known.is_none_or(|known| known < took) {
+                    let recovery = Recovery { process, object: object.to_owned(), took };
+                    slowest.insert(fault.name.clone(), recovery);
+                }
             }
         }
-        recoveries
+        slowest
     }
 }
 
-/// For each process and lock that it asked for: when it had it after that time, or when the history ends.
-fn next_grants(history: &History, after: Stamp) -> impl Iterator<Item = Stamp> {
-    let mut next: BTreeMap<(u32, &str), Option<Stamp>> = BTreeMap::new();
+/// For each process and lock that it asked for: how long it waited for it after that time, or until the history ends.
+fn first_waits(history: &History, after: Stamp) -> BTreeMap<(u32, &str), Duration> {
+    let mut waits: BTreeMap<(u32, &str), (Stamp, Option<Stamp>)> = BTreeMap::new();
     let first = history.events().partition_point(|event| event.at < after);
     for event in &history.events()[first..] {
-        let grant = match event.op {
-            Op::AcquireInvoked => None,
-            Op::Acquired { .. } => Some(event.at),
-            _ => continue,
-        };
-        let next = next.entry((event.process, &event.object)).or_default();
-        *next = next.or(grant);
+        let whose = (event.process, &*event.object);
+        match event.op {
+            Op::AcquireInvoked => drop(waits.entry(whose).or_insert((event.at, None))),
+            Op::Acquired { .. } => {
+                // A task that asked before has waited since the fault ended.
+                let (_, granted) = waits.entry(whose).or_insert((after, None));
+                granted.get_or_insert(event.at);
+            }
+            _ => {}
+        }
     }
     let end = history.events().last().map_or(after, |event| event.at);
-    next.into_values().map(move |at| at.unwrap_or(end))
+    let took = |(asked, granted): (Stamp, Option<Stamp>)| granted.unwrap_or(end).since(asked);
+    waits.into_iter().map(|(whose, wait)| (whose, took(wait))).collect()
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lock_runtime::clock::Clock;
-use lock_tests::crew::{Crew, Habits, PAIR, PARTS, connect_to_values};
+use lock_tests::crew::{self, Crew, Habits, PAIR, PARTS};
 use lock_tests::history::{History, Recorder, Report, Rules};
 use lock_tests::redis_server::RedisServerBuilder;
 use lock_tests::{RawClient, Sampler};
@@ -173,7 +173,7 @@ impl Party {
         let client = LockClient::builder().command_timeout(ANSWER).waiter_lease(WAITER_LEASE);
         let client = client.clock(clock.clone()).connect(server).await.unwrap();
         let recorder = Arc::new(Recorder::create_as(history, number).unwrap());
-        let values = connect_to_values(&values.url()).await.unwrap();
+        let values = crew::values(&values.url()).await;
         let habits = Habits { lease: LEASE, seed: number.into(), ..Habits::default() };
         let mut crew = Crew::new(&recorder, values, habits);
         crew.add(&client);

@@ -12,7 +12,9 @@ pub(crate) use lock_tests::{Proxy, RawClient, RedisServer, Ttl, Worker, eventual
 pub(crate) use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use crate::drill::{ANSWER, Drill, LEASE};
-pub(crate) use crate::each::{hold_each, own_name, release_each, soon_free, watched};
+pub(crate) use crate::each::{
+    all_are_renewed, hold_each, own_name, quiet_client, release_each, soon_free, watched,
+};
 
 /// More than anything that has to happen takes on a busy machine.
 pub(crate) const SOON: Duration = secs(20);

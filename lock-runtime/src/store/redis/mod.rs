@@ -7,7 +7,8 @@
 mod cluster;
 
 mod endpoint;
-
+#[cfg(feature = "__fuzz")]
+pub(crate) mod fuzz;
 mod link;
 mod requests;
 mod scripts;

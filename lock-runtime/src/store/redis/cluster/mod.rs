@@ -9,7 +9,7 @@
 
 mod origin;
 mod route;
-mod slots;
+pub(super) mod slots;
 mod store;
 mod subscriptions;
 mod topology;

@@ -3,11 +3,11 @@
 use redis::Value;
 
 /// How many slots there are.
-pub(super) const SLOTS: u16 = 16_384;
+pub(crate) const SLOTS: u16 = 16_384;
 
 /// The slot of a key or channel: of the text between its first `{` and the next `}` if that is not empty, else of
 /// the whole.
-pub(super) fn slot_of(name: &str) -> u16 {
+pub(crate) fn slot_of(name: &str) -> u16 {
     let tag = name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
     let hashed = tag.filter(|tag| !tag.is_empty()).unwrap_or(name);
     hashed.bytes().fold(0, crc16) % SLOTS
@@ -23,21 +23,21 @@ fn crc16(crc: u16, byte: u8) -> u16 {
 
 /// A host and a port.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct NodeAddress {
-    pub(super) host: String,
-    pub(super) port: u16,
+pub(crate) struct NodeAddress {
+    pub(crate) host: String,
+    pub(crate) port: u16,
 }
 
 /// Adjacent slots, and the master that has them.
-pub(super) struct Range {
-    pub(super) first: u16,
-    pub(super) last: u16,
-    pub(super) owner: NodeAddress,
+pub(crate) struct Range {
+    pub(crate) first: u16,
+    pub(crate) last: u16,
+    pub(crate) owner: NodeAddress,
 }
 
 impl NodeAddress {
     /// The address `host:port` in a redirection by `asked`, whose host is used if it names none.
-    pub(super) fn parse(text: &str, asked: &Self) -> Option<Self> {
+    pub(crate) fn parse(text: &str, asked: &Self) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         Some(Self { host: host_or(host, asked), port: port.parse().ok()? })
     }
@@ -49,7 +49,7 @@ fn host_or(host: &str, asked: &NodeAddress) -> String {
 }
 
 /// Reads the answer to CLUSTER SLOTS of the node `asked`.
-pub(super) fn ranges(answer: &Value, asked: &NodeAddress) -> Option<Vec<Range>> {
+pub(crate) fn ranges(answer: &Value, asked: &NodeAddress) -> Option<Vec<Range>> {
     let Value::Array(ranges) = answer else { return None };
     let range = |range: &Value| {
         let Value::Array(parts) = range else { return None };

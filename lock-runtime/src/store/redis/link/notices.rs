@@ -35,7 +35,7 @@ impl Notices {
     }
 
     /// Counts a message: for the waiter that it names, if there is one, else for all listeners.
-    pub(super) fn count(&self, message: &[u8]) {
+    pub(crate) fn count(&self, message: &[u8]) {
         let named = || std::str::from_utf8(message).ok()?.parse::<u64>().ok();
         let waiters = self.waiters.lock();
         if waiters.is_empty() {

@@ -68,14 +68,17 @@ fn no_counter() -> StoreError {
 }
 
 /// The places, counted from zero, of the locks that a renewal found without their owner: all are below `locks`.
-pub(super) fn lost(answer: &Answer, locks: usize) -> Result<Vec<usize>, StoreError> {
+pub(crate) fn lost(answer: &Answer, locks: usize) -> Result<Vec<usize>, StoreError> {
     let place = |number: &Value| match number {
         Value::Int(number) => usize::try_from(*number).ok()?.checked_sub(1),
         _ => None,
     };
     let places = match answer {
         Answer::Number(0) => Some(Vec::new()),
-        Answer::Other(Value::Array(numbers)) => numbers.iter().map(place).collect(),
+        // An empty list confirms nothing: where no lock is lost, the scripts answer zero.
+        Answer::Other(Value::Array(numbers)) if !numbers.is_empty() => {
+            numbers.iter().map(place).collect()
+        }
         _ => None,
     };
     let valid = |places: &Vec<usize>| places.iter().all(|place| *place < locks);

@@ -31,7 +31,8 @@ async fn info(
     Ok(value_of(&text, field).map(str::to_owned))
 }
 
-fn value_of<'a>(text: &'a str, field: &str) -> Option<&'a str> {
+/// The value of a field in an answer to INFO; `None` if the answer does not have it.
+pub(crate) fn value_of<'a>(text: &'a str, field: &str) -> Option<&'a str> {
     let mut fields = text.lines().filter_map(|line| line.split_once(':'));
     fields.find(|(name, _)| *name == field).map(|(_, value)| value.trim())
 }

@@ -56,14 +56,14 @@ impl Answer {
 
     /// The answers in a reply to call `number` of so many requests; `None` if it is the reply to another call. The reply
     /// is a list, or text with a space between the answers, which both sides read and write faster.
-    pub(super) fn all_in(reply: Value, number: u64, requests: usize) -> Option<Vec<Self>> {
+    pub(crate) fn all_in(reply: Value, number: u64, requests: usize) -> Option<Vec<Self>> {
         let mut answers = Vec::with_capacity(requests);
         Self::each_in(reply, number, |answer| answers.push(answer))?;
         (answers.len() == requests).then_some(answers)
     }
 
     /// As [`all_in`](Self::all_in) for one request.
-    pub(super) fn only_in(reply: Value, number: u64) -> Option<Self> {
+    pub(crate) fn only_in(reply: Value, number: u64) -> Option<Self> {
         let (mut only, mut count) = (None, 0);
         Self::each_in(reply, number, |answer| {
             only = Some(answer);

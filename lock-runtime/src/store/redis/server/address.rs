@@ -69,7 +69,9 @@ fn unusable(url: &str, error: RedisError) -> StoreError {
          percent-encoded",
         without_credentials(url)
     );
-    StoreError::new(StoreErrorKind::Config, message).with_source(Cause(error))
+    let unusable = StoreError::new(StoreErrorKind::Config, message);
+    // The detail quotes the address: in a password with a `?`, it may look like the value of a parameter.
+    if error.detail().is_some() { unusable } else { unusable.with_source(Cause(error)) }
 }
 
 /// Gives rustls a crypto provider if the program has not installed one: the client library panics without one when
@@ -96,7 +98,7 @@ pub(crate) fn has_port(url: &str) -> bool {
 /// The address without any part that may be a password: all before the host, a port or database that is not a
 /// number, and all that follows. A password may contain `#`, `?` or `/`, which must not end the search for its `@`;
 /// in an address without a host, the password looks like a port.
-fn without_credentials(url: &str) -> String {
+pub(crate) fn without_credentials(url: &str) -> String {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     let (scheme, rest) = match url.split_once("://") {
         Some((scheme, rest)) if scheme.chars().all(is_scheme) => (format!("{scheme}://"), rest),

@@ -5,7 +5,7 @@
 
 mod address;
 mod named;
-mod node;
+pub(crate) mod node;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -257,7 +257,11 @@ async fn is_master(connection: &MultiplexedConnection) -> Result<bool, StoreErro
     let mut connection = connection.clone();
     let answer = connection.send_packed_command(&redis::cmd("ROLE")).await;
     // The sentinels close clients' connections during a failover, which is not a refusal.
-    let role = answer.and_then(Value::extract_error).map_err(connect_error)?;
+    says_master(&answer.and_then(Value::extract_error).map_err(connect_error)?)
+}
+
+/// True if the answer to ROLE is that of a master.
+pub(crate) fn says_master(role: &Value) -> Result<bool, StoreError> {
     match role.as_sequence().and_then(<[_]>::first) {
         Some(Value::BulkString(role)) => Ok(role == b"master"),
         _ => Err(not_understood()),

@@ -106,13 +106,18 @@ async fn query(connection: &MultiplexedConnection, master: &str) -> RedisResult<
         async move { connection.send_packed_command(&cmd).await?.extract_error() }
     };
     let (state, address) = join(ask("MASTER"), ask("GET-MASTER-ADDR-BY-NAME")).await;
-    let (host, port) = match address? {
+    named(address?, state.ok())
+}
+
+/// The master in a sentinel's answers: its address, and its state if the sentinel says it.
+pub(crate) fn named(address: Value, state: Option<Value>) -> RedisResult<Option<Master>> {
+    let (host, port) = match address {
         Value::Nil => return Ok(None),
         address => from_redis_value::<(String, u16)>(address)?,
     };
     // A substitute for a sentinel may not know the epoch.
     let state: HashMap<String, String> =
-        state.ok().and_then(|state| from_redis_value(state).ok()).unwrap_or_default();
+        state.and_then(|state| from_redis_value(state).ok()).unwrap_or_default();
     let number = |field| state.get(field).and_then(|number| number.parse().ok());
     let epoch = number("config-epoch").unwrap_or(0);
     let down_after = number("down-after-milliseconds").map(Duration::from_millis);

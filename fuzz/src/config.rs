@@ -1,0 +1,167 @@
+//! Configurations and addresses. Passwords stand in both, and no error shows one.
+
+use std::error::Error;
+use std::fmt::Write;
+
+use lock_runtime::fuzz;
+use lock_runtime::policy::LockConfig;
+
+use crate::input::{parts, text};
+
+/// A password, which nothing else in the input contains.
+const SECRET: &str = "s3cr3tPW";
+
+/// An error in all its forms, with all its causes.
+fn everything(error: &(dyn Error + 'static)) -> String {
+    let mut all = String::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        // Writing to a string cannot fail.
+        let _ = writeln!(all, "{error}\n{error:?}");
+        next = error.source();
+    }
+    all
+}
+
+/// A configuration is refused with its problems, or has policies that can all be found, with keys that can be parsed.
+pub fn configuration(input: &[u8]) {
+    let words: &[&str] = &[
+        "[lock]\n",
+        "[lock.defaults]\n",
+        "[lock.policies.p]\n",
+        "[lock.policies.\"t-*\"]\n",
+        "[lock.base.b]\n",
+        "[[lock.routes]]\n",
+        "[lock.sentinel]\n",
+        "url = \"memory:\"\n",
+        "url = \"redis://:s3cr3tPW@h\"\n",
+        "\"redis://:s3cr3tPW@h\"",
+        "'redis://:s3cr3tPW@h'",
+        "redis://:s3cr3tPW@h",
+        "quorum = [",
+        "cluster = [",
+        "]\n",
+        "nodes = [",
+        "master = ",
+        "namespace = ",
+        "wait = ",
+        "lease = ",
+        "kind = ",
+        "key = ",
+        "base = ",
+        "enforce = ",
+        "http = { ",
+        " }\n",
+        "path = ",
+        "policy = ",
+        "methods = ",
+        "replicas = { at_least = ",
+        ", timeout = ",
+        "max_hold = ",
+        "at_least = ",
+        "max_waiters = ",
+        "\"3s\"",
+        "\"forever\"",
+        "\"watchdog 30s\"",
+        "\"semaphore(3)\"",
+        "\"order:{id}\"",
+        "\"b\"",
+        "\"p\"",
+        "\"/x/{id}\"",
+        "\"POST\"",
+        "10",
+        "-1",
+        "\n",
+        " = ",
+        "\"",
+        "'",
+        "\"\"\"",
+        ".",
+        "{",
+        "}",
+        "ü",
+        "\\u00e9",
+        "#",
+        "override = \"config\"\n",
+        "token_ttl = ",
+        "restart_guard = ",
+        "\"none\"",
+        "true",
+        "1.5",
+        "1979-05-27",
+        "policies.p.",
+    ];
+    let toml = text(input, words);
+    match LockConfig::from_toml(&toml) {
+        Ok(config) => {
+            for policy in config.policies() {
+                let name = policy.name();
+                assert!(config.policy(name).is_ok(), "{name:?}");
+                let problem = policy.key().and_then(fuzz::template_problem);
+                assert_eq!(problem, None, "{name:?}");
+            }
+            for route in config.routes() {
+                assert_eq!(fuzz::path_problem(&route.path), None);
+                assert!(config.policy(&route.policy).is_ok(), "{:?}", route.policy);
+            }
+            let address = format!("{:?}", config.address());
+            assert!(!address.contains(SECRET), "{address}");
+        }
+        Err(error) => {
+            assert!(!error.problems().is_empty());
+            let shown = everything(&error);
+            let only_in_addresses = toml.replace("redis://:s3cr3tPW@h", "");
+            let is_secret = !only_in_addresses.contains("s3c");
+            assert!(!is_secret || !shown.contains(SECRET), "{shown}");
+        }
+    }
+}
+
+/// Neither an error nor the form for logs shows the password of an address.
+pub fn address(input: &[u8]) {
+    let words: &[&str] = &[
+        "redis://",
+        "rediss://",
+        "unix://",
+        "redis+unix://",
+        "valkey://",
+        "@",
+        ":",
+        "/",
+        "#",
+        "?",
+        "[::1]",
+        "%40",
+        "%",
+        "host",
+        "6379",
+        ":99999",
+        "user",
+        "?protocol=resp3",
+        "memory:",
+        "ü",
+        "\\",
+        " ",
+        "\0",
+        "/2",
+        "/x",
+    ];
+    let [before, after] = parts(input).map(|part| text(part, words));
+    if before.contains(SECRET) || after.contains(SECRET) {
+        return;
+    }
+    let url = format!("{before}:{SECRET}@{after}");
+    let is_path = before.to_ascii_lowercase().contains("unix") && before.contains("://");
+    let shown = fuzz::shown_address(&url);
+    assert!(is_path || !shown.contains(SECRET), "{url:?} is shown as {shown:?}");
+    let master = fuzz::sentinels(&url, &["redis://one"]);
+    let node = fuzz::sentinels("locks", &[&url]);
+    for error in [fuzz::server(&url).err(), master.err(), node.err()].into_iter().flatten() {
+        let said = everything(&error);
+        assert!(is_path || !said.contains(SECRET), "{url:?}: {said}");
+    }
+    // Without a password of its own, nothing to hide; it must only not panic.
+    let plain = format!("{before}{after}");
+    let _ = (fuzz::server(&plain).is_ok(), fuzz::sentinels(&plain, &[&after]).is_ok());
+    let _ = fuzz::shown_address(&plain);
+}

@@ -1,0 +1,69 @@
+//! The parsers of input from outside that have no public name, for the fuzz targets of the workspace. Not part of the
+//! public API.
+
+use std::num::NonZeroU32;
+
+use crate::key::LockKey;
+use crate::policy::fuzz as policy;
+pub use crate::store::redis::fuzz::{
+    NamedMaster, Parsed, Read, Slots, acquired, acquired_together, answers_in, info, inspected,
+    is_master, master, notified, redirection, renewed, sentinels, server, shown_address, slot,
+    slots,
+};
+use crate::store::{OwnerId, Target};
+
+/// The keys in the store, and the channels, that locks of one name use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wire {
+    /// The keys; the first is the name itself.
+    pub keys: Vec<String>,
+    /// The channels.
+    pub channels: Vec<String>,
+}
+
+/// Returns the keys and channels that locks of this name use, of all kinds, for one client.
+#[must_use]
+pub fn wire(key: &LockKey) -> Wire {
+    let owner = OwnerId::new("3b241101-e2bb-4255-8caf-4136c566a962", 7, 1);
+    let fair = Target::fair(key.clone());
+    let kinds = [
+        Target::mutex(key.clone()),
+        Target::write(key.clone()),
+        Target::semaphore(key.clone(), NonZeroU32::MIN),
+        Target::latch(key.clone()),
+    ];
+    let (write, permits) = (kinds[1].companions(), kinds[2].companions());
+    let mut keys = vec![key.as_str().to_owned(), fair.fence_counter().to_owned()];
+    // The third is the beginning of channels.
+    keys.extend(fair.companions().iter().take(2).cloned());
+    keys.extend(write.iter().take(3).cloned());
+    keys.extend(permits.iter().cloned());
+    keys.push([&write[3], ":", owner.as_field(), ":rwlock_timeout:1"].concat());
+    let mut channels: Vec<_> = kinds.iter().map(|kind| kind.channel().to_owned()).collect();
+    channels.push(fair.for_waiter(&owner).channel().to_owned());
+    Wire { keys, channels }
+}
+
+/// Returns the problem of a key template in a configuration.
+#[must_use]
+pub fn template_problem(template: &str) -> Option<&'static str> {
+    policy::template_problem(template)
+}
+
+/// Returns the problem of the path of a route in a configuration.
+#[must_use]
+pub fn path_problem(path: &str) -> Option<&'static str> {
+    policy::path_problem(path)
+}
+
+/// True if the pattern, a name with `*`, matches all of the name.
+#[must_use]
+pub fn pattern_matches(pattern: &str, name: &str) -> bool {
+    policy::matches(pattern, name)
+}
+
+/// True if some name matches both patterns.
+#[must_use]
+pub fn patterns_overlap(one: &str, other: &str) -> bool {
+    policy::overlap(one, other)
+}

@@ -1,0 +1,155 @@
+//! The bugs: where each is planted, and what has to catch it.
+
+/// A bug that can be switched on in a copy of the sources.
+pub(super) struct Bug {
+    pub(super) name: &'static str,
+    /// Below the workspace.
+    pub(super) file: &'static str,
+    /// A text that the file has once.
+    pub(super) find: &'static str,
+    /// What takes its place. `PLANTED` is true while the bug is switched on.
+    pub(super) plant: &'static str,
+    /// The test program and the test that has to fail.
+    pub(super) check: (&'static str, &'static str),
+    /// What the failing test has to say.
+    pub(super) says: &'static str,
+}
+
+/// Writes a list of bugs.
+macro_rules! bugs {
+    ($($name:literal in $file:literal: $find:literal => $plant:literal,
+      caught by $program:literal $test:literal: $says:literal;)*) => {
+        pub(super) const BUGS: &[Bug] = &[$(Bug {
+            name: $name,
+            file: $file,
+            find: $find,
+            plant: $plant,
+            check: ($program, $test),
+            says: $says,
+        }),*];
+    };
+}
+
+bugs! {
+    // Owning.
+    "release without owner check" in "lock-runtime/src/store/redis/scripts/mutex_release.lua":
+        "if call('HDEL', KEYS[1], ARGV[1]) == 0 then" =>
+        "if PLANTED then\n  call('DEL', KEYS[1])\nelseif call('HDEL', KEYS[1], ARGV[1]) == 0 then",
+        caught by "it" "contract::mutex::redis::an_expired_hold_does_not_touch_its_successor": "left: 0";
+    "a repeated request counts up" in "lock-runtime/src/store/redis/scripts/mutex_acquire.lua":
+        "if new then\n  call('HSET', KEYS[1], ARGV[1], '1')" =>
+        "if new or PLANTED then\n  call('HINCRBY', KEYS[1], ARGV[1], '1')",
+        caught by "it" "faults::redis::a_duplicated_acquire_counts_once": ": \"2\"}";
+    "a renewal creates the key" in "lock-runtime/src/store/redis/scripts/renew_plain.lua":
+        "  if count ~= '1' and not is_held(lock, field, count) then" =>
+        "  if PLANTED and not count then\n    call('HSET', lock, field, '1')\n    call('PEXPIRE', lock, lease)\n  elseif count ~= '1' and not is_held(lock, field, count) then",
+        caught by "it" "faults::wire::a_renewal_never_makes_a_key": "the loss went unnoticed";
+    "siblings share a hold" in "lock-runtime/src/lease/claim.rs":
+        "            (Self::Read, Self::Read) => false," =>
+        "            _ if PLANTED => false,\n            (Self::Read, Self::Read) => false,",
+        caught by "it" "kinds::siblings::annotated_functions_under_a_common_guard": "an update was lost";
+    "parts of keys are not escaped" in "lock-runtime/src/key/part.rs":
+        "            if needs_escape(c) {" => "            if needs_escape(c) && !PLANTED {",
+        caught by "it" "attribute::keys_differ::two_texts": "InvalidKey";
+
+    // Time, and losing.
+    "the deadline counts from the answer" in "lock-runtime/src/acquire/contend/mod.rs":
+        "        self.attempt.in_flight = false;\n        Answered { reply, tokens, sent_at }" =>
+        "        self.attempt.in_flight = false;\n        let sent_at = if PLANTED { self.leases().clock.now() } else { sent_at };\n        Answered { reply, tokens, sent_at }",
+        caught by "it" "faults::redis::a_grant_that_comes_too_late_is_given_back": "on an `Ok` value: LockGuard";
+    "a body is polled without a look at its lock" in "lock-runtime/src/guard/run.rs":
+        "        if let (Err(cause), OnLost::Cancel) = (hold.check(), on_lost) {" =>
+        "        if let (Err(cause), OnLost::Cancel) = (hold.check(), on_lost)\n            && !PLANTED\n        {",
+        caught by "it" "processes::mutex::a_stopped_holder_wakes_up_without_its_lock": "after its lease in round";
+    "a late poll counts" in "lock-runtime/src/guard/run.rs":
+        "            let heeds = *this.ending == Ending::Heeds || on_lost == OnLost::Cancel;" =>
+        "            let heeds = (*this.ending == Ending::Heeds || on_lost == OnLost::Cancel) && !PLANTED;",
+        caught by "it" "contract::late_polls::a_body_that_blocks_past_its_lease_is_lost": "Ok(5)";
+    "no answer is taken for a renewal" in "lock-runtime/src/lease/watchdog.rs":
+        "            Ownership::Owner if is_first && hold.is_held() => {" =>
+        "            Ownership::Owner | Ownership::Unknown\n                if is_first && hold.is_held() && (answer == Ownership::Owner || PLANTED) =>\n            {",
+        caught by "it" "faults::redis::a_black_hole_cuts_the_body_off_at_the_deadline": "panicked";
+    "the store says that it is lost and nobody is told" in "lock-runtime/src/lease/watchdog.rs":
+        "            Ownership::NotOwner if hold.is_held() => {" =>
+        "            Ownership::NotOwner if hold.is_held() && !PLANTED => {",
+        caught by "it" "faults::slow_store::late_answers::a_late_denial_is_a_loss": "panicked";
+    "a hold in transit is renewed" in "lock-runtime/src/lease/watchdog.rs":
+        "                if hold.has_guards() && hold.renewal_begins(MAX_UNDER_WAY) {" =>
+        "                if (PLANTED || hold.has_guards()) && hold.renewal_begins(MAX_UNDER_WAY) {",
+        caught by "it" "kinds::polled::line::a_hold_in_transit_ends_with_its_lease": "renewed for ever";
+
+    // Waiting.
+    "no second try after the subscription" in "lock-runtime/src/acquire/contend/refused.rs":
+        "        if !self.waiting.listens() && self.subscribe().await {" =>
+        "        if !self.waiting.listens() && self.subscribe().await && !PLANTED {",
+        caught by "it" "faults::scripted_store::a_release_before_the_subscription_is_found": "slept for";
+    "no poll cap" in "lock-runtime/src/acquire/waiting.rs":
+        "        let cap = self.timing().poll_cap;" =>
+        "        let cap = if PLANTED { Duration::from_secs(86_400) } else { self.timing().poll_cap };",
+        caught by "it" "faults::redis::without_any_notice_polling_goes_on": "stranded";
+    "a dropped waiter keeps its turn" in "lock-runtime/src/gate/ticket.rs":
+        "        let turn = self.waiter.leave();" =>
+        "        let turn = self.waiter.leave();\n        if PLANTED && turn.is_some() {\n            std::mem::forget(turn);\n            return;\n        }",
+        caught by "it" "kinds::polled::line::dropped_sleepers_leave_nothing": "panicked";
+    "hand-offs have no end" in "lock-runtime/src/owned_hold/mod.rs":
+        "            && now.since(self.hold.taken_at) < self.leases.timing.handoff_window" =>
+        "            && (PLANTED || now.since(self.hold.taken_at) < self.leases.timing.handoff_window)",
+        caught by "it" "contract::mutex::memory::hand_off_ends_with_its_window": "handed over past the window";
+
+    // Letting go.
+    "a dropped guard keeps its lock" in "lock-runtime/src/owned_hold/mod.rs":
+        "        if matches!(self.owned, Owned::Nothing) || self.hand_off() {" =>
+        "        if PLANTED || matches!(self.owned, Owned::Nothing) || self.hand_off() {",
+        caught by "it" "contract::mutex::redis::a_dropped_guard_frees_the_lock": "the lock is free";
+    "a cancelled acquire keeps its lock" in "lock-runtime/src/acquire/attempt.rs":
+        "        if self.in_flight || self.unsettled || self.placed {" =>
+        "        if (self.in_flight || self.unsettled || self.placed) && !PLANTED {",
+        caught by "it" "contract::mutex::redis::an_acquire_dropped_anywhere_leaves_nothing": "the lock is free";
+
+    // Fencing.
+    "tokens start again after a loss of data" in "lock-runtime/src/store/redis/scripts/mint.lua":
+        "  local last = tokens == '1' and now or" =>
+        "  local last = PLANTED and tokens or tokens == '1' and now or",
+        caught by "it" "faults::wire::tokens_grow_past_every_counter": "after";
+
+    // Kinds.
+    "dead waiters stay at the head" in "lock-runtime/src/store/redis/scripts/fair_acquire.lua":
+        "    if tonumber(ends) > now then" => "    if PLANTED or tonumber(ends) > now then",
+        caught by "it" "processes::fair::ten_killed_waiters_cost_one_waiter_lease": "has not written a line";
+    "readers do not keep a writer out" in "lock-runtime/src/store/redis/scripts/write_acquire.lua":
+        "local waiting, held = false, left ~= -2" =>
+        "if PLANTED and mode == 'read' then\n  left = -2\nend\nlocal waiting, held = false, left ~= -2",
+        caught by "faults" "f15_black_hole::every_lock_recovers": "held at the same time";
+    "permits never end" in "lock-runtime/src/store/redis/scripts/permit_acquire.lua":
+        "local alive = '(' .. string.format('%.0f', now)" =>
+        "local alive = PLANTED and '-inf' or '(' .. string.format('%.0f', now)",
+        caught by "it" "kinds::semaphore::ended_leases_free_their_permits": "never free";
+    "one permit too many" in "lock-runtime/src/store/redis/scripts/permit_acquire.lua":
+        "+ wanted - limit\n" => "+ wanted - limit - (PLANTED and 1 or 0)\n",
+        caught by "faults" "f15_black_hole::every_lock_recovers": "permits in use";
+    "a lock of several names takes one" in "lock-runtime/src/store/redis/scripts/multi_acquire.lua":
+        "for i = 1, n do\n  if call('HEXISTS', KEYS[i], ARGV[1]) == 0 then" =>
+        "for i = 1, PLANTED and 1 or n do\n  if call('HEXISTS', KEYS[i], ARGV[1]) == 0 then",
+        caught by "faults" "f15_black_hole::every_lock_recovers": "held in part";
+    "several locks keep one that failed" in "lock-runtime/src/store/compose/joint.rs":
+        "        let undone = parts.map(|part| part.release(&release));" =>
+        "        let undone = parts.skip(usize::from(PLANTED)).map(|part| part.release(&release));",
+        caught by "it" "kinds::multi_lock_of::all_or_none_over_two_servers": "panicked";
+    "a quorum of half" in "lock-runtime/src/store/compose/quorum/tally.rs":
+        "    servers / 2 + 1" => "    if PLANTED { servers.div_ceil(2) - 1 } else { servers / 2 + 1 }",
+        caught by "it" "faults::quorum::a_renewal_on_a_minority_is_none": "ran on";
+    "a quorum keeps a grant that came late" in "lock-runtime/src/store/compose/quorum/server.rs":
+        "                    verdict.is_ok_and(|verdict| *verdict == Verdict::Lost)" =>
+        "                    verdict.is_ok_and(|verdict| *verdict == Verdict::Lost) && !PLANTED",
+        caught by "it" "faults::quorum::late_grants_are_given_back": "it is given back";
+
+    // Layers.
+    "the lock ends with the headers" in "lock-tower/src/http/call/serving.rs":
+        "            HoldUntil::Response => false," =>
+        "            _ if PLANTED => false,\n            HoldUntil::Response => false,",
+        caught by "it" "tower::layers::hold::a_stream_is_held_to_its_end": "(\"one\", 0)";
+    "a handler sees the lock of an outer layer" in "lock-tower/src/held.rs":
+        "    let _entered = EnterGuard::new(Current::Hidden);" =>
+        "    let _entered = (!PLANTED).then(|| EnterGuard::new(Current::Hidden));",
+        caught by "it" "tower::layers::nested::the_innermost_layers_lock_is_found_or_none": "not its method";
+}
