@@ -12,8 +12,9 @@ use lock_runtime::{
     Lease, LockClient, LockError, LockGuard, LockKey, LockOptions, distributed_lock,
 };
 use lock_tower::LockLayer;
-use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, RedisResult};
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -38,26 +39,26 @@ pub const PAIR: &str = "pair";
 /// The names of that lock. Nothing else takes them, so both are held or none.
 pub const PARTS: [&str; 2] = ["{pair}one", "{pair}two"];
 
-/// A connection to the server of the values that locks protect. It waits for an answer for as long as a busy machine needs.
-///
-/// Panics when the server does not answer.
-pub async fn values(url: &str) -> MultiplexedConnection {
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(PATIENCE))
-        .set_response_timeout(Some(PATIENCE));
-    let client = redis::Client::open(url).expect("a server's own address is valid");
-    let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-    connection.expect("the server of the values answers")
-}
-
-/// How long the server of the values may take to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// What the locks of a crew leave behind on purpose: the semaphore's limit and its free permits.
 pub const KEPT: &[&str] = &["permits", "{permits}:limit"];
 
 /// The name of the lock of annotated functions and locked services.
 const CALLED: &str = "called";
+
+/// How long the server of the values may take on a busy machine.
+const VALUES_BOUND: Duration = Duration::from_secs(30);
+
+/// Connects to the server of the values that the locks protect.
+///
+/// # Errors
+///
+/// When it cannot be reached.
+pub async fn connect_to_values(url: &str) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(VALUES_BOUND))
+        .set_response_timeout(Some(VALUES_BOUND));
+    redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
+}
 
 /// A way to lock: what a task of a crew does over and over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,9 +75,9 @@ pub enum Job {
     Permits,
     /// A lock of two names.
     Pair,
-    /// A call of an annotated function.
+    /// An annotated function, whose lock is a mutex.
     Function,
-    /// A call of a locked service.
+    /// A service under a layer, whose lock is the same mutex.
     Service,
 }
 
@@ -98,7 +99,7 @@ const JOBS: [Job; 13] = [
 ];
 
 /// How the tasks of a crew behave.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Habits {
     /// The lease of their holds, which the watchdog renews.
     pub lease: Duration,
@@ -108,6 +109,10 @@ pub struct Habits {
     pub pause: Duration,
     /// Whether they drop some acquires and some guards halfway.
     pub cancel: bool,
+    /// Whether they use mutexes only, as clients of a quorum have to.
+    pub mutexes_only: bool,
+    /// How many replicas have to have each hold. Annotated functions follow the client's defaults.
+    pub replicas: u32,
     /// What their choices follow from, together with their number.
     pub seed: u64,
 }
@@ -117,7 +122,13 @@ impl Default for Habits {
         let (lease, wait) = (Duration::from_secs(1), Duration::from_secs(2));
         // Long enough for other tests to run beside the crew's.
         let pause = Duration::from_millis(50);
-        Self { lease, wait, pause, cancel: false, seed: 1 }
+        Self { lease, wait, pause, cancel: false, mutexes_only: false, replicas: 0, seed: 1 }
+    }
+}
+
+impl Habits {
+    fn includes(&self, job: Job) -> bool {
+        !self.mutexes_only || matches!(job, Job::Mutex)
     }
 }
 
@@ -150,9 +161,9 @@ impl Crew {
         }
     }
 
-    /// Starts the tasks of one client.
+    /// Starts the tasks of a client.
     pub fn add(&mut self, client: &LockClient) {
-        for job in JOBS {
+        for job in JOBS.into_iter().filter(|job| self.habits.includes(*job)) {
             let number = self.tasks();
             let member = Member {
                 client: client.clone(),
@@ -178,8 +189,9 @@ impl Crew {
     /// Panics when they have not within `bound`.
     pub async fn work(&self, times: u64, bound: Duration) {
         let count = |name: &str| self.grants[name].load(Ordering::Relaxed);
-        let before = LOCKS.map(count);
-        for (name, before) in LOCKS.iter().zip(before) {
+        let used = JOBS.into_iter().filter(|job| self.habits.includes(*job));
+        let before: BTreeMap<_, _> = used.map(|job| (job.uses().0, count(job.uses().0))).collect();
+        for (name, before) in before {
             let what = format!("`{name}` is acquired {times} times");
             eventually(bound, &what, async || count(name) >= before + times).await;
         }
@@ -240,8 +252,12 @@ impl Member {
     }
 
     fn options(&self) -> Result<LockOptions, LockError> {
-        let Habits { lease, wait, .. } = self.habits;
-        LockOptions::builder().lease(Lease::Watchdog(lease)).wait(wait).build()
+        let Habits { lease, wait, replicas, .. } = self.habits;
+        let mut options = LockOptions::builder().lease(Lease::Watchdog(lease)).wait(wait);
+        if replicas > 0 {
+            options = options.replicas(replicas, lease / 4);
+        }
+        options.build()
     }
 
     fn acquire(&self) -> impl Future<Output = Result<LockGuard, LockError>> + use<> {
@@ -329,7 +345,7 @@ async fn service(client: &LockClient, options: LockOptions, call: Call) -> Resul
 }
 
 impl Job {
-    /// Each that acquires a lock, once.
+    /// Each that is acquired by hand, once.
     pub const ALL: [Self; 6] =
         [Self::Mutex, Self::Fair, Self::Read, Self::Write, Self::Permits, Self::Pair];
 
@@ -347,7 +363,7 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// The error of the acquire, or that a function and a service do this themselves.
+    /// The error of the acquire.
     ///
     /// # Cancel safety
     ///
@@ -359,7 +375,9 @@ impl Job {
         options: LockOptions,
     ) -> Result<LockGuard, LockError> {
         match self {
-            Self::Mutex => client.mutex(name).with(options).lock().await,
+            Self::Mutex | Self::Function | Self::Service => {
+                client.mutex(name).with(options).lock().await
+            }
             Self::Fair => client.fair_mutex(name).with(options).lock().await,
             Self::Read => client.rw_lock(name).with(options).read().await,
             Self::Write => client.rw_lock(name).with(options).write().await,
@@ -367,9 +385,6 @@ impl Job {
                 client.semaphore(name, LIMIT).with(options).acquire().await.map(LockGuard::from)
             }
             Self::Pair => client.multi_lock(parts(name)).with(options).lock().await,
-            Self::Function | Self::Service => {
-                Err(LockError::InvalidOptions("a call acquires its lock itself".to_owned()))
-            }
         }
     }
 

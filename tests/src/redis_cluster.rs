@@ -102,7 +102,10 @@ impl RedisCluster {
         join_all(said).await.into_iter().all(|said| said)
     }
 
-    async fn wait_until_whole(&self) {
+    /// Waits until every node has heard of a master for each slot.
+    ///
+    /// Panics when that is not so within 30 s.
+    pub async fn wait_until_whole(&self) {
         eventually(FORM_BOUND, "every node serves every slot", async || {
             self.all_say("CLUSTER", "INFO", "cluster_state:ok").await
         })

@@ -1,8 +1,8 @@
 //! A process with a crew: its tasks use locks of every kind until it is told to stop.
 //!
-//! `crew_worker <redis url> <url of the values> <history directory> <lease ms> <answer ms> [seed]` answers `ready` when its
-//! tasks run; the place of one that waits for a fair lock stays for two leases. With a seed, which gives their choices, they
-//! make hardly any pause and drop what they do now and then. It takes one command a line:
+//! `crew_worker <configuration> <url of the values> <history directory> <answer ms> <habits>`, with the configuration of the
+//! client in TOML and the habits in JSON, answers `ready` when its tasks run, then takes one command a line. The place of a
+//! task that waits for a fair lock stays for two leases.
 //!
 //! - `work <times>`: answers `worked` when they have acquired every lock so many times more.
 //! - `hold`: acquires locks of its own of every kind, answers `held`, and works under them until they are lost.
@@ -14,8 +14,9 @@ use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, SystemTimeError};
 
+use lock_runtime::policy::LockConfig;
 use lock_runtime::{Lease, LockClient, LockError, LockOptions};
-use lock_tests::crew::{Crew, Habits, Job, values as values_at};
+use lock_tests::crew::{Crew, Habits, Job, connect_to_values};
 use lock_tests::history::Recorder;
 use lock_tests::witness::Witness;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -34,23 +35,18 @@ const THREADS: usize = 2;
 #[tokio::main(worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<_> = std::env::args().skip(1).collect();
-    let [url, values, dir, lease, answer, seed @ ..] = &args[..] else {
-        return Err("usage: crew_worker <redis url> <url of the values> <history directory> \
-                    <lease ms> <answer ms> [seed]"
+    let [config, values, dir, answer, habits] = &args[..] else {
+        return Err("usage: crew_worker <configuration> <url of the values> <history directory> \
+                    <answer ms> <habits>"
             .into());
     };
-    let [lease, answer] = [lease.parse()?, answer.parse()?].map(Duration::from_millis);
-    let client =
-        LockClient::builder().command_timeout(answer).waiter_lease(2 * lease).connect(url).await?;
-    let values = values_at(values).await;
+    let config = LockConfig::from_toml(config)?;
+    let habits: Habits = serde_json::from_str(habits)?;
+    let (answer, lease) = (Duration::from_millis(answer.parse()?), habits.lease);
+    let builder = LockClient::builder().command_timeout(answer).waiter_lease(2 * lease);
+    let client = builder.connect_config(config).await?;
+    let values = connect_to_values(values).await?;
     let recorder = Arc::new(Recorder::create(Path::new(dir))?);
-    let habits = match seed.first() {
-        Some(seed) => {
-            let (pause, seed) = (Duration::from_millis(2), seed.parse()?);
-            Habits { lease, pause, cancel: true, seed, ..Habits::default() }
-        }
-        None => Habits { lease, seed: std::process::id().into(), ..Habits::default() },
-    };
     let mut crew = Crew::new(&recorder, values, habits);
     crew.add(&client);
     println!("ready");

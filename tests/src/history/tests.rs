@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod planted;
 mod rules;
 
 const OBJECT: &str = "order 42";

@@ -7,11 +7,6 @@ pub(crate) fn own_name(job: Job) -> String {
     format!("own:{job:?}")
 }
 
-/// Waits long for a lock, which is then renewed.
-pub(crate) fn watched(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(lease)).wait(SOON).build().unwrap()
-}
-
 /// A client that waits for answers for longer than any busy machine takes, and sends nothing by itself.
 pub(crate) async fn quiet_client(drill: &Drill) -> LockClient {
     LockClient::builder().command_timeout(SOON).connect(&drill.server.url()).await.unwrap()

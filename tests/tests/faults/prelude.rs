@@ -1,19 +1,26 @@
 //! What most faults need.
 #![allow(unused_imports, reason = "no fault needs all of it")]
 
+pub(crate) use std::num::NonZeroU32;
 pub(crate) use std::time::Duration;
 
-pub(crate) use lock_runtime::error::{LossCause, StoreErrorKind};
-pub(crate) use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
-pub(crate) use lock_tests::crew::Job;
+pub(crate) use futures_util::future::join_all;
+pub(crate) use lock_runtime::error::{BusyReason, LossCause, StoreErrorKind};
+pub(crate) use lock_runtime::policy::LockConfig;
+pub(crate) use lock_runtime::{
+    FencingToken, Lease, LockClient, LockError, LockGuard, LockOptions, Wait,
+};
+pub(crate) use lock_tests::crew::{Habits, Job, LOCKS};
 pub(crate) use lock_tests::history::{May, Violation};
 pub(crate) use lock_tests::redis_server::ClientType;
-pub(crate) use lock_tests::{Proxy, RawClient, RedisServer, Ttl, Worker, eventually};
+pub(crate) use lock_tests::{Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually};
 pub(crate) use tokio::time::{Instant, sleep, timeout};
 
-pub(crate) use crate::drill::{ANSWER, Drill, LEASE};
+pub(crate) use crate::drill::{
+    ANSWER, Alone, Drill, Failover, Kept, LEASE, Masters, Slots, World, refusals, refused,
+};
 pub(crate) use crate::each::{
-    all_are_renewed, hold_each, own_name, quiet_client, release_each, soon_free, watched,
+    all_are_renewed, hold_each, own_name, quiet_client, release_each, soon_free,
 };
 
 /// More than anything that has to happen takes on a busy machine.
@@ -25,4 +32,52 @@ pub(crate) const fn ms(millis: u64) -> Duration {
 
 pub(crate) const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
+}
+
+/// Options with a lease that the watchdog renews.
+pub(crate) fn watched(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
+}
+
+/// Options with a lease that nothing renews.
+pub(crate) fn fixed(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
+}
+
+/// Options that wait so long for a busy lock.
+pub(crate) fn waits(wait: impl Into<Wait>) -> LockOptions {
+    LockOptions::builder().wait(wait).build().unwrap()
+}
+
+/// The kinds of locks of which one task at a time has one.
+pub(crate) const EXCLUSIVE: [&str; 3] = ["mutex", "fair", "write"];
+
+/// Acquires a lock of that kind; of a semaphore the only permit.
+pub(crate) async fn take(
+    client: &LockClient,
+    kind: &str,
+    name: &str,
+    options: LockOptions,
+) -> Result<LockGuard, LockError> {
+    match kind {
+        "mutex" => client.mutex(name).with(options).lock().await,
+        "fair" => client.fair_mutex(name).with(options).lock().await,
+        "read" => client.rw_lock(name).with(options).read().await,
+        "write" => client.rw_lock(name).with(options).write().await,
+        "semaphore" => {
+            let semaphore = client.semaphore(name, NonZeroU32::MIN).with(options);
+            semaphore.acquire().await.map(LockGuard::from)
+        }
+        _ => panic!("there is no kind {kind}"),
+    }
+}
+
+/// The kind of the store's error, and the code that the server gave.
+///
+/// Panics when the store is not to blame.
+pub(crate) fn kind_and_text(error: &LockError) -> (StoreErrorKind, String) {
+    match error {
+        LockError::Store(error) => (error.kind(), error.to_string()),
+        other => panic!("{other:?}"),
+    }
 }

@@ -20,6 +20,9 @@ The numbers are those of the list of faults that this table began as. This page 
 `cargo xtask faults`.
 ";
 
+/// How many faults the list has.
+const FAULTS: usize = 74;
+
 /// The head of a test: what its documentation says.
 #[derive(Debug)]
 struct Row {
@@ -73,9 +76,9 @@ fn page(rows: &[Row]) -> String {
 }
 
 #[test]
-fn no_fault_has_two_tests() {
+fn every_fault_has_a_test_that_says_what_it_is() {
     let numbers: Vec<_> = rows().iter().map(|row| row.number).collect();
-    assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+    assert_eq!(numbers, (1..=FAULTS).collect::<Vec<_>>());
 }
 
 #[test]

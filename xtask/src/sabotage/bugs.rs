@@ -11,7 +11,7 @@ pub(super) struct Bug {
     pub(super) plant: &'static str,
     /// The test program and the test that has to fail.
     pub(super) check: (&'static str, &'static str),
-    /// What the failing test has to say.
+    /// What the failing test has to say: one of these, with ` | ` between them.
     pub(super) says: &'static str,
 }
 
@@ -43,7 +43,7 @@ bugs! {
     "a renewal creates the key" in "lock-runtime/src/store/redis/scripts/renew_plain.lua":
         "  if count ~= '1' and not is_held(lock, field, count) then" =>
         "  if PLANTED and not count then\n    call('HSET', lock, field, '1')\n    call('PEXPIRE', lock, lease)\n  elseif count ~= '1' and not is_held(lock, field, count) then",
-        caught by "it" "faults::wire::a_renewal_never_makes_a_key": "the loss went unnoticed";
+        caught by "it" "faults::wire::a_renewal_never_makes_a_key": "the loss went unnoticed | its lease ran out";
     "siblings share a hold" in "lock-runtime/src/lease/claim.rs":
         "            (Self::Read, Self::Read) => false," =>
         "            _ if PLANTED => false,\n            (Self::Read, Self::Read) => false,",
@@ -68,11 +68,11 @@ bugs! {
     "no answer is taken for a renewal" in "lock-runtime/src/lease/watchdog.rs":
         "            Ownership::Owner if is_first && hold.is_held() => {" =>
         "            Ownership::Owner | Ownership::Unknown\n                if is_first && hold.is_held() && (answer == Ownership::Owner || PLANTED) =>\n            {",
-        caught by "it" "faults::redis::a_black_hole_cuts_the_body_off_at_the_deadline": "panicked";
+        caught by "it" "faults::slow_store::late_answers::an_error_is_tried_again_soon": "panicked";
     "the store says that it is lost and nobody is told" in "lock-runtime/src/lease/watchdog.rs":
         "            Ownership::NotOwner if hold.is_held() => {" =>
         "            Ownership::NotOwner if hold.is_held() && !PLANTED => {",
-        caught by "it" "faults::slow_store::late_answers::a_late_denial_is_a_loss": "panicked";
+        caught by "it" "kinds::multi_lock::losing_one_name_is_losing_the_lock": "panicked";
     "a hold in transit is renewed" in "lock-runtime/src/lease/watchdog.rs":
         "                if hold.has_guards() && hold.renewal_begins(MAX_UNDER_WAY) {" =>
         "                if (PLANTED || hold.has_guards()) && hold.renewal_begins(MAX_UNDER_WAY) {",
@@ -90,7 +90,7 @@ bugs! {
     "a dropped waiter keeps its turn" in "lock-runtime/src/gate/ticket.rs":
         "        let turn = self.waiter.leave();" =>
         "        let turn = self.waiter.leave();\n        if PLANTED && turn.is_some() {\n            std::mem::forget(turn);\n            return;\n        }",
-        caught by "it" "kinds::polled::line::dropped_sleepers_leave_nothing": "panicked";
+        caught by "it" "kinds::polled::line::dropped_sleepers_leave_nothing": "hangs";
     "hand-offs have no end" in "lock-runtime/src/owned_hold/mod.rs":
         "            && now.since(self.hold.taken_at) < self.leases.timing.handoff_window" =>
         "            && (PLANTED || now.since(self.hold.taken_at) < self.leases.timing.handoff_window)",
@@ -104,7 +104,7 @@ bugs! {
     "a cancelled acquire keeps its lock" in "lock-runtime/src/acquire/attempt.rs":
         "        if self.in_flight || self.unsettled || self.placed {" =>
         "        if (self.in_flight || self.unsettled || self.placed) && !PLANTED {",
-        caught by "it" "contract::mutex::redis::an_acquire_dropped_anywhere_leaves_nothing": "the lock is free";
+        caught by "faults" "f06_acquire_dropped_in_flight::nothing_stays_held": "panicked";
 
     // Fencing.
     "tokens start again after a loss of data" in "lock-runtime/src/store/redis/scripts/mint.lua":

@@ -98,7 +98,7 @@ pub(crate) fn run(only: &str) -> Result<(), Failure> {
             fs::write(outputs.join(bug.name.replace(' ', "-")), output).map_err(cannot)?;
         }
         let verdict = match end {
-            End::Failed { output } if output.contains(bug.says) => {
+            End::Failed { output } if bug.says.split(" | ").any(|words| output.contains(words)) => {
                 caught += 1;
                 "caught"
             }

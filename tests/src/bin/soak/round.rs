@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_tests::crew::{KEPT, PAIR, PARTS};
+use lock_tests::crew::{Habits, KEPT, PAIR, PARTS};
 use lock_tests::history::{History, Recorder, Report, Rules};
 use lock_tests::{Proxy, RawClient, RedisServer, Sampler, Worker};
 use tokio::time::{Instant, sleep};
@@ -27,29 +27,25 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 const FREE: Duration = Duration::from_secs(3);
 
 /// How long after a fault each process has to have every lock again: a waiter that was killed at the head of a fair mutex's
-/// queue keeps its place for the 5 s of its waiter lease, behind a holder that was killed, too.
-const RECOVERY: Duration = Duration::from_secs(8);
+/// queue keeps its place for its waiter lease of two leases, behind a holder that was killed, too.
+const RECOVERY: Duration = Duration::from_secs(5);
 
 /// A process and the proxy before it.
 pub(crate) struct Party {
     pub(crate) process: Worker,
     pub(crate) proxy: Proxy,
-    args: Vec<String>,
+    args: [String; 5],
 }
 
 impl Party {
     async fn start(server: &RedisServer, values: &str, history: &Path, seed: u64) -> Self {
         let proxy = Proxy::start(server.port()).await;
-        let millis = |span: Duration| span.as_millis().to_string();
-        let history = history.display().to_string();
-        let args = vec![
-            proxy.url(),
-            values.to_owned(),
-            history,
-            millis(LEASE),
-            millis(ANSWER),
-            seed.to_string(),
-        ];
+        let config = format!("[lock]\nurl = {:?}", proxy.url());
+        let pause = Duration::from_millis(2);
+        let habits = Habits { lease: LEASE, pause, cancel: true, seed, ..Habits::default() };
+        let habits = serde_json::to_string(&habits).expect("habits can be written as JSON");
+        let (history, answer) = (history.display().to_string(), ANSWER.as_millis().to_string());
+        let args = [config, values.to_owned(), history, answer, habits];
         Self { process: worker(&args).await, proxy, args }
     }
 

@@ -66,6 +66,16 @@ local function renew_queue()
   call('PEXPIRE', KEYS[4], ARGV[4])
 end
 
+-- The same for a waiter that has just got its place. Without the right to set an expiry it gives the place up.
+local function renew_queue_with(owner)
+  local problem = set_end_of_waiters(KEYS[4], ARGV[4], owner)
+  if problem then
+    call('LREM', KEYS[3], -1, owner)
+    return problem
+  end
+  call('PEXPIRE', KEYS[3], ARGV[4])
+end
+
 if ours or (ttl == -2 and (not head or head == ARGV[1])) then
   local last, problem, renewed = mint(KEYS[2], ARGV[3], ARGV[4])
   if problem then
@@ -159,7 +169,10 @@ if keep > 0 then
   end
   -- Grants renew the expiry for those in between.
   if not is_new or ahead == 0 then
-    renew_queue()
+    local problem = renew_queue_with(ARGV[1])
+    if problem then
+      return problem
+    end
   end
   if not is_new and ttl ~= -2 then
     -- A newcomer to a held lock leaves the dead to the release.

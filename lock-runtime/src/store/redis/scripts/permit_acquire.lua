@@ -45,8 +45,11 @@ local ended = call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', no
 -- A repeated request of the holder must not shorten an extended lease. A hold that was released and kept
 -- (end_later.lua) counts as held again.
 local score = string.format('%.0f', math.max(now + tonumber(ARGV[2]), math.floor(ours or 0)))
+local function member(n)
+  return n == 1 and ARGV[1] or ARGV[1] .. ':' .. n
+end
 for n = 1, wanted do
-  call('ZADD', KEYS[3], score, n == 1 and ARGV[1] or ARGV[1] .. ':' .. n)
+  call('ZADD', KEYS[3], score, member(n))
 end
 local rest = limit - call('ZCARD', KEYS[3])
 if endless then
@@ -59,8 +62,11 @@ else
   -- A lease of Redisson's that is as long as a lifetime: as one without an end.
   expiry = is_latch(expiry) and 922337203685477 - now or expiry
   expiry = string.format('%.0f', expiry)
-  local unset = set_end(KEYS[3], expiry, members == 0)
+  local unset = set_end(KEYS[3], expiry, members == ended)
   if unset then
+    for n = 1, ours and 0 or wanted do
+      call('ZREM', KEYS[3], member(n))
+    end
     return unset
   end
   call('SET', KEYS[1], rest, 'PX', expiry)

@@ -34,7 +34,8 @@ local function turned_away(left, due)
     call('ZREMRANGEBYSCORE', set, '-inf', now)
     call('ZADD', set, string.format('%.0f', now + keep), ARGV[1])
     local latest = call('ZREVRANGE', set, 0, 0, 'WITHSCORES')
-    call('PEXPIRE', set, string.format('%.0f', tonumber(latest[2]) - now))
+    local problem = set_end_of_waiters(set, string.format('%.0f', tonumber(latest[2]) - now), ARGV[1])
+    return problem or left
   end
   return left
 end
@@ -52,7 +53,7 @@ if not writes and (ARGV[5] == '1' or not ours) then
   if last[2] and tonumber(last[2]) > now then
     local place = ARGV[5] ~= '1' and call('ZSCORE', KEYS[5], ARGV[1])
     if not place or tonumber(place) <= now then
-      return {turned_away(tonumber(last[2]) - now, false)}
+      return turned_away({tonumber(last[2]) - now}, false)
     end
   end
 end

@@ -51,7 +51,10 @@ if not ours and left ~= -2 then
     call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now)
     call('ZADD', KEYS[3], string.format('%.0f', now + keep), ARGV[1])
     local latest = call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')
-    call('PEXPIRE', KEYS[3], string.format('%.0f', tonumber(latest[2]) - now))
+    local problem = set_end_of_waiters(KEYS[3], string.format('%.0f', tonumber(latest[2]) - now), ARGV[1])
+    if problem then
+      return problem
+    end
   end
   return held and left or {left}
 end

@@ -1,15 +1,26 @@
 //! Tasks of two clients and of a process use locks of every kind, a fault is injected, and their history is judged.
 
+mod kept;
+mod process;
+mod refusal;
+mod worlds;
+
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
 
 use lock_runtime::clock::Clock;
-use lock_tests::crew::{self, Crew, Habits, PAIR, PARTS};
+use lock_runtime::policy::LockConfig;
+use lock_tests::crew::{Crew, Habits, PAIR, PARTS, connect_to_values};
 use lock_tests::history::{History, Recorder, Report, Rules};
 use lock_tests::redis_server::RedisServerBuilder;
 use lock_tests::{RawClient, Sampler};
 use tempfile::TempDir;
 
+pub(crate) use self::kept::Kept;
+pub(crate) use self::process::ProcessStart;
+pub(crate) use self::refusal::{refusals, refused};
+pub(crate) use self::worlds::{Alone, Failover, Masters, Slots, World};
 use crate::prelude::*;
 
 /// The lease of all holds in a drill: short, so that a fault outlasts it.
@@ -40,20 +51,18 @@ pub(crate) struct Party {
     crew: Crew,
 }
 
-/// A server, a client beside it, a client behind a proxy, and a process; all use the same locks.
-pub(crate) struct Drill {
-    pub(crate) server: RedisServer,
-    /// Before the second client.
-    pub(crate) proxy: Proxy,
-    /// Beside the server.
+/// Two clients and a process; all use the same locks. Fields of the servers that they use are those of the [`World`].
+pub(crate) struct Drill<W = Alone> {
+    /// A client without a proxy.
     pub(crate) near: Party,
-    /// Behind the proxy.
+    /// A client behind the proxy, if the world has one.
     pub(crate) far: Party,
-    /// Beside the server.
+    /// A process without a proxy.
     pub(crate) process: Worker,
     start: ProcessStart,
     recorder: Recorder,
-    sampler: Sampler,
+    samplers: Vec<Sampler>,
+    world: W,
     /// The server of the values that the locks protect, which no fault befalls.
     _values: RedisServer,
     history: TempDir,
@@ -65,7 +74,7 @@ impl Drill {
         Self::on(RedisServer::builder()).await
     }
 
-    /// On this server. Returns when every party has acquired every lock a few times.
+    /// On this server.
     pub(crate) async fn on(server: RedisServerBuilder) -> Self {
         Self::with(server, "127.0.0.1", Vec::new()).await
     }
@@ -76,33 +85,54 @@ impl Drill {
         host: &str,
         envs: Vec<(String, String)>,
     ) -> Self {
-        let (server, values) = (server.start().await, RedisServer::start().await);
-        let proxy = Proxy::start(server.port()).await;
+        let world = Alone::start(server).await;
+        let config = world.near().replace("127.0.0.1", host);
+        Self::start_all(world, Habits::default(), config, envs).await
+    }
+}
+
+impl<W: World> Drill<W> {
+    /// On these servers, by tasks of these habits with the [`LEASE`] of all drills.
+    pub(crate) async fn among(world: W, habits: Habits) -> Self {
+        let config = world.near();
+        Self::start_all(world, habits, config, Vec::new()).await
+    }
+
+    /// Returns when every party has acquired every lock a few times.
+    async fn start_all(
+        world: W,
+        habits: Habits,
+        process_config: String,
+        envs: Vec<(String, String)>,
+    ) -> Self {
+        let values = RedisServer::start().await;
         let history = tempfile::tempdir().unwrap();
         let dir = history.path();
+        let habits = Habits { lease: LEASE, ..habits };
         let sampled = Arc::new(Recorder::create_as(dir, SERVER).unwrap());
-        let raw = RawClient::new(&server.url());
-        let sampler = Sampler::start(raw, sampled, PAIR, &PARTS, KEPT);
-        let near = Party::start(NEAR, &server.url(), &values, dir).await;
-        let far = Party::start(FAR, &proxy.url(), &values, dir).await;
-        let url = format!("redis://{host}:{}", server.port());
-        let start = ProcessStart::new(url, &values.url(), dir, envs);
+        let servers = world.servers();
+        let raws = servers.iter().map(|server| RawClient::new(&server.url()));
+        let samplers =
+            raws.map(|raw| Sampler::start(raw, Arc::clone(&sampled), PAIR, &PARTS, KEPT)).collect();
+        let near = Party::start(NEAR, &world.near(), &values, dir, habits).await;
+        let far = Party::start(FAR, &world.far(), &values, dir, habits).await;
+        let start = ProcessStart::new(process_config, &values.url(), dir, habits, envs);
         let process = start.start().await;
         let recorder = Recorder::create(dir).unwrap();
-        let mut drill = Self {
-            server,
-            proxy,
-            near,
-            far,
-            process,
-            start,
-            recorder,
-            sampler,
-            _values: values,
-            history,
-        };
+        let mut drill =
+            Self { near, far, process, start, recorder, samplers, world, _values: values, history };
         drill.all_work().await;
         drill
+    }
+
+    /// The configuration of the client behind the proxy.
+    pub(crate) fn far_config(&self) -> String {
+        self.world.far()
+    }
+
+    /// Writes down what another party does, with this number in the history.
+    pub(crate) fn record_as(&self, process: u32) -> Recorder {
+        Recorder::create_as(self.history.path(), process).unwrap()
     }
 
     /// Waits until every party has acquired every lock a few times more.
@@ -151,10 +181,11 @@ impl Drill {
         self.far.stop().await;
         assert_eq!(self.process.next_line(SOON).await, "stopped");
         self.process.wait(SOON).await;
-        drop(self.sampler);
-        // With connections that it keeps open beside the server after a client has given them up.
-        drop(self.proxy);
-        nothing_is_left(&self.server).await;
+        drop(self.samplers);
+        self.world.close();
+        for server in self.world.servers() {
+            nothing_is_left(server).await;
+        }
         let aftermath = LEASE + 2 * ANSWER;
         let (free, recovery) = (Some(FREE), Some(recovery));
         let rules = Rules { aftermath, free, recovery, ..Rules::default() };
@@ -166,16 +197,35 @@ impl Drill {
     }
 }
 
+impl<W> Deref for Drill<W> {
+    type Target = W;
+
+    fn deref(&self) -> &W {
+        &self.world
+    }
+}
+
+impl<W> DerefMut for Drill<W> {
+    fn deref_mut(&mut self) -> &mut W {
+        &mut self.world
+    }
+}
+
 impl Party {
     /// With that number in the history.
-    async fn start(number: u32, server: &str, values: &RedisServer, history: &Path) -> Self {
-        let clock = Clock::boot_time();
-        let client = LockClient::builder().command_timeout(ANSWER).waiter_lease(WAITER_LEASE);
-        let client = client.clock(clock.clone()).connect(server).await.unwrap();
+    async fn start(
+        number: u32,
+        config: &str,
+        values: &RedisServer,
+        history: &Path,
+        habits: Habits,
+    ) -> Self {
+        let (config, clock) = (LockConfig::from_toml(config).unwrap(), Clock::boot_time());
+        let builder = LockClient::builder().command_timeout(ANSWER).waiter_lease(WAITER_LEASE);
+        let client = builder.clock(clock.clone()).connect_config(config).await.unwrap();
         let recorder = Arc::new(Recorder::create_as(history, number).unwrap());
-        let values = crew::values(&values.url()).await;
-        let habits = Habits { lease: LEASE, seed: number.into(), ..Habits::default() };
-        let mut crew = Crew::new(&recorder, values, habits);
+        let values = connect_to_values(&values.url()).await.unwrap();
+        let mut crew = Crew::new(&recorder, values, Habits { seed: number.into(), ..habits });
         crew.add(&client);
         Self { client, clock, crew }
     }
@@ -188,6 +238,11 @@ impl Party {
     /// Waits until its tasks have acquired every lock so many times more.
     pub(crate) async fn work(&self, times: u64) {
         self.crew.work(times, SOON).await;
+    }
+
+    /// How many locks its tasks have acquired.
+    pub(crate) fn grants(&self) -> u64 {
+        self.crew.grants()
     }
 
     async fn stop(self) {
@@ -208,48 +263,30 @@ const SERVER: u32 = 1;
 const NEAR: u32 = 2;
 const FAR: u32 = 3;
 
-/// What a process of a drill is started with.
-pub(crate) struct ProcessStart {
-    args: Vec<String>,
-    envs: Vec<(String, String)>,
-}
-
-impl ProcessStart {
-    fn new(url: String, values: &str, history: &Path, envs: Vec<(String, String)>) -> Self {
-        let [lease, answer] = [LEASE, ANSWER].map(|it| it.as_millis().to_string());
-        let history = history.to_str().unwrap().to_owned();
-        Self { args: vec![url, values.to_owned(), history, lease, answer], envs }
-    }
-
-    async fn start(&self) -> Worker {
-        let mut process = self.spawn(env!("CARGO_BIN_EXE_crew_worker"), &self.envs);
-        assert_eq!(process.next_line(SOON).await, "ready");
-        process
-    }
-
-    /// Another program with the same arguments.
-    pub(crate) fn spawn(&self, exe: &str, envs: &[(String, String)]) -> Worker {
-        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
-        let envs: Vec<_> = envs.iter().map(|(name, value)| (&name[..], &value[..])).collect();
-        Worker::spawn(exe, &args, &envs)
-    }
-}
-
 /// Waits until the server has nothing of any lock but its fencing counters, and no subscriber.
 async fn nothing_is_left(server: &RedisServer) {
     let raw = server.client();
-    let counters = ["redisson_lock_token:", "redisson_unlock_latch:"];
-    let is_left = |key: &String| {
-        !KEPT.contains(&key.as_str()) && !counters.iter().any(|prefix| key.starts_with(prefix))
-    };
     let until = Instant::now() + SOON;
     loop {
-        let channels: Vec<String> = raw.get(&["PUBSUB", "CHANNELS"]).await;
-        let left: Vec<_> = raw.keys().await.into_iter().filter(is_left).chain(channels).collect();
-        if left.is_empty() {
+        // A server whose role has changed has cut this connection.
+        let left = left(&raw).await;
+        if left.as_ref().is_ok_and(Vec::is_empty) {
             return;
         }
         assert!(Instant::now() < until, "left on the server: {left:?}");
         sleep(PAUSE).await;
     }
+}
+
+async fn left(raw: &RawClient) -> redis::RedisResult<Vec<String>> {
+    let counters = ["redisson_lock_token:", "redisson_unlock_latch:", "__sentinel__:"];
+    let mut left = Vec::new();
+    for look in [["KEYS", "*"], ["PUBSUB", "CHANNELS"], ["PUBSUB", "SHARDCHANNELS"]] {
+        let names: Vec<String> = redis::from_redis_value(raw.try_cmd(&look).await?)?;
+        left.extend(names);
+    }
+    left.retain(|key| {
+        !KEPT.contains(&key.as_str()) && !counters.iter().any(|prefix| key.starts_with(prefix))
+    });
+    Ok(left)
 }

@@ -1,0 +1,184 @@
+//! Over histories drawn at random: what is planted against a rule is found, wherever it is, and nothing else is there.
+
+use super::*;
+
+/// What is planted.
+#[derive(Debug, Clone, Copy)]
+enum Plant {
+    Nothing,
+    /// C2: two tasks have read the same value.
+    LostUpdate,
+    /// C4: a hold is lost before its deadline.
+    Loss,
+    /// C4: a hold that has ended is released when another has the lock.
+    StaleRelease,
+    /// C5: a reader has the lock beside a writer.
+    ReaderBesideWriter,
+    /// C6: one permit too many.
+    Permits,
+    /// C7: two waiters have each other's place.
+    Overtaking,
+    /// C8: a lock is free for long while a task waits.
+    LeftFree,
+    /// C9: a key without an end.
+    Endless,
+    /// C10: a holder learns late that its deadline has passed.
+    LateNotice,
+    /// C11: a task waits after a fault.
+    NoRecovery,
+    /// C12: a lock of several names is held in part.
+    InPart,
+}
+
+const PLANTS: [Plant; 12] = [
+    Plant::Nothing,
+    Plant::LostUpdate,
+    Plant::Loss,
+    Plant::StaleRelease,
+    Plant::ReaderBesideWriter,
+    Plant::Permits,
+    Plant::Overtaking,
+    Plant::LeftFree,
+    Plant::Endless,
+    Plant::LateNotice,
+    Plant::NoRecovery,
+    Plant::InPart,
+];
+
+/// More than a lock is free in a history of [`fair_holds`].
+const LONG: u64 = 1_000;
+
+/// The events of holds that queue in their order, by hold.
+fn queued(holds: &[Hold]) -> Vec<Vec<Event>> {
+    let events = |(place, hold): (u64, &Hold)| {
+        let mut events = hold.events();
+        events.insert(1, event(hold.invoked, hold.holder, Op::Queued { place }));
+        events
+    };
+    (0..).zip(holds).map(events).collect()
+}
+
+/// Where [`queued`] has the grant and the end of a hold.
+const GRANT: usize = 2;
+const END: usize = 4;
+
+impl Plant {
+    fn is_found(self, found: &Violation) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::LostUpdate => matches!(found, Violation::LostUpdate(..)),
+            Self::Loss => matches!(found, Violation::Lost(_)),
+            Self::StaleRelease => matches!(found, Violation::StaleRelease(..)),
+            Self::ReaderBesideWriter => matches!(found, Violation::Overlap(..)),
+            Self::Permits => matches!(found, Violation::TooManyPermits(..)),
+            Self::Overtaking => matches!(found, Violation::Overtaken(..)),
+            Self::LeftFree => matches!(found, Violation::LeftFree(..)),
+            Self::Endless => matches!(found, Violation::Endless(_)),
+            Self::LateNotice => matches!(found, Violation::LateNotice(..)),
+            Self::NoRecovery => matches!(found, Violation::NoRecovery(..)),
+            Self::InPart => matches!(found, Violation::InPart(_)),
+        }
+    }
+
+    /// The history with this planted at a hold that has one after it, and the rules that it is checked by.
+    fn put(self, holds: &[Hold], here: usize) -> (Vec<Event>, Rules) {
+        let (hold, next) = (&holds[here], &holds[here + 1]);
+        let mut by_hold = queued(holds);
+        let mut rules = Rules { notice: span(7), free: Some(span(LONG)), ..Rules::default() };
+        let mut more = Vec::new();
+        match self {
+            Self::Nothing => {}
+            Self::LostUpdate => {
+                let update = Op::Updated { from: 3, to: 4 };
+                more.push(event(hold.held.start, hold.holder, update.clone()));
+                more.push(event(next.held.start, next.holder, update));
+            }
+            Self::Loss => {
+                by_hold[here][END].op = Op::Lost;
+                by_hold[here][END].at = at(hold.held.end - 1);
+                let until = Some(at(hold.held.end));
+                by_hold[here][GRANT].op = acquired(Some(hold.token), until);
+            }
+            Self::StaleRelease => {
+                let late = next.held.start + 1;
+                let until = Some(at(hold.held.end));
+                by_hold[here][GRANT].op = acquired(Some(hold.token), until);
+                by_hold[here][END] = event(late, hold.holder, Op::ReleaseInvoked);
+                more.push(event(late, hold.holder, Op::Released));
+                rules.notice = span(LONG);
+            }
+            Self::ReaderBesideWriter => {
+                let reader = 20;
+                more.push(event(hold.invoked, reader, Op::AcquireInvoked));
+                let token = Some(hold.token);
+                let read = Op::Acquired { share: Share::Readers, token, valid_until: None };
+                more.push(event(hold.held.start, reader, read));
+                more.push(event(hold.held.end, reader, Op::ReleaseInvoked));
+            }
+            Self::Permits => {
+                for holder in 20..23 {
+                    let share = Share::Permits { count: 1, limit: 2 };
+                    let token = Some(u64::from(holder));
+                    let permit = Op::Acquired { share, token, valid_until: None };
+                    let ops = [Op::AcquireInvoked, permit];
+                    let nanos = u64::from(holder);
+                    let named =
+                        |op| Event { object: "permits".to_owned(), ..event(nanos, holder, op) };
+                    more.extend(ops.map(named));
+                }
+            }
+            Self::Overtaking => {
+                by_hold[here][1].op = Op::Queued { place: here as u64 + 1 };
+                by_hold[here + 1][1].op = Op::Queued { place: here as u64 };
+            }
+            Self::LeftFree => {
+                by_hold.truncate(here + 2);
+                for moved in &mut by_hold[here + 1][GRANT..] {
+                    moved.at = moved.at.after(span(2 * LONG));
+                    if let Op::Acquired { valid_until: Some(until), .. } = &mut moved.op {
+                        *until = until.after(span(2 * LONG));
+                    }
+                }
+            }
+            Self::Endless => more.push(event(hold.held.start, 0, Op::Endless)),
+            Self::LateNotice => {
+                let until = Some(at(hold.held.end));
+                by_hold[here][GRANT].op = acquired(Some(hold.token), until);
+                by_hold[here][END] = event(hold.held.end + 8, hold.holder, Op::Lost);
+            }
+            Self::NoRecovery => {
+                let fault = "a fault".to_owned();
+                more.push(event(1, 0, Op::FaultBegan { fault: fault.clone(), may: May::Delay }));
+                more.push(event(2, 0, Op::FaultEnded { fault }));
+                rules.aftermath = span(0);
+                rules.recovery = Some(span(0));
+            }
+            Self::InPart => more.push(event(hold.held.start, 0, Op::Parts { held: 1, of: 2 })),
+        }
+        (by_hold.into_iter().flatten().chain(more).collect(), rules)
+    }
+}
+
+fn span(nanos: u64) -> std::time::Duration {
+    std::time::Duration::from_nanos(nanos)
+}
+
+proptest! {
+    #[test]
+    fn is_found(
+        holds in fair_holds(),
+        here in any::<prop::sample::Index>(),
+        plant in prop::sample::select(PLANTS.to_vec()),
+    ) {
+        let here = here.index(holds.len() - 1);
+        // Only who waits beside another can be overtaken.
+        prop_assume!(
+            !matches!(plant, Plant::Overtaking) || holds[here + 1].invoked < holds[here].held.start
+        );
+        let (events, rules) = plant.put(&holds, here);
+        let found = History::from_events(events).check(&rules).violations;
+        let expected = usize::from(!matches!(plant, Plant::Nothing));
+        prop_assert!(found.iter().any(|it| plant.is_found(it)) == (expected == 1), "{found:?}");
+        prop_assert!(found.iter().all(|it| plant.is_found(it)), "{found:?}");
+    }
+}

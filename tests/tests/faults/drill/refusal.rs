@@ -1,0 +1,57 @@
+//! A server that answers every request of a lock with an error for a while.
+
+use crate::prelude::*;
+
+/// More than the clients of a drill ask a server a second that refuses everything: theirs are three, with 13 tasks each.
+const MOST_A_SECOND: u64 = 3_000;
+
+/// Runs a drill whose server answers with errors of this code from `enter` to `leave`.
+///
+/// Checks that an acquire fails with that code when its wait is over and not before, that holds whose lease outlasts the
+/// refusal are kept, that nobody asks in a tight loop, and that every party has every lock again within 4 s.
+pub(crate) async fn refused(
+    code: &str,
+    server: impl AsyncFnOnce(&RedisServer),
+    enter: impl AsyncFnOnce(&RedisServer),
+    leave: impl AsyncFnOnce(&RedisServer),
+) {
+    let mut drill = Drill::start().await;
+    server(&drill.server).await;
+    let kept = Kept::take_for(&drill.near.client, "kept", secs(15)).await;
+    let refuse = async |drill: &mut Drill| {
+        drill.server.reset_stats().await;
+        enter(&drill.server).await;
+        let start = Instant::now();
+        let wait = ms(300);
+        for kind in EXCLUSIVE {
+            // It may also find that the connection is given up because of such an answer.
+            eventually(SOON, "the server's word for it", async || {
+                let asked = Instant::now();
+                let acquire = take(&drill.near.client, kind, "refused", waits(wait));
+                let error = acquire.await.unwrap_err();
+                assert!(asked.elapsed() >= wait, "{code}: gave up after {:?}", asked.elapsed());
+                let (kind, text) = kind_and_text(&error);
+                assert!(kind.is_transient() && error.is_retryable(), "{kind:?}: {text}");
+                text.contains(code)
+            })
+            .await;
+        }
+        sleep(LEASE).await;
+        let refusals = refusals(&drill.server, code).await;
+        let most = MOST_A_SECOND * (start.elapsed().as_secs() + 1);
+        eprintln!("{refusals} times {code} in {:?}", start.elapsed());
+        assert!((3..=most).contains(&refusals), "{refusals} times {code}");
+        leave(&drill.server).await;
+    };
+    drill.fault(May::Delay, refuse).await;
+    kept.release().await;
+    drill.end(secs(4)).await;
+}
+
+/// How often a server has answered with an error of this code.
+pub(crate) async fn refusals(server: &RedisServer, code: &str) -> u64 {
+    let info: String = server.client().get(&["INFO", "errorstats"]).await;
+    let field = format!("errorstat_{code}:count=");
+    let count = info.lines().find_map(|line| line.strip_prefix(&field)?.parse().ok());
+    count.unwrap_or_default()
+}

@@ -1,0 +1,50 @@
+//! Fault 44: the application's own data have the name of a lock: a set, a number, a list, a hash of its own.
+//!
+//! - Promised: every kind says so at once and does not ask again; no lock is acquired, and nothing is changed, not even by a
+//!   forced release. A hash without the field `mode` looks to a mutex as if another holder had it, so that waits in vain.
+//! - Seen: at once, after one script and its loading.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_a_collision() {
+    let server = RedisServer::start().await;
+    let (raw, client) = (server.client(), LockClient::connect(&server.url()).await.unwrap());
+    let warm = client.mutex("warm").lock().await.unwrap();
+    warm.release().await.unwrap();
+    let data: [&[&str]; 4] = [
+        &["SADD", "theirs", "x"],
+        &["SET", "theirs", "seven"],
+        &["RPUSH", "theirs", "x", "y"],
+        // A mutex cannot tell this one from another holder, and waits.
+        &["HSET", "theirs", "total", "12.50"],
+    ];
+    for create in data {
+        raw.cmd(create).await;
+        let before = raw.cmd(&["DUMP", "theirs"]).await;
+        let wait = if create[0] == "HSET" { ms(300) } else { SOON };
+        let is_refused = |error: &LockError| match error {
+            LockError::KeyCollision { .. } => true,
+            LockError::Timeout { .. } => create[0] == "HSET",
+            // A busy machine may be too slow for the last request of such a wait.
+            LockError::Store(error) => create[0] == "HSET" && error.kind().is_transient(),
+            _ => false,
+        };
+        for kind in ["mutex", "fair", "read", "write", "semaphore"] {
+            server.reset_stats().await;
+            let acquire = take(&client, kind, "theirs", waits(wait));
+            let error = acquire.await.expect_err("acquired what is no lock");
+            assert!(is_refused(&error), "{create:?} {kind}: {error:?}");
+            let calls = server.command_calls().await;
+            assert!(calls["evalsha"] <= 4, "{create:?} {kind}: {calls:?}");
+        }
+        let several = client.multi_lock(["theirs", "ours"]).with(waits(wait));
+        let error = several.lock().await.expect_err("acquired what is no lock");
+        assert!(is_refused(&error), "{create:?}: {error:?}");
+        assert!(!raw.exists("ours").await, "locked in part");
+        let freed = client.force_release("theirs").await;
+        assert!(!matches!(freed, Ok(true)), "{create:?}: {freed:?}");
+        assert_eq!(raw.cmd(&["DUMP", "theirs"]).await, before, "{create:?}");
+        raw.del("theirs").await;
+    }
+}

@@ -1,0 +1,34 @@
+//! Fault 48: the server does not delete what has expired until somebody asks for it, so that its events of expiry come late or
+//! never (`DEBUG SET-ACTIVE-EXPIRE 0`).
+//!
+//! - Promised: no client listens to such events; a waiter has the lock of a dead holder within a second of the end of the lease.
+//! - Seen: 0.1 to 0.7 s.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_lock_recovers() {
+    let mut drill = Drill::start().await;
+    let lease = ms(700);
+    let unnoticed = async |drill: &mut Drill| {
+        let raw = drill.server.client();
+        raw.cmd(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]).await;
+        for kind in EXCLUSIVE {
+            let name = format!("dead {kind}");
+            let dead = take(&drill.near.client, kind, &name, fixed(lease)).await.unwrap();
+            let (start, left) = (Instant::now(), dead.remaining());
+            let acquire = take(&drill.far.client, kind, &name, waits(SOON));
+            let next = acquire.await.unwrap();
+            let waited = start.elapsed();
+            assert!(waited >= left && waited < lease + secs(1), "{kind}: {waited:?}");
+            next.release().await.unwrap();
+            assert!(dead.release().await.unwrap_err().is_lost());
+        }
+        let channels: Vec<String> = raw.get(&["PUBSUB", "CHANNELS"]).await;
+        assert!(channels.iter().all(|channel| !channel.starts_with("__key")), "{channels:?}");
+        let patterns: u64 = raw.get(&["PUBSUB", "NUMPAT"]).await;
+        assert_eq!(patterns, 0, "subscriptions to patterns");
+    };
+    drill.fault(May::Delay, unnoticed).await;
+    drill.end(secs(3)).await;
+}

@@ -1,0 +1,29 @@
+//! Fault 49: the master dies with locks that no replica has, and a replica takes over.
+//!
+//! - Promised: every holder of such a lock learns of the loss from its first renewal at the new master, also if another has it
+//!   by then; tokens grow all the same; every lock within 5 s of the new master.
+//! - Seen: 0.1 to 0.3 s after the new master is named.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_lock_recovers() {
+    let world = Failover::start(RedisServer::builder(), 1).await;
+    let mut drill = Drill::among(world, Habits::default()).await;
+    let lose = async |drill: &mut Drill<Failover>| {
+        drill.nodes[1].pause();
+        // Or the replica would have the commands in its socket, and run them later.
+        drill.nodes[0].client_kill(ClientType::Replica).await;
+        // A failover may take a while, and the store is to tell of the loss.
+        let kept = Kept::take_for(&drill.near.client, "kept", secs(15)).await;
+        drill.near.works().await;
+        drill.nodes[0].kill();
+        drill.dead.push(0);
+        drill.nodes[1].resume();
+        drill.promoted().await;
+        kept
+    };
+    let kept = drill.fault(May::Forget, lose).await;
+    kept.are_lost(&drill.far.client).await;
+    drill.end(secs(5)).await;
+}

@@ -1,0 +1,21 @@
+//! Fault 52: the server has become a replica: it refuses all writes (READONLY).
+//!
+//! - Promised: an acquire asks again until its wait is over, and says then what the server says; holds whose lease lasts longer are
+//!   kept; nobody asks in a tight loop; every lock within 4 s.
+//! - Seen: 0.9 to 2 s: the clients look for another master and connect anew. 130 to 160 refusals a second, of 39
+//!   tasks.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_lock_recovers() {
+    let before = async |_: &RedisServer| {};
+    let enter = async |server: &RedisServer| {
+        // Nobody is there to follow, so it keeps its data.
+        server.client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    };
+    let leave = async |server: &RedisServer| {
+        server.client().cmd(&["REPLICAOF", "NO", "ONE"]).await;
+    };
+    refused("READONLY", before, enter, leave).await;
+}

@@ -1,0 +1,25 @@
+//! Fault 62: one of the three servers of a quorum stands still for two leases.
+//!
+//! - Promised: the other two are enough, and nobody waits for the third; what it grants late is given back; every party has the
+//!   mutex again within 4 s.
+//! - Seen: 0.1 to 0.3 s.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mutexes_go_on() {
+    let world = Masters::start(3, "none").await;
+    let mutexes_only = Habits { mutexes_only: true, ..Habits::default() };
+    let mut drill = Drill::among(world, mutexes_only).await;
+    let hang = async |drill: &mut Drill<Masters>| {
+        drill.nodes[0].pause();
+        let start = Instant::now();
+        drill.near.works().await;
+        drill.far.works().await;
+        assert!(start.elapsed() < secs(5), "the third server is waited for: {:?}", start.elapsed());
+        sleep(2 * LEASE).await;
+        drill.nodes[0].resume();
+    };
+    drill.fault(May::Delay, hang).await;
+    drill.end(secs(4)).await;
+}

@@ -1,0 +1,35 @@
+//! Fault 64: twenty clients ask the three servers of a quorum for one mutex at the same time, and each server hears of them in
+//! another order.
+//!
+//! - Promised: clients without a majority give everything back and ask again after pauses of random lengths: one of them always
+//!   gets the mutex, and all do within 10 s.
+//! - Seen: all twenty have had the mutex after 2 to 2.5 s.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_split_vote_is_repeated() {
+    let world = Masters::start(3, "none").await;
+    let mutexes_only = Habits { mutexes_only: true, ..Habits::default() };
+    let mut drill = Drill::among(world, mutexes_only).await;
+    let split = async |drill: &mut Drill<Masters>| {
+        for (proxy, delay) in drill.proxies.iter().zip([1, 20, 7]) {
+            proxy.delay_requests(ms(delay));
+        }
+        let clients = (0..20).map(async |_| {
+            let config = LockConfig::from_toml(&drill.far_config()).unwrap();
+            LockClient::from_config(config).await.unwrap()
+        });
+        let clients = join_all(clients).await;
+        let start = Instant::now();
+        let turns = clients.iter().map(async |client| {
+            let held = client.mutex("split").with(watched(SOON)).lock().await.unwrap();
+            held.release().await.unwrap();
+        });
+        timeout(secs(10), join_all(turns)).await.expect("no majority for ever");
+        eprintln!("20 clients in {:?}", start.elapsed());
+        drill.proxies.iter().for_each(Proxy::pass);
+    };
+    drill.fault(May::Delay, split).await;
+    drill.end(secs(4)).await;
+}

@@ -1,0 +1,39 @@
+//! Fault 67: five processes that wait in the queue of a fair mutex are killed (SIGKILL).
+//!
+//! - Promised: together they delay the waiter behind them by one waiter lease at most, not by one each.
+//! - Seen: 1 s for five.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn they_delay_the_queue_once() {
+    let lease = secs(1);
+    let server = RedisServer::start().await;
+    let (raw, history) = (server.client(), tempfile::tempdir().unwrap());
+    let builder = LockClient::builder().waiter_lease(lease);
+    let client = builder.connect(&server.url()).await.unwrap();
+    let held = client.fair_mutex("line").lock().await.unwrap();
+    let in_line = async |count: usize| {
+        let waiting = async || raw.get::<usize>(&["LLEN", "redisson_lock_queue:{line}"]).await;
+        eventually(SOON, "one more waits", async || waiting().await == count).await;
+    };
+    let args = [&*server.url(), history.path().to_str().unwrap(), &lease.as_millis().to_string()];
+    let mut dead = Vec::new();
+    for number in 0..5 {
+        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_fair_worker"), &args, &[]);
+        assert_eq!(worker.next_line(SOON).await, "ready");
+        worker.send(&format!("queue line {number}"));
+        in_line(number + 1).await;
+        dead.push(worker);
+    }
+    let waiter = tokio::spawn(client.fair_mutex("line").lock());
+    in_line(6).await;
+    dead.iter_mut().for_each(Worker::sigkill);
+    let start = Instant::now();
+    held.release().await.unwrap();
+    let next = timeout(SOON, waiter).await.expect("never its turn").unwrap().unwrap();
+    let waited = start.elapsed();
+    assert!(waited < lease + secs(1), "waited {waited:?} for five of {lease:?} each");
+    next.release().await.unwrap();
+    assert_eq!(raw.keys().await, ["redisson_lock_token:{line}"]);
+}

@@ -1,0 +1,49 @@
+//! Fault 69: the process of one of three readers is killed (SIGKILL), and the other two go on reading.
+//!
+//! - Promised: its part ends with its own lease, whatever the others renew; a writer has the lock as soon as those have left.
+//! - Seen: its part ends after 1 s; the writer follows the last live reader at once.
+
+use crate::prelude::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn its_part_ends_alone() {
+    let server = RedisServer::start().await;
+    let connect = async || LockClient::connect(&server.url()).await.unwrap();
+    let clients = [connect().await, connect().await];
+    let mut reading = Vec::new();
+    for client in &clients {
+        reading.push(client.rw_lock("read").with(watched(SOON)).read().await.unwrap());
+    }
+    let history = tempfile::tempdir().unwrap();
+    let args = [&*server.url(), history.path().to_str().unwrap()];
+    let mut third = Worker::spawn(env!("CARGO_BIN_EXE_lock_worker"), &args, &[]);
+    assert_eq!(third.next_line(SOON).await, "ready");
+    third.send(&format!("rw-read read {}", LEASE.as_millis()));
+    assert!(third.next_line(SOON).await.starts_with("reading "));
+    third.sigkill();
+
+    let raw = server.client();
+    let live = async || {
+        let keys = raw.keys().await;
+        keys.iter().filter(|key| key.contains("rwlock_timeout")).count()
+    };
+    assert_eq!(live().await, 3);
+    eventually(SOON, "the dead reader's part ends", async || live().await == 2).await;
+    let writer = connect().await;
+    let error = writer.rw_lock("read").with(waits(LEASE)).write().await.unwrap_err();
+    assert!(error.is_timeout(), "{error:?}");
+    assert!(reading.iter().all(|guard| !guard.is_lost()));
+
+    let waiter = tokio::spawn(writer.rw_lock("read").write());
+    eventually(SOON, "it is announced", async || {
+        raw.exists("redisson_rwlock_writers:{read}").await
+    })
+    .await;
+    let start = Instant::now();
+    for guard in reading {
+        guard.release().await.unwrap();
+    }
+    let written = timeout(SOON, waiter).await.expect("kept out by a dead reader").unwrap().unwrap();
+    assert!(start.elapsed() < secs(1), "kept out for {:?}", start.elapsed());
+    written.release().await.unwrap();
+}

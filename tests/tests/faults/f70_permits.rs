@@ -1,0 +1,53 @@
+//! Fault 70: the limit of a semaphore is lowered while all permits are in use, and a holder of permits is killed (SIGKILL).
+//!
+//! - Promised: no permit is granted before fewer are in use than the new limit; the permits of the dead holder come back when
+//!   its lease ends, and none is lost.
+//! - Seen: the permits of the dead holder are back after 1 s.
+
+use crate::prelude::*;
+
+const fn some(permits: u32) -> NonZeroU32 {
+    NonZeroU32::new(permits).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lower_limit_counts_at_once() {
+    let server = RedisServer::start().await;
+    let connect = async || LockClient::connect(&server.url()).await.unwrap();
+    let (before, after) = (connect().await, connect().await);
+    let mut held = Vec::new();
+    for _ in 0..5 {
+        held.push(before.semaphore("permits", some(5)).acquire().await.unwrap());
+    }
+    let lowered = after.semaphore("permits", some(2));
+    while held.len() >= 2 {
+        assert!(lowered.try_acquire().await.unwrap().is_none(), "{} are in use", held.len());
+        held.pop().unwrap().release().await.unwrap();
+    }
+    let second = timeout(SOON, lowered.acquire()).await.expect("there is room").unwrap();
+    assert!(lowered.try_acquire().await.unwrap().is_none());
+    second.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_of_the_dead_come_back() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let history = tempfile::tempdir().unwrap();
+    let args = [&*server.url(), history.path().to_str().unwrap()];
+    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_lock_worker"), &args, &[]);
+    assert_eq!(worker.next_line(SOON).await, "ready");
+    worker.send(&format!("take permits 3 2 {}", LEASE.as_millis()));
+    assert_eq!(worker.next_line(SOON).await, "took");
+    let permits = client.semaphore("permits", some(3));
+    let one = permits.acquire().await.unwrap();
+    assert!(permits.try_acquire().await.unwrap().is_none());
+    worker.sigkill();
+    let start = Instant::now();
+    let two = timeout(SOON, permits.acquire_many(some(2))).await.expect("lost permits").unwrap();
+    assert!(start.elapsed() < LEASE + secs(1), "{:?}", start.elapsed());
+    one.release().await.unwrap();
+    two.release().await.unwrap();
+    let all = permits.acquire_many(some(3)).await.unwrap();
+    all.release().await.unwrap();
+}
