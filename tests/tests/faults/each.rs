@@ -7,6 +7,18 @@ pub(crate) fn own_name(job: Job) -> String {
     format!("own:{job:?}")
 }
 
+/// A client that waits for answers for longer than any busy machine takes, and sends nothing by itself.
+pub(crate) async fn quiet_client(drill: &Drill) -> LockClient {
+    LockClient::builder().command_timeout(SOON).connect(&drill.server.url()).await.unwrap()
+}
+
+/// Holds of [`watched`] locks that have been renewed since they were acquired, by this part of their lease.
+pub(crate) fn all_are_renewed(guards: &[LockGuard], past: Duration, lease: Duration) {
+    for guard in guards {
+        assert!(guard.remaining() > lease - past, "not renewed: {guard:?}");
+    }
+}
+
 /// Acquires the test's own lock of every kind.
 pub(crate) async fn hold_each(client: &LockClient, lease: Duration) -> Vec<LockGuard> {
     let mut guards = Vec::new();
@@ -31,7 +43,7 @@ pub(crate) async fn release_each(guards: Vec<LockGuard>) {
 /// Acquires and releases each of them: in less time than a lease of the previous holder would take.
 pub(crate) async fn soon_free(client: &LockClient) {
     let start = Instant::now();
-    let held = timeout(secs(5), hold_each(client, LEASE)).await.expect("all are free");
+    let held = timeout(secs(10), hold_each(client, LEASE * 10)).await.expect("all are free");
     eprintln!("all locks free after {:?}", start.elapsed());
     release_each(held).await;
 }

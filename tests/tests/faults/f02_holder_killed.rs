@@ -15,13 +15,13 @@ async fn every_lock_recovers() {
         assert_eq!(drill.process.next_line(SOON).await, "held");
         drill.kill_process();
         let killed = Instant::now();
-        release_each(hold_each(&drill.near.client, LEASE).await).await;
+        release_each(hold_each(&drill.near.client, LEASE * 10).await).await;
         let waited = killed.elapsed();
         eprintln!("all locks of the dead after {waited:?}");
         assert!(waited > LEASE / 2, "it held nothing: {waited:?}");
-        assert!(waited < LEASE + secs(1), "{waited:?}");
+        assert!(waited < LEASE + secs(4), "{waited:?}");
         // A permit of the dead goes when a permit is acquired after its lease.
-        release_each(hold_each(&drill.near.client, LEASE).await).await;
+        release_each(hold_each(&drill.near.client, LEASE * 10).await).await;
         drill.start_process().await;
     };
     drill.fault(May::Delay, kill).await;

@@ -15,7 +15,7 @@ async fn every_lock_recovers() {
         assert_eq!(drill.process.next_line(SOON).await, "held");
         drill.process.send(&format!("block {}", blocked.as_millis()));
         let waited = Instant::now();
-        release_each(hold_each(&drill.near.client, LEASE).await).await;
+        release_each(hold_each(&drill.near.client, LEASE * 10).await).await;
         eprintln!("all locks of the starved after {:?}", waited.elapsed());
         drill.near.works().await;
         assert_eq!(drill.process.next_line(SOON).await, "blocked");

@@ -38,6 +38,5 @@ async fn the_next_waiter_has_the_lock() {
     }
     eprintln!("all next waiters after {:?}", free.elapsed());
     drill.all_work().await;
-    let report = drill.end(Duration::ZERO).await;
-    assert_eq!(report.losses, 0, "{report}");
+    drill.end(Duration::ZERO).await;
 }

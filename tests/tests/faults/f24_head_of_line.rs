@@ -17,7 +17,9 @@ async fn renewals_go_on() {
         program.cmd(&["GET", "fill"]).await;
         program.cmd(&["DEL", "fill"]).await;
     });
-    let held = hold_each(&drill.near.client, LEASE).await;
+    let lease = LEASE * 3;
+    let held = hold_each(&drill.near.client, lease).await;
+    let since = Instant::now();
     let replicated = watched(LEASE).to_builder().wait(secs(1)).replicas(1, LEASE / 2);
     let replicated = replicated.build().unwrap();
     let acquired = drill.near.client.mutex("replicated").with(replicated).lock().await;
@@ -25,7 +27,7 @@ async fn renewals_go_on() {
     assert!(matches!(error, LockError::NotReplicated { .. }), "{error:?}");
     drill.all_work().await;
     timeout(SOON, blocked).await.unwrap().unwrap();
+    all_are_renewed(&held, since.elapsed().min(LEASE * 5 / 2), lease);
     release_each(held).await;
-    let report = drill.end(Duration::ZERO).await;
-    assert_eq!(report.losses, 0, "{report}");
+    drill.end(Duration::ZERO).await;
 }

@@ -19,7 +19,9 @@ pub(crate) use tokio::time::{Instant, sleep, timeout};
 pub(crate) use crate::drill::{
     ANSWER, Alone, Drill, Failover, Kept, LEASE, Masters, Slots, World, refusals, refused,
 };
-pub(crate) use crate::each::{hold_each, own_name, release_each, soon_free};
+pub(crate) use crate::each::{
+    all_are_renewed, hold_each, own_name, quiet_client, release_each, soon_free,
+};
 
 /// More than anything that has to happen takes on a busy machine.
 pub(crate) const SOON: Duration = secs(20);

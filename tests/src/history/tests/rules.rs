@@ -239,10 +239,20 @@ fn a_fault_allows_what_it_may_do() {
         }
     }
     swapped.retain(|event| event.op != Op::ReleaseInvoked || event.at == at(40));
-    let one = [event(5, 9, Op::AcquireInvoked), event(6, 9, acquired(Some(200), None))];
-    let one = one.into_iter().chain([event(7, 9, Op::ReleaseInvoked)]).collect();
+    let one = [event(0, 9, Op::AcquireInvoked), event(1, 9, acquired(Some(200), None))];
+    let one = one.into_iter().chain([event(2, 9, Op::ReleaseInvoked)]).collect();
     let report = check([one, swapped, fault(2, None, May::Forget)], &Rules::default());
     assert!(report.violations.iter().any(|it| matches!(it, Violation::TokenOrder(..))), "{report}");
+    // A grant that was forgotten before its answer arrived comes after one of a greater token.
+    let overtaken = |asked| {
+        let mut late = hold(1, Share::Exclusive, asked, 30, 40);
+        late[1].op = acquired(Some(7), None);
+        let mut next = hold(2, Share::Exclusive, 5, 10, 20);
+        next[1].op = acquired(Some(8), None);
+        let report = check([late, next, fault(2, None, May::Forget)], &Rules::default());
+        (report.violations.len(), report.allowed.len())
+    };
+    assert_eq!((overtaken(4), overtaken(12)), ((0, 1), (1, 0)));
 }
 
 #[test]
