@@ -70,7 +70,7 @@ pub fn acquire_reply(input: &[u8]) {
     }
 }
 
-/// The text form of a reply means what [`expected`] reads in it.
+/// The text form of a reply means what a slow second parser reads in it.
 pub fn reply_text(input: &[u8]) {
     let vocabulary: &[&[u8]] = &[
         b" ",

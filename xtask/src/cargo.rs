@@ -49,12 +49,6 @@ impl Step {
         self
     }
 
-    /// Runs it there in place of the workspace's root.
-    pub(crate) fn in_folder(mut self, folder: &Path) -> Self {
-        self.command.current_dir(folder);
-        self
-    }
-
     /// Leaves processor time to others, and shows its output only if it fails.
     pub(crate) fn in_background(mut self) -> Self {
         if cfg!(unix) {

@@ -29,14 +29,23 @@ pub(crate) fn run() -> Result<(), Failure> {
         checks()
     });
     let tests = test(&["--no-fail-fast".to_owned()]);
+    let soak = thread::spawn(soak);
     let panicked = || Failure::message("a check panicked");
     let built = built.recv().map_err(|_| panicked());
     let counts = built.flatten().and_then(|()| counts());
-    let checks = checks.join().map_err(|_| panicked()).flatten();
-    let mut failures = [tests, counts, checks].into_iter().filter_map(Result::err);
+    let [soak, checks] = [soak, checks].map(|it| it.join().map_err(|_| panicked()).flatten());
+    let mut failures = [tests, soak, counts, checks].into_iter().filter_map(Result::err);
     let Some(first) = failures.next() else { return Ok(()) };
     failures.for_each(|Failure { message, .. }| eprintln!("xtask: {message}"));
     Err(first)
+}
+
+/// A minute of faults at random, always the same. Runs the program that the tests were built with, as cargo would wait until
+/// the checks have been compiled.
+fn soak() -> Result<(), Failure> {
+    let program = cargo::build_folder().join("debug").join("soak");
+    let step = Step::program(program, "soak").args(&["--seed", "1", "--for", "60s"]);
+    step.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
 /// Compares the counts of the benchmarks with those on record. It uses one core, so the last checks may go on beside it:

@@ -30,6 +30,8 @@ cargo xtask <command>
   fuzz [--for 60s] [TARGET …]
                        runs the fuzz targets, each for that long (10s), guided by coverage, and keeps inputs
                        that reach new code in the corpus; needs a C++ compiler
+  models [args]        explores the model of the protocol, and the gate and the hand-over in every order of their
+                       tasks, and prints how many states and orders those are; part of `test`
   features             checks every pair of features of each crate; installs cargo-hack below `target`
   api [--accept]       compares the public API of each crate with the one on record in `tests/api`, or
                        puts the present one on record
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         ("bench", _) => bench(&rest),
         ("fuzz", _) => fuzz::run(&rest),
         ("interop", _) => interop::run(&rest),
+        ("models", _) => models(&rest),
         ("compile-time", []) => compile_time::run(),
         ("features", []) => ci::features(2),
         ("api", []) => ci::api(false),
@@ -126,6 +129,12 @@ fn faults() -> Result<(), Failure> {
     let step = Step::new("test").args(&["--package", "lock-tests", "--all-features"]);
     let step = step.args(&["--test", "tidy", "--", "the_page_of_faults_is_current"]);
     step.env("UPDATE_SNAPSHOTS", "yes").run()
+}
+
+/// Explores the models.
+fn models(args: &[String]) -> Result<(), Failure> {
+    let packages = &["--package", "lock-protocol-model", "--package", "lock-task-model"];
+    Step::new("test").args(packages).args(&["--", "--nocapture"]).args(args).run()
 }
 
 /// How many tests of a program run at once: most of them wait for servers and leases, so more than there

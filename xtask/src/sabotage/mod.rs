@@ -5,14 +5,14 @@
 
 mod bugs;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{fs, io, thread};
 
 use self::bugs::{BUGS, Bug};
-use crate::cargo::{self, Step, Stopwatch};
+use crate::cargo::{self, Stopwatch};
 use crate::{Failure, redis, test_threads};
 
 /// Names the bug that is switched on.
@@ -80,8 +80,7 @@ pub(crate) fn run(only: &str) -> Result<(), Failure> {
     let tree = folder.join("tree");
     let cannot = |error| Failure::message(format!("cannot write to {}: {error}", folder.display()));
     plant(&tree).map_err(cannot)?;
-    let checks = Checks { tree, build: folder.join("build"), redis };
-    checks.build(&chosen)?;
+    let checks = Checks::build(tree, &folder.join("build"), redis, &chosen)?;
     let outputs = folder.join("outputs");
     fs::create_dir_all(&outputs).map_err(cannot)?;
     for check in chosen.iter().map(|bug| bug.check).collect::<BTreeSet<_>>() {
@@ -191,30 +190,44 @@ fn replaced(text: &str, find: &str, plant: &str) -> Result<String, String> {
     }
 }
 
-/// Where the checks are built and run.
+/// The test programs, built.
 struct Checks {
+    programs: BTreeMap<String, PathBuf>,
     tree: PathBuf,
-    build: PathBuf,
     redis: PathBuf,
 }
 
 impl Checks {
     /// Builds the test programs of these bugs.
-    fn build(&self, bugs: &[&Bug]) -> Result<(), Failure> {
-        let programs: BTreeSet<_> = bugs.iter().map(|bug| bug.check.0).collect();
-        let programs = programs.into_iter().flat_map(|program| ["--test", program]);
-        let step = Step::new("test").args(&["--package", "lock-tests", "--all-features"]);
-        let step = step.args(&programs.collect::<Vec<_>>()).arg("--no-run");
-        let step = step.env("CARGO_TARGET_DIR", &self.build);
-        step.in_folder(&self.tree).run()
+    fn build(tree: PathBuf, to: &Path, redis: PathBuf, bugs: &[&Bug]) -> Result<Self, Failure> {
+        let names: BTreeSet<_> = bugs.iter().map(|bug| bug.check.0).collect();
+        let mut cargo = cargo::command(cargo::cargo());
+        cargo.args(["test", "--package", "lock-tests", "--all-features", "--no-run"]);
+        cargo.args(names.iter().flat_map(|name| ["--test", name]));
+        cargo.current_dir(&tree).env("CARGO_TARGET_DIR", to);
+        eprintln!("==> building the tests with {} bugs", bugs.len());
+        let cannot = |error| Failure::message(format!("cannot run cargo: {error}"));
+        let built = cargo.output().map_err(cannot)?;
+        let said = String::from_utf8_lossy(&built.stderr);
+        let program = |line: &str| {
+            let rest = line.trim().strip_prefix("Executable tests/tests/")?;
+            let (name, path) = rest.split_once("/main.rs (")?;
+            Some((name.to_owned(), PathBuf::from(path.strip_suffix(')')?)))
+        };
+        let programs: BTreeMap<_, _> = said.lines().filter_map(program).collect();
+        if !built.status.success() || programs.len() != names.len() {
+            return Err(Failure::message(format!("the tests were not built:\n{said}")));
+        }
+        Ok(Self { programs, tree, redis })
     }
 
-    /// Runs one check, with a bug or without.
+    /// Runs one check, with a bug or without. It is a child of this process, which can end it.
     fn run(&self, (program, test): (&str, &str), bug: Option<&str>) -> End {
-        let mut command = cargo::command(cargo::cargo());
-        command.args(["test", "--quiet", "--package", "lock-tests", "--all-features"]);
-        command.args(["--test", program, "--", "--exact", test]);
-        command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.build);
+        let Some(program) = self.programs.get(program) else {
+            return End::Failed { output: format!("there is no test program `{program}`") };
+        };
+        let mut command = cargo::command(program);
+        command.args(["--exact", test]).current_dir(self.tree.join("tests"));
         command.env("REDIS_SERVER", &self.redis).env("RUST_TEST_THREADS", test_threads());
         command.env("RUST_BACKTRACE", "0").env_remove(VARIABLE);
         command.envs(bug.map(|name| (VARIABLE, name)));

@@ -147,11 +147,12 @@ if keep > 0 then
   end
   -- Redisson's clients may have removed this waiter as dead, and its score with its place. So the queue, which may be
   -- long, is only searched for it if there are more places or more scores.
-  local ahead
+  local ahead, differ
   if is_new then
     local places = call('RPUSH', KEYS[3], ARGV[1])
     ahead = places - 1
-    if call('ZCARD', KEYS[4]) ~= (are_ours and places or ahead) then
+    differ = call('ZCARD', KEYS[4]) ~= (are_ours and places or ahead)
+    if differ then
       local place = call('LPOS', KEYS[3], ARGV[1])
       if place < ahead then
         call('LREM', KEYS[3], -1, ARGV[1])
@@ -167,8 +168,8 @@ if keep > 0 then
     ends = ahead and ends + patience_of_others(ahead) or math.max(ends, tonumber(score or ends))
     call('ZADD', KEYS[4], string.format('%.0f', ends), ARGV[1])
   end
-  -- Grants renew the expiry for those in between.
-  if not is_new or ahead == 0 then
+  -- Grants renew the expiry for those in between. Scores that were evicted are a new key, without an expiry.
+  if not is_new or ahead == 0 or differ then
     local problem = renew_queue_with(ARGV[1])
     if problem then
       return problem

@@ -1,5 +1,7 @@
 //! A store in memory that is a few milliseconds away, so that each request is an await point.
 
+use lock_runtime::store::Inspection;
+
 use crate::prelude::*;
 
 /// How long a request takes to arrive, and its answer to come back.
@@ -72,6 +74,20 @@ impl Store for Far {
     ) -> StoreFuture<'_, ()> {
         let target = Arc::clone(target);
         far!(self.raise_token(&target, token, timeout))
+    }
+
+    fn inspect(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, Inspection> {
+        let key = key.clone();
+        far!(self.inspect(&key, timeout))
+    }
+
+    fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
+        let key = key.clone();
+        far!(self.force_release(&key, timeout))
+    }
+
+    fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
+        far!(self.ping(timeout))
     }
 
     fn clock(&self) -> Clock {

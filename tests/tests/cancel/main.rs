@@ -1,0 +1,15 @@
+//! Every public future, dropped at every await point.
+//!
+//! [`rows`] is the list of the futures: how each is made, and how often it is polled until it completes. [`sweep`] drops
+//! each after every smaller number of polls and looks at what is left. `every_future_is_here` compares the list with the
+//! public API on record in `tests/api`.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod connecting;
+#[path = "../it/kinds/polled/far.rs"]
+mod far;
+mod prelude;
+mod public_api;
+mod rows;
+mod stage;
+mod sweep;
