@@ -23,7 +23,8 @@ async fn every_lock_recovers() {
     drill.fault(May::Stop, starve).await;
     let report = drill.end(secs(3)).await;
     assert!(report.losses >= Job::ALL.len(), "too few were lost: {report}");
-    // What is allowed of a process that is stopped in the midst of a poll is not of one whose polls block.
-    let late = |it: &Violation| matches!(it, Violation::LateEffect(_) | Violation::LostUpdate(..));
+    // What is allowed of a process that is stopped in the midst of a poll is not of one whose polls block. But a write that
+    // was handed to the network before may be sent late, and undo another's update.
+    let late = |it: &Violation| matches!(it, Violation::LateEffect(_));
     assert!(!report.allowed.iter().any(late), "{report}");
 }
