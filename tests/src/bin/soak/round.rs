@@ -42,7 +42,8 @@ impl Party {
         let proxy = Proxy::start(server.port()).await;
         let config = format!("[lock]\nurl = {:?}", proxy.url());
         let pause = Duration::from_millis(2);
-        let habits = Habits { lease: LEASE, pause, cancel: true, seed, ..Habits::default() };
+        let (cancel, linger) = (true, true);
+        let habits = Habits { lease: LEASE, pause, cancel, linger, seed, ..Habits::default() };
         let habits = serde_json::to_string(&habits).expect("habits can be written as JSON");
         let (history, answer) = (history.display().to_string(), ANSWER.as_millis().to_string());
         let args = [config, values.to_owned(), history, answer, habits];

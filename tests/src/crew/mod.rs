@@ -1,37 +1,31 @@
 //! Tasks that use locks of every kind over and over and record all of it: what faults are injected into.
 
+mod member;
+
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lock_runtime::{
-    Lease, LockClient, LockError, LockGuard, LockKey, LockOptions, distributed_lock,
-};
-use lock_tower::LockLayer;
+use lock_runtime::{LockClient, LockError, LockGuard, LockOptions};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisResult};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
-use tower::{ServiceBuilder, ServiceExt, service_fn};
+use tokio::time::timeout;
 
+use self::member::Member;
 use crate::eventually::eventually;
 use crate::history::{Recorder, Share};
-use crate::witness::{Witness, Witnessed};
 
 /// How many permits the semaphore of a crew has.
 const LIMIT: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
 
 /// The names of the locks that every crew uses, one for each kind of locking.
 pub const LOCKS: [&str; 6] = ["mutex", "fair", "read-write", "permits", PAIR, CALLED];
-
-/// The longest work of a usual hold.
-const MOMENT: Duration = Duration::from_millis(2);
 
 /// The name under which a crew records its lock of several names.
 pub const PAIR: &str = "pair";
@@ -109,6 +103,8 @@ pub struct Habits {
     pub pause: Duration,
     /// Whether they drop some acquires and some guards halfway.
     pub cancel: bool,
+    /// Whether they hold some locks for longer than a lease.
+    pub linger: bool,
     /// Whether they use mutexes only, as clients of a quorum have to.
     pub mutexes_only: bool,
     /// How many replicas have to have each hold. Annotated functions follow the client's defaults.
@@ -122,7 +118,16 @@ impl Default for Habits {
         let (lease, wait) = (Duration::from_secs(1), Duration::from_secs(2));
         // Long enough for other tests to run beside the crew's.
         let pause = Duration::from_millis(50);
-        Self { lease, wait, pause, cancel: false, mutexes_only: false, replicas: 0, seed: 1 }
+        Self {
+            lease,
+            wait,
+            pause,
+            cancel: false,
+            linger: false,
+            mutexes_only: false,
+            replicas: 0,
+            seed: 1,
+        }
     }
 }
 
@@ -214,134 +219,6 @@ impl Crew {
         };
         timeout(bound, ended).await.expect("a task of a crew hangs");
     }
-}
-
-/// One task of a crew.
-struct Member {
-    client: LockClient,
-    job: Job,
-    number: u64,
-    habits: Habits,
-    values: MultiplexedConnection,
-    grants: Arc<BTreeMap<&'static str, AtomicU64>>,
-    choices: fastrand::Rng,
-}
-
-impl Member {
-    async fn run(mut self, recorder: Arc<Recorder>, stopped: watch::Receiver<bool>) {
-        let (name, share) = self.job.uses();
-        let witness = Arc::new(Witness::new(&recorder, self.number, name, share));
-        while !*stopped.borrow() {
-            let patience = self.patience();
-            if matches!(self.job, Job::Function | Job::Service) {
-                self.call(&witness, patience).await;
-            } else if let Ok(Ok(held)) = timeout(patience, witness.acquire(self.acquire())).await {
-                self.grants[name].fetch_add(1, Ordering::Relaxed);
-                self.hold(held).await;
-            }
-            sleep(self.habits.pause * self.choices.u32(..1000) / 1000).await;
-        }
-    }
-
-    /// After what time an acquire or a call is dropped.
-    fn patience(&mut self) -> Duration {
-        if self.habits.cancel && self.choices.u8(..8) == 0 {
-            return Duration::from_micros(self.choices.u64(..3_000));
-        }
-        Duration::MAX
-    }
-
-    fn options(&self) -> Result<LockOptions, LockError> {
-        let Habits { lease, wait, replicas, .. } = self.habits;
-        let mut options = LockOptions::builder().lease(Lease::Watchdog(lease)).wait(wait);
-        if replicas > 0 {
-            options = options.replicas(replicas, lease / 4);
-        }
-        options.build()
-    }
-
-    fn acquire(&self) -> impl Future<Output = Result<LockGuard, LockError>> + use<> {
-        let (job, client, options) = (self.job, self.client.clone(), self.options());
-        async move { job.acquire(&client, job.lock(), options?).await }
-    }
-
-    /// Uses the lock: for a moment as a rule, and now and then for so long that it has to be renewed.
-    async fn hold(&mut self, mut held: Witnessed<'_>) {
-        match self.work() {
-            work if work > MOMENT || self.job.uses().1 != Share::Exclusive => held.work(work).await,
-            work => held.update(&mut self.values, work).await,
-        }
-        if self.habits.cancel && self.choices.u8(..8) == 0 {
-            return drop(held);
-        }
-        // That it was lost, or that the store was away, is in the history.
-        let _ = held.release().await;
-    }
-
-    /// How long the next hold works.
-    fn work(&mut self) -> Duration {
-        match self.choices.u8(..) {
-            0 => self.habits.lease / 2,
-            _ => MOMENT * self.choices.u32(..1000) / 1000,
-        }
-    }
-
-    /// Calls a function or a service, which acquire the lock and update the value under it.
-    async fn call(&mut self, witness: &Arc<Witness>, patience: Duration) {
-        let call = Call {
-            witness: Arc::clone(witness),
-            values: self.values.clone(),
-            work: self.work(),
-            grants: Arc::clone(&self.grants),
-        };
-        let (job, client, options) = (self.job, self.client.clone(), self.options());
-        let Habits { lease, wait, .. } = self.habits;
-        let calling = witness.call(async move {
-            match job {
-                Job::Service => service(&client, options.map_err(drop)?, call).await,
-                _ => function(&client, lease, wait, call).await.map_err(drop),
-            }
-        });
-        // That it was refused, lost or dropped is in the history.
-        let _ = timeout(patience, calling).await;
-    }
-}
-
-/// A call under a lock.
-struct Call {
-    witness: Arc<Witness>,
-    values: MultiplexedConnection,
-    work: Duration,
-    grants: Arc<BTreeMap<&'static str, AtomicU64>>,
-}
-
-impl Call {
-    async fn body(mut self) {
-        let mut holding = self.witness.is_inside();
-        self.grants[CALLED].fetch_add(1, Ordering::Relaxed);
-        holding.update(&mut self.values, self.work).await;
-    }
-}
-
-#[distributed_lock(key = "called", client = client, lease = lease, wait = wait)]
-async fn function(
-    client: &LockClient,
-    lease: Duration,
-    wait: Duration,
-    call: Call,
-) -> Result<(), LockError> {
-    call.body().await;
-    Ok(())
-}
-
-async fn service(client: &LockClient, options: LockOptions, call: Call) -> Result<(), ()> {
-    let layer = LockLayer::new(client.clone(), |_: &Call| LockKey::new(CALLED).map(Some));
-    let inner = service_fn(async |call: Call| {
-        call.body().await;
-        Ok::<_, Infallible>(())
-    });
-    let service = ServiceBuilder::new().layer(layer.options(options)).service(inner);
-    service.oneshot(call).await.map_err(|_| ())
 }
 
 impl Job {
