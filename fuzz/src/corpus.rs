@@ -10,7 +10,7 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// When it cannot be read, or a line has an escape that [`write`] does not make.
+/// When it cannot be read, or a line has an escape that [`write()`] does not make.
 pub fn read(path: &Path) -> io::Result<Vec<Vec<u8>>> {
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -37,11 +37,22 @@ pub(super) fn stale_releases(claims: &[Claim]) -> Vec<Violation> {
     violations
 }
 
-/// Each two updates of one lock's value that have read the same.
+/// Each two updates of one lock's value that have read the same. An update is recorded before the value is written, so one
+/// that its process was killed in may have been none.
 pub(super) fn lost_updates(events: &[Event]) -> Vec<Violation> {
     let mut read: HashMap<(&str, u64), &Event> = HashMap::new();
+    let mut last: HashMap<(u32, u64), &Event> = HashMap::new();
     let mut violations = Vec::new();
     for event in events {
+        if event.op == Op::Killed {
+            for (_, unsure) in last.extract_if(|(process, _), _| *process == event.process) {
+                if let Op::Updated { from, .. } = unsure.op {
+                    read.remove(&(&*unsure.object, from));
+                }
+            }
+            continue;
+        }
+        last.insert((event.process, event.task), event);
         let Op::Updated { from, .. } = event.op else { continue };
         if let Some(earlier) = read.insert((&event.object, from), event) {
             violations.push(Violation::LostUpdate(earlier.clone(), event.clone()));

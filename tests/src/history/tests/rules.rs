@@ -103,11 +103,18 @@ fn a_lost_update_is_found() {
     let update = |nanos, holder, from| event(nanos, holder, Op::Updated { from, to: from + 1 });
     let mut one = hold(1, Share::Exclusive, 1, 10, 20);
     one.push(update(15, 1, 0));
-    let mut other = hold(2, Share::Exclusive, 1, 20, 30);
-    other.push(update(25, 2, 1));
+    let mut other = hold(4, Share::Exclusive, 1, 20, 30);
+    other.push(update(25, 4, 1));
     assert_eq!(violations([one.clone(), other.clone()]), []);
     other.last_mut().unwrap().op = Op::Updated { from: 0, to: 1 };
-    let found = violations([one, other]);
+    let found = violations([one.clone(), other.clone()]);
+    assert!(matches!(found[..], [Violation::LostUpdate(..)]), "{found:?}");
+    // Killed before it could write, or long after.
+    let killed =
+        |nanos| vec![Event { object: String::new(), task: 0, ..event(nanos, 1, Op::Killed) }];
+    let unreleased = one.iter().filter(|event| event.at < at(20)).cloned().collect::<Vec<_>>();
+    assert_eq!(violations([unreleased, killed(16), other.clone()]), []);
+    let found = violations([one, killed(24), other]);
     assert!(matches!(found[..], [Violation::LostUpdate(..)]), "{found:?}");
 }
 
