@@ -79,6 +79,6 @@ mod f68_reader_flood;
 mod f69_reader_killed;
 mod f70_permits;
 mod f71_crossed_order;
-mod f72_two_releases;
+mod f72_two_versions;
 mod f73_one_name_two_kinds;
 mod f74_request_flood;

@@ -210,7 +210,7 @@ impl Checks {
         let built = cargo.output().map_err(cannot)?;
         let said = String::from_utf8_lossy(&built.stderr);
         let program = |line: &str| {
-            let rest = line.trim().strip_prefix("Executable tests/tests/")?;
+            let rest = line.trim().strip_prefix("Executable tests/")?;
             let (name, path) = rest.split_once("/main.rs (")?;
             Some((name.to_owned(), PathBuf::from(path.strip_suffix(')')?)))
         };

@@ -1,10 +1,9 @@
-//! Fault 72: a rolling deployment: a process of the first release of this library, with the scripts of that time, uses the same
-//! locks as the present one; and a process of some later release has left what the present one does not know.
+//! Fault 72: a rolling deployment: a process of an early version of this library, with the scripts of that time, uses the same
+//! locks as the present one; and a process of some later version has left what the present one does not know.
 //!
-//! - Promised: the scripts of a release are its own (they are called by their digest), and what is in the keys is Redisson's
-//!   layout in every release: so releases exclude each other, hear of each other's releases, and have one order of tokens. A
-//!   lock of a kind that this release does not know is refused as a collision, and is not changed.
-//! - Seen: both releases had each lock again and again, without a violation.
+//! - Promised: what is in the keys is Redisson's layout in every version, so versions exclude each other and have one order
+//!   of tokens. A lock of a kind that this version does not know is refused as a collision, and is not changed.
+//! - Seen: both versions had each lock again and again, without a violation.
 
 use std::sync::Arc;
 
@@ -12,10 +11,10 @@ use lock_tests::history::{Op, Recorder, Share, Stamp};
 
 use crate::prelude::*;
 
-/// The number of the process of the first release in the history.
+/// The number of the process of an early version in the history.
 const FIRST: u32 = 5;
 
-/// The mutex of the first release: KEYS lock, counter; ARGV owner, lease, tokens, expiry of the counter.
+/// The mutex of an early version: KEYS lock, counter; ARGV owner, lease, tokens, expiry of the counter.
 const ACQUIRE_MUTEX: &str = "
 local ttl = redis.call('PTTL', KEYS[1])
 local ours = false
@@ -45,7 +44,7 @@ end
 redis.call('DEL', KEYS[1])
 return redis.call('PUBLISH', ARGV[2], '0')";
 
-/// The write side of the first release that had one: KEYS and ARGV as for the mutex.
+/// The write side of an early version that had one: KEYS and ARGV as for the mutex.
 const ACQUIRE_WRITE: &str = "
 local field = ARGV[1] .. ':write'
 local mode = redis.call('HGET', KEYS[1], 'mode')
@@ -68,7 +67,7 @@ end
 redis.call('DEL', KEYS[1])
 return redis.call('PUBLISH', ARGV[2], '1')";
 
-/// What mints tokens in the first release.
+/// What mints tokens in an early version.
 const MINT: &str = "
 local function mint(counter, tokens, expiry)
   local time = redis.call('TIME')
@@ -83,7 +82,7 @@ local function mint(counter, tokens, expiry)
   return last
 end";
 
-/// A task of the first release, which asks for a lock, holds it for a moment and releases it.
+/// A task of an early version, which asks for a lock, holds it for a moment and releases it.
 struct Earlier {
     raw: RawClient,
     recorder: Arc<Recorder>,
@@ -130,7 +129,7 @@ impl Earlier {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn releases_work_side_by_side() {
+async fn versions_work_side_by_side() {
     let mut drill = Drill::start().await;
     let side_by_side = async |drill: &mut Drill| {
         let recorder = Arc::new(drill.record_as(FIRST));
@@ -143,7 +142,7 @@ async fn releases_work_side_by_side() {
             let acquire = format!("{MINT}{acquire}");
             Earlier { raw, recorder, task, name, acquire, release, channel }.work(20)
         });
-        timeout(SOON, join_all(tasks)).await.expect("the first release starves");
+        timeout(SOON, join_all(tasks)).await.expect("an early version starves");
     };
     side_by_side(&mut drill).await;
     drill.all_work().await;
@@ -151,7 +150,7 @@ async fn releases_work_side_by_side() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_later_release_left_is_respected() {
+async fn what_a_later_version_left_is_respected() {
     let server = RedisServer::start().await;
     let (raw, client) = (server.client(), LockClient::connect(&server.url()).await.unwrap());
     // A lock of a kind that there is not yet, and a companion key of one that there is.
