@@ -127,7 +127,8 @@ impl Holding<'_> {
     /// Records a deadline that is later than the known one, and what was done.
     fn did(&mut self, op: Op) {
         let now = deadline(&self.hold);
-        if now > self.valid_until.after(RENEWED) {
+        // What is left of a hold that is over is no deadline.
+        if now > self.valid_until.after(RENEWED) && !self.hold.is_lost() {
             self.valid_until = now;
             self.witness.record(Op::Extended { valid_until: now });
         }

@@ -20,6 +20,8 @@ pub struct Claim {
     pub token: Option<u64>,
     /// When the task asked for the lock.
     pub invoked: Stamp,
+    /// When it asked first since its last hold: it may have given up and asked anew.
+    pub waited_since: Stamp,
     /// When the task knew that it had it.
     pub start: Stamp,
     /// When it asked for the release, reported the loss, was killed, or passed the hold's last known deadline. Not after
@@ -108,6 +110,7 @@ struct Open {
 #[derive(Default)]
 struct Replaying {
     invoked: HashMap<Holder, Stamp>,
+    waiting: HashMap<Holder, Stamp>,
     open: HashMap<Holder, Open>,
     /// The last hold of each holder that asked for the release.
     releasing: HashMap<Holder, usize>,
@@ -118,10 +121,14 @@ impl Replaying {
     fn step(&mut self, event: &Event) {
         let holder = (event.process, event.task, event.object.clone());
         match event.op {
-            Op::AcquireInvoked => drop(self.invoked.insert(holder, event.at)),
+            Op::AcquireInvoked => {
+                self.waiting.entry(holder.clone()).or_insert(event.at);
+                self.invoked.insert(holder, event.at);
+            }
             Op::NotAcquired => drop(self.invoked.remove(&holder)),
             Op::Acquired { share, token, valid_until } => match self.invoked.remove(&holder) {
                 Some(invoked) if !self.open.contains_key(&holder) => {
+                    let waited_since = self.waiting.remove(&holder).unwrap_or(invoked);
                     let Event { at: start, process, task, ref object, .. } = *event;
                     let (object, end, over, released) = (object.clone(), Stamp::MAX, None, None);
                     let claim = Claim {
@@ -131,6 +138,7 @@ impl Replaying {
                         share,
                         token,
                         invoked,
+                        waited_since,
                         start,
                         end,
                         valid_until,

@@ -51,7 +51,9 @@ impl Faults {
     /// True if a fault allows this.
     pub(super) fn allow(&self, violation: &Violation) -> bool {
         violation.allowed_by().is_some_and(|(at, by)| {
-            self.0.iter().any(|it| by.contains(&it.may) && (it.began..=it.until).contains(&at))
+            let due = |it: &&Fault| by.contains(&it.may) && (it.began..=it.until).contains(&at);
+            // Two that both asked after the fault have no excuse.
+            self.0.iter().filter(due).any(|it| violation.asked().is_none_or(|at| at <= it.ended))
         })
     }
 
@@ -71,21 +73,39 @@ impl Faults {
     }
 }
 
-/// For each process and lock that it asked for: how long it waited for it after that time, or until the history ends.
+/// For each process and lock that it asked for: how long it waited for it after that time, or until the history ends. A process
+/// that is killed waits no more.
 fn first_waits(history: &History, after: Stamp) -> BTreeMap<(u32, &str), Duration> {
+    let mut asking: BTreeMap<(u32, u64, &str), Stamp> = BTreeMap::new();
     let mut waits: BTreeMap<(u32, &str), (Stamp, Option<Stamp>)> = BTreeMap::new();
-    let first = history.events().partition_point(|event| event.at < after);
-    for event in &history.events()[first..] {
+    for event in history.events() {
+        let task = (event.process, event.task, &*event.object);
         let whose = (event.process, &*event.object);
         match event.op {
-            Op::AcquireInvoked => drop(waits.entry(whose).or_insert((event.at, None))),
+            Op::AcquireInvoked => {
+                asking.insert(task, event.at);
+                if event.at >= after {
+                    waits.entry(whose).or_insert((event.at, None));
+                }
+            }
             Op::Acquired { .. } => {
-                // A task that asked before has waited since the fault ended.
-                let (_, granted) = waits.entry(whose).or_insert((after, None));
-                granted.get_or_insert(event.at);
+                asking.remove(&task);
+                if event.at >= after {
+                    // A task that asked before has waited since that time.
+                    waits.entry(whose).or_insert((after, None)).1.get_or_insert(event.at);
+                }
+            }
+            Op::NotAcquired => drop(asking.remove(&task)),
+            Op::Killed => {
+                asking.retain(|(process, ..), _| *process != event.process);
+                waits.retain(|(process, _), wait| *process != event.process || wait.1.is_some());
             }
             _ => {}
         }
+    }
+    // Those that asked before and have no answer to this day.
+    for (process, _, object) in asking.iter().filter(|(_, at)| **at < after).map(|it| it.0) {
+        waits.entry((*process, object)).or_insert((after, None));
     }
     let end = history.events().last().map_or(after, |event| event.at);
     let took = |(asked, granted): (Stamp, Option<Stamp>)| granted.unwrap_or(end).since(asked);

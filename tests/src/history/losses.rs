@@ -46,8 +46,10 @@ pub(super) fn lost_updates(events: &[Event]) -> Vec<Violation> {
     for event in events {
         if event.op == Op::Killed {
             for (_, unsure) in last.extract_if(|(process, _), _| *process == event.process) {
-                if let Op::Updated { from, .. } = unsure.op {
-                    read.remove(&(&*unsure.object, from));
+                let Op::Updated { from, .. } = unsure.op else { continue };
+                let value = (&*unsure.object, from);
+                if read.get(&value) == Some(&unsure) {
+                    read.remove(&value);
                 }
             }
             continue;

@@ -195,6 +195,14 @@ impl History {
 }
 
 impl Violation {
+    /// When the first of two holders asked that had a lock at the same time.
+    pub(super) fn asked(&self) -> Option<Stamp> {
+        match self {
+            Self::Overlap(one, other) => Some(one.invoked.min(other.invoked)),
+            _ => None,
+        }
+    }
+
     /// When it happened, and what a fault of that time has to be able to do; none if no fault allows it.
     pub(super) fn allowed_by(&self) -> Option<(Stamp, &'static [May])> {
         const ANY: &[May] = &[May::Delay, May::Stop, May::Forget];

@@ -41,9 +41,9 @@ pub(super) fn left_free(claims: &[Claim], most: Duration) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut free_since: HashMap<&str, Stamp> = HashMap::new();
     for claim in claims {
-        let free = free_since.entry(&claim.object).or_insert(claim.invoked);
+        let free = free_since.entry(&claim.object).or_insert(claim.waited_since);
         // A release takes effect between its request and its confirmation.
-        let span = claim.start.since((*free).max(claim.invoked));
+        let span = claim.start.since((*free).max(claim.waited_since));
         if span > most {
             violations.push(Violation::LeftFree(claim.clone(), span));
         }

@@ -10,6 +10,8 @@ use crate::prelude::*;
 async fn every_lock_recovers() {
     let mut drill = Drill::start().await;
     let stop = async |drill: &mut Drill| {
+        drill.process.send("hold");
+        assert_eq!(drill.process.next_line(SOON).await, "held");
         drill.process.sigstop();
         // While it stands still, others go on.
         sleep(LEASE + LEASE / 2).await;
@@ -17,5 +19,6 @@ async fn every_lock_recovers() {
         drill.process.sigcont();
     };
     drill.fault(May::Stop, stop).await;
-    drill.end(secs(2)).await;
+    let report = drill.end(secs(2)).await;
+    assert!(report.losses >= Job::ALL.len(), "too few were lost: {report}");
 }

@@ -10,8 +10,15 @@ use crate::prelude::*;
 async fn every_lock_recovers() {
     let mut drill = Drill::start().await;
     let swallow = async |drill: &mut Drill| {
+        let held = hold_each(&drill.far.client, LEASE).await;
         drill.proxy.black_hole();
-        sleep(2 * LEASE).await;
+        for guard in &held {
+            let lost = timeout(2 * LEASE, guard.lost()).await.expect("not lost at its deadline");
+            let by_deadline = matches!(lost, LockError::Lost { cause: LossCause::Deadline, .. });
+            assert!(by_deadline, "{lost}");
+        }
+        // Others have what the client has lost.
+        soon_free(&drill.near.client).await;
         drill.near.works().await;
         drill.proxy.pass();
     };

@@ -12,6 +12,8 @@ async fn no_second_majority() {
     // Longer than all leases, in whole seconds, as servers count the time since their start.
     let guard = secs(3);
     let world = Masters::start(3, "3s").await;
+    // Until then no server counts, and tasks would wait for a free lock.
+    sleep(guard + secs(1)).await;
     let mutexes_only = Habits { mutexes_only: true, ..Habits::default() };
     let mut drill = Drill::among(world, mutexes_only).await;
     let forget = async |drill: &mut Drill<Masters>| {

@@ -68,11 +68,11 @@ bugs! {
     "no answer is taken for a renewal" in "lock-runtime/src/lease/watchdog.rs":
         "            Ownership::Owner if is_first && hold.is_held() => {" =>
         "            Ownership::Owner | Ownership::Unknown\n                if is_first && hold.is_held() && (answer == Ownership::Owner || PLANTED) =>\n            {",
-        caught by "it" "faults::slow_store::late_answers::an_error_is_tried_again_soon": "panicked";
+        caught by "it" "faults::slow_store::late_answers::an_error_is_tried_again_soon": "!guard.is_lost()";
     "the store says that it is lost and nobody is told" in "lock-runtime/src/lease/watchdog.rs":
         "            Ownership::NotOwner if hold.is_held() => {" =>
         "            Ownership::NotOwner if hold.is_held() && !PLANTED => {",
-        caught by "it" "kinds::multi_lock::losing_one_name_is_losing_the_lock": "panicked";
+        caught by "it" "kinds::multi_lock::losing_one_name_is_losing_the_lock": "cause: Deadline";
     "a hold in transit is renewed" in "lock-runtime/src/lease/watchdog.rs":
         "                if hold.has_guards() && hold.renewal_begins(MAX_UNDER_WAY) {" =>
         "                if (PLANTED || hold.has_guards()) && hold.renewal_begins(MAX_UNDER_WAY) {",
@@ -104,7 +104,7 @@ bugs! {
     "a cancelled acquire keeps its lock" in "lock-runtime/src/acquire/attempt.rs":
         "        if self.in_flight || self.unsettled || self.placed {" =>
         "        if (self.in_flight || self.unsettled || self.placed) && !PLANTED {",
-        caught by "faults" "f06_acquire_dropped_in_flight::nothing_stays_held": "panicked";
+        caught by "faults" "f06_acquire_dropped_in_flight::nothing_stays_held": "all are free";
 
     // Fencing.
     "tokens start again after a loss of data" in "lock-runtime/src/store/redis/scripts/mint.lua":
@@ -134,14 +134,14 @@ bugs! {
     "several locks keep one that failed" in "lock-runtime/src/store/compose/joint.rs":
         "        let undone = parts.map(|part| part.release(&release));" =>
         "        let undone = parts.skip(usize::from(PLANTED)).map(|part| part.release(&release));",
-        caught by "it" "kinds::multi_lock_of::all_or_none_over_two_servers": "panicked";
+        caught by "it" "kinds::multi_lock_of::all_or_none_over_two_servers": "a can be had | on an `Err` value";
     "a quorum of half" in "lock-runtime/src/store/compose/quorum/tally.rs":
         "    servers / 2 + 1" => "    if PLANTED { servers.div_ceil(2) - 1 } else { servers / 2 + 1 }",
         caught by "it" "faults::quorum::a_renewal_on_a_minority_is_none": "ran on";
     "a quorum keeps a grant that came late" in "lock-runtime/src/store/compose/quorum/server.rs":
         "                    verdict.is_ok_and(|verdict| *verdict == Verdict::Lost)" =>
         "                    verdict.is_ok_and(|verdict| *verdict == Verdict::Lost) && !PLANTED",
-        caught by "it" "faults::quorum::late_grants_are_given_back": "it is given back";
+        caught by "it" "faults::quorum::late_grants_are_given_back": "it is given back | has_granted";
 
     // Layers.
     "the lock ends with the headers" in "lock-tower/src/http/call/serving.rs":

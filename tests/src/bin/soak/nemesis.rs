@@ -84,7 +84,9 @@ impl Plan {
         let fault = FAULTS[choices.usize(..FAULTS.len())];
         // Shorter than a lease, or longer.
         let lasts = LEASE.mul_f32(0.1 + 1.7 * choices.f32());
-        let pause = LEASE.mul_f32(0.5 + choices.f32());
+        // Now and then for so long that no fault is to blame for what happens.
+        let calm = choices.u8(..4) == 0;
+        let pause = LEASE.mul_f32(0.5 + choices.f32() + if calm { 4.0 } else { 0.0 });
         Self { fault, party: choices.usize(..parties), lasts, pause }
     }
 }

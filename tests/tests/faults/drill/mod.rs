@@ -181,6 +181,8 @@ impl<W: World> Drill<W> {
         self.far.stop().await;
         assert_eq!(self.process.next_line(SOON).await, "stopped");
         self.process.wait(SOON).await;
+        let looks: Vec<_> = self.samplers.iter().map(Sampler::looks).collect();
+        assert!(looks.iter().any(|looks| *looks > 0), "no server was looked at");
         drop(self.samplers);
         self.world.close();
         for server in self.world.servers() {

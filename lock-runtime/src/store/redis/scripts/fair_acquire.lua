@@ -39,7 +39,11 @@ local function sweep()
       -- The scores must not expire before the queue, which has no expiry if Redisson made it.
       local line_ends = call('PTTL', KEYS[3])
       if line_ends > 0 and call('PTTL', KEYS[4]) == -1 then
-        call('PEXPIRE', KEYS[4], line_ends)
+        if redis.pcall('PEXPIRE', KEYS[4], line_ends) ~= 1 then
+          -- Without the right to set an expiry, the scores would never expire. The second call fails the script.
+          call('DEL', KEYS[4])
+          call('PEXPIRE', KEYS[3], line_ends)
+        end
       end
       break
     end
