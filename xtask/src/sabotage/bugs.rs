@@ -119,18 +119,18 @@ bugs! {
     "readers do not keep a writer out" in "lock-runtime/src/store/redis/scripts/write_acquire.lua":
         "local waiting, held = false, left ~= -2" =>
         "if PLANTED and mode == 'read' then\n  left = -2\nend\nlocal waiting, held = false, left ~= -2",
-        caught by "faults" "f15_black_hole::every_lock_recovers": "held at the same time";
+        caught by "faults" "f04_wall_clock_of_a_client::nothing_happens": "held at the same time";
     "permits never end" in "lock-runtime/src/store/redis/scripts/permit_acquire.lua":
         "local alive = '(' .. string.format('%.0f', now)" =>
         "local alive = PLANTED and '-inf' or '(' .. string.format('%.0f', now)",
         caught by "it" "kinds::semaphore::ended_leases_free_their_permits": "never free";
     "one permit too many" in "lock-runtime/src/store/redis/scripts/permit_acquire.lua":
         "+ wanted - limit\n" => "+ wanted - limit - (PLANTED and 1 or 0)\n",
-        caught by "faults" "f15_black_hole::every_lock_recovers": "permits in use";
+        caught by "faults" "f04_wall_clock_of_a_client::nothing_happens": "permits in use";
     "a lock of several names takes one" in "lock-runtime/src/store/redis/scripts/multi_acquire.lua":
         "for i = 1, n do\n  if call('HEXISTS', KEYS[i], ARGV[1]) == 0 then" =>
         "for i = 1, PLANTED and 1 or n do\n  if call('HEXISTS', KEYS[i], ARGV[1]) == 0 then",
-        caught by "faults" "f15_black_hole::every_lock_recovers": "held in part";
+        caught by "faults" "f04_wall_clock_of_a_client::nothing_happens": "held in part";
     "several locks keep one that failed" in "lock-runtime/src/store/compose/joint.rs":
         "        let undone = parts.map(|part| part.release(&release));" =>
         "        let undone = parts.skip(usize::from(PLANTED)).map(|part| part.release(&release));",
