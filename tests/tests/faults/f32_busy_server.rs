@@ -1,4 +1,4 @@
-//! Fault 32: somebody's script occupies the server, which answers BUSY to all else.
+//! Fault 32: another client's script occupies the server, which answers BUSY to all else.
 //!
 //! - Promised: acquires, renewals and releases are repeated until the server is free or time is over; holds with enough lease
 //!   are not lost, and the script is left alone; every lock within 3 s.

@@ -1,7 +1,7 @@
 //! Fault 40: the server keeps all writes back for two seconds, as it does during a failover (CLIENT PAUSE WRITE), while
 //! leases end.
 //!
-//! - Promised: nobody is granted anything meanwhile; a wait ends when it has to, with an error of the store; every lock
+//! - Promised: the server grants nothing meanwhile; a wait ends when it has to, with an error of the store; every lock
 //!   within 3 s.
 //! - Seen: 0.2 to 0.5 s; no grant in the two seconds.
 

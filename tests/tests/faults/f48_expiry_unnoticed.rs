@@ -1,4 +1,4 @@
-//! Fault 48: the server does not delete what has expired until somebody asks for it, so that its events of expiry come late or
+//! Fault 48: the server does not delete what has expired until a client asks for it, so that its events of expiry come late or
 //! never (`DEBUG SET-ACTIVE-EXPIRE 0`).
 //!
 //! - Promised: no client listens to such events; a waiter has the lock of a dead holder within a second of the end of the lease.

@@ -1,6 +1,6 @@
 //! Fault 51: the only replica stands still, and its connection is cut, while every hold has to be on a replica.
 //!
-//! - Promised: nobody is granted a lock meanwhile, and an acquire says how many replicas have it; every lock within 5 s of the
+//! - Promised: no client is granted a lock meanwhile, and an acquire says how many replicas have it; every lock within 5 s of the
 //!   replica's return.
 //! - Seen: 0.1 to 0.5 s; no grant after the readers have left that shared a hold that the replica has.
 

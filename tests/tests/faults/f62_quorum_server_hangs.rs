@@ -1,6 +1,6 @@
 //! Fault 62: one of the three servers of a quorum stands still for two leases.
 //!
-//! - Promised: the other two are enough, and nobody waits for the third; what it grants late is given back; every party has the
+//! - Promised: the other two are enough, and no acquire waits for the third; what it grants late is given back; every party has the
 //!   mutex again within 4 s.
 //! - Seen: 0.1 to 0.3 s.
 

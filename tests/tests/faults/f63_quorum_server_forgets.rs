@@ -1,7 +1,7 @@
 //! Fault 63: one of the three servers of a quorum is killed and comes back without its data, while a client reaches only that
 //! one and another.
 //!
-//! - Promised: with a `restart_guard` the server does not count before all leases of its past have ended, so nobody gets a
+//! - Promised: with a `restart_guard` the server does not count before all leases of its past have ended, so no client gets a
 //!   second majority; every party has the mutex again within 4 s of that.
 //! - Seen: 0.2 to 0.5 s; without the guard a second client has the mutex at once.
 

@@ -1,6 +1,6 @@
 //! Fault 65: two of the three servers of a quorum stand still while the third goes on.
 //!
-//! - Promised: a renewal that only the third confirms is none: each hold is lost at its own deadline, and nobody is granted
+//! - Promised: a renewal that only the third confirms is none: each hold is lost at its own deadline, and no client is granted
 //!   one; every party has the mutex again within 4 s.
 //! - Seen: 0.1 to 0.2 s; the hold is lost at its deadline.
 

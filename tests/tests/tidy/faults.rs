@@ -13,7 +13,7 @@ Each row is a fault that a test injects for real, in every run of the tests. In 
 beside the server, a client behind a proxy, another process) use a mutex, a fair mutex, a read/write lock, a semaphore and a
 lock of two names all the while. They record what they do, and the history is checked by the rules in
 [testing.md](testing.md#the-history-and-its-check): no two holders, no effect outside a hold, tokens in order, permits within
-their limit, nobody waits for a free lock, nothing is left on the server. *Again within* says how long after the fault each
+their limit, no task waits for a free lock, nothing is left on the server. *Again within* says how long after the fault each
 party has to have every lock again, on a machine with 2 cores that runs ten tests at once; leases are 1 s there.
 
 The numbers are those of the list of faults that this table began as. This page is made from the heads of the tests, by

@@ -8,7 +8,7 @@ const MOST_A_SECOND: u64 = 3_000;
 /// Runs a drill whose server answers with errors of this code from `enter` to `leave`.
 ///
 /// Checks that an acquire fails with that code when its wait is over and not before, that holds whose lease outlasts the
-/// refusal are kept, that nobody asks in a tight loop, and that every party has every lock again within 4 s.
+/// refusal are kept, that tasks pause between their requests, and that every party has every lock again within 4 s.
 pub(crate) async fn refused(
     code: &str,
     server: impl AsyncFnOnce(&RedisServer),
