@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod excuses;
 mod planted;
 mod rules;
 
