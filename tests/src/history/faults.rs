@@ -162,10 +162,12 @@ impl<'r> Faults<'r> {
     }
 
     /// For each fault, the process that waited longest after it until it had a lock again, or until the end of the history.
+    /// The time that other faults last does not count.
     pub(super) fn recoveries(&self, history: &History) -> BTreeMap<String, Recovery> {
         let mut slowest: BTreeMap<String, Recovery> = BTreeMap::new();
         for fault in self.all.iter().filter(|it| it.ended < Stamp::MAX) {
-            for ((process, object), took) in first_waits(history, fault.ended) {
+            for ((process, object), (from, to)) in first_waits(history, fault.ended) {
+                let took = self.outside_of(from, to, |it| Some((it.began, it.ended)));
                 let known = slowest.get(&fault.name).map(|it| it.took);
                 if known.is_none_or(|known| known < took) {
                     let recovery = Recovery { process, object: object.to_owned(), took };
@@ -177,9 +179,9 @@ impl<'r> Faults<'r> {
     }
 }
 
-/// For each process and lock that it asked for: how long it waited for it after that time, or until the history ends. A process
-/// that is killed waits no more.
-fn first_waits(history: &History, after: Stamp) -> BTreeMap<(u32, &str), Duration> {
+/// For each process and lock that it asked for: from when to when it waited for it after that time, or until the history ends.
+/// A process that is killed waits no more.
+fn first_waits(history: &History, after: Stamp) -> BTreeMap<(u32, &str), (Stamp, Stamp)> {
     let mut asking: BTreeMap<(u32, u64, &str), Stamp> = BTreeMap::new();
     let mut waits: BTreeMap<(u32, &str), (Stamp, Option<Stamp>)> = BTreeMap::new();
     for event in history.events() {
@@ -212,6 +214,8 @@ fn first_waits(history: &History, after: Stamp) -> BTreeMap<(u32, &str), Duratio
         waits.entry((*process, object)).or_insert((after, None));
     }
     let end = history.events().last().map_or(after, |event| event.at);
-    let took = |(asked, granted): (Stamp, Option<Stamp>)| granted.unwrap_or(end).since(asked);
-    waits.into_iter().map(|(whose, wait)| (whose, took(wait))).collect()
+    waits
+        .into_iter()
+        .map(|(whose, (asked, granted))| (whose, (asked, granted.unwrap_or(end))))
+        .collect()
 }

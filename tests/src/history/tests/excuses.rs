@@ -165,3 +165,17 @@ fn a_fault_explains_nothing_that_began_after_it() {
     assert_eq!(judged(overtaken(30), &rules()), (0, 1));
     assert_eq!(judged(overtaken(31), &rules()), (1, 0));
 }
+
+#[test]
+fn other_faults_take_no_part_in_a_recovery() {
+    let rules = Rules { recovery: Some(span(10)), ..rules() };
+    let after = |start, other: Option<(u64, u64)>| {
+        let faults = [Some((2, 20)), other].into_iter().flatten();
+        let faults = faults.map(|(began, ended)| fault(began, Some(ended), May::Delay));
+        judged(faults.chain([exclusive(1, 1, 1, start, 99)]), &rules)
+    };
+    assert_eq!(after(31, None), (1, 0));
+    assert_eq!(after(45, Some((25, 40))), (0, 0), "five before the other and five after it");
+    assert_eq!(after(46, Some((25, 40))), (1, 0));
+    assert_eq!(after(45, Some((19, 34))), (1, 0), "eleven after the other");
+}
