@@ -16,12 +16,18 @@ async fn every_lock_recovers() {
                 release_each(hold_each(&client, SOON * 2).await).await;
             }
         });
-        for _ in 0..10 {
+        let lease = LEASE * 3;
+        let held = hold_each(&drill.far.client, lease).await;
+        let since = Instant::now();
+        while since.elapsed() < LEASE * 7 / 4 {
             drill.proxy.reset_all();
             sleep(ms(37)).await;
             drill.server.client_kill(ClientType::Normal).await;
             sleep(ms(41)).await;
         }
+        // Each has been renewed by then, or is lost.
+        sleep((lease + LEASE / 2).saturating_sub(since.elapsed())).await;
+        release_each(held).await;
         timeout(SOON, using).await.expect("the client goes on").unwrap();
     };
     drill.fault(May::Delay, reset).await;

@@ -17,10 +17,10 @@ pub(crate) use lock_tests::{Proxy, RawClient, RedisCluster, RedisServer, Ttl, Wo
 pub(crate) use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use crate::drill::{
-    ANSWER, Alone, Drill, Failover, Kept, LEASE, Masters, Slots, World, refusals, refused,
+    ANSWER, Alone, Drill, Failover, Idle, Kept, LEASE, Masters, Slots, World, refusals, refused,
 };
 pub(crate) use crate::each::{
-    all_are_renewed, hold_each, own_name, quiet_client, release_each, soon_free,
+    all_are_renewed, hold_each, listeners, own_name, quiet_client, release_each, soon_free,
 };
 
 /// More than anything that has to happen takes on a busy machine.
