@@ -75,7 +75,7 @@ pub enum Op {
     Released,
     /// The release failed, or found that the hold had ended before.
     NotReleased,
-    /// The whole process was killed: recorded by whoever did it.
+    /// The whole process was killed: recorded by the process that killed it.
     Killed,
     /// The server has a key, the object, that never ends.
     Endless,

@@ -86,6 +86,17 @@ pub struct Rules {
     pub recovery: Option<Duration>,
 }
 
+impl Rules {
+    /// For tasks that use locks all the time, with this lease, while faults are injected. Their clients wait so long for an
+    /// answer.
+    pub fn under_faults(lease: Duration, answer: Duration, recovery: Duration) -> Self {
+        // On a busy machine, and less than the poll cap, so that a notice that is missed shows.
+        let free = Duration::from_secs(3);
+        let aftermath = lease + 2 * answer;
+        Self { aftermath, free: Some(free), recovery: Some(recovery), ..Self::default() }
+    }
+}
+
 impl Default for Rules {
     fn default() -> Self {
         let aftermath = Duration::from_secs(35);

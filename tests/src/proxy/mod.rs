@@ -190,7 +190,7 @@ impl Proxy {
     }
 
     /// Delivers the next request twice: as it is, and by a connection of its own whose replies
-    /// nobody reads, as by a client library that sends again after a reset.
+    /// no client reads, as by a client library that sends again after a reset.
     ///
     /// The server must not ask for a password.
     pub fn duplicate_next_request(&self) {

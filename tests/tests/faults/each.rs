@@ -88,6 +88,11 @@ pub(crate) async fn evict(drill: &Drill, fill: &str, policy: &str, fewest: usize
     eprintln!("{lost} of {} lost, {evictions}", held.len());
     assert!(evictions != "evicted_keys:0" && lost >= fewest, "{lost} lost, {evictions}");
     drop(held);
+    remove_filling(&raw).await;
+}
+
+/// Removes what a test has filled the server with.
+pub(crate) async fn remove_filling(raw: &RawClient) {
     let remove = "for _, key in ipairs(redis.call('KEYS', 'fill*')) do redis.call('DEL', key) end";
     raw.cmd(&["EVAL", remove, "0"]).await;
 }

@@ -175,7 +175,7 @@ fn a_stale_release_is_found() {
     assert_eq!(violations([late(false), successor.clone()]), []);
     let found = violations([late(true), successor]);
     assert!(matches!(found[..], [Violation::StaleRelease(..)]), "{found:?}");
-    // Nobody had it meanwhile.
+    // No other task had it meanwhile.
     assert_eq!(violations([late(true), hold(3, Share::Exclusive, 5, 40, 50)]), []);
 }
 
@@ -203,7 +203,7 @@ fn a_lock_that_is_left_free_is_found() {
     assert_eq!(check(events(25), &rules).violations, []);
     let found = check(events(26), &rules).violations;
     assert!(matches!(found[..], [Violation::LeftFree(_, it)] if it == span(6)), "{found:?}");
-    // Nobody waited before.
+    // No task waited before.
     let later = hold(2, Share::Exclusive, 90, 95, 99);
     assert_eq!(check([hold(1, Share::Exclusive, 1, 2, 20), later], &rules).violations, []);
 }

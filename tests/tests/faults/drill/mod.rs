@@ -37,10 +37,6 @@ const WAITER_LEASE: Duration = secs(2);
 /// How often each lock is acquired before a fault and after it.
 const TIMES: u64 = 3;
 
-/// How long a lock may be free while a task waits for it and no fault is to blame, on a busy machine. Less than the
-/// poll cap, so a notice that is missed shows.
-const FREE: Duration = secs(3);
-
 /// What semaphores leave behind on purpose, those of the crews and of [`hold_each`](crate::each::hold_each): the limit and
 /// the free permits. And what [`evict`](crate::each::evict) fills the server with.
 const KEPT: &[&str] = &["permits", "{permits}:limit", "own:Permits", "{own:Permits}:limit", "fill"];
@@ -190,9 +186,7 @@ impl<W: World> Drill<W> {
         for server in self.world.servers() {
             nothing_is_left(server).await;
         }
-        let aftermath = LEASE + 2 * ANSWER;
-        let (free, recovery) = (Some(FREE), Some(recovery));
-        let rules = Rules { aftermath, free, recovery, ..Rules::default() };
+        let rules = Rules::under_faults(LEASE, ANSWER, recovery);
         let report = History::load(self.history.path()).unwrap().check(&rules);
         eprintln!("{report}");
         report.assert_clean();
@@ -265,7 +259,7 @@ const PAUSE: Duration = ms(10);
 /// What a history calls the fault of a drill, which has one.
 const FAULT: &str = "the fault";
 
-/// Numbers of processes in the history, below any that a system gives to one: whoever looks at the server, and the clients.
+/// Numbers of processes in the history, below any that a system gives to one: the sampler's, and the clients'.
 const SERVER: u32 = 1;
 const NEAR: u32 = 2;
 const FAR: u32 = 3;
