@@ -6,7 +6,7 @@ use lock_runtime::fuzz;
 
 use crate::input::spoken;
 
-/// A message notifies the waiter whose number it is, and no other; where nobody has a number, it notifies all.
+/// A message notifies the waiter whose number it is, and no other; where no waiter has a number, it notifies all.
 pub fn notice(input: &[u8]) {
     let message =
         spoken(input, &[b"0", b"1", b"7", b"18446744073709551615", b"end", b"\xff", b"+"]);
@@ -17,5 +17,5 @@ pub fn notice(input: &[u8]) {
     let expected: BTreeSet<_> = number.into_iter().filter(|it| waiters.contains(it)).collect();
     assert_eq!(named, expected);
     let (all, _) = fuzz::notified(&BTreeSet::new(), &message);
-    assert!(all, "a message that nobody gets");
+    assert!(all, "no listener is notified");
 }

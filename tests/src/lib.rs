@@ -12,6 +12,7 @@
 //! - [`poll_count`]: dropping a future at each of its await points,
 //! - [`log`]: what the program under test logs,
 //! - [`history`]: what every process did and when, and the rules that must have held,
+//! - `take`: acquiring a lock of each kind by a word for it,
 //! - `witness`: a task that uses a lock and records all of it,
 //! - `crew`: tasks that use locks of every kind that way,
 //! - [`sampler`]: what only the server can tell of them meanwhile.
@@ -36,6 +37,8 @@ pub mod redis_cluster;
 pub mod redis_server;
 pub mod sampler;
 #[cfg(feature = "workers")]
+mod take;
+#[cfg(feature = "workers")]
 pub mod witness;
 
 pub use eventually::eventually;
@@ -46,6 +49,8 @@ pub use raw_client::{RawClient, Ttl};
 pub use redis_cluster::RedisCluster;
 pub use redis_server::RedisServer;
 pub use sampler::Sampler;
+#[cfg(feature = "workers")]
+pub use take::take;
 
 /// The manuals of the macros: their examples need what a compiler plug-in cannot depend on.
 #[cfg(doctest)]

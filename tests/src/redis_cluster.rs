@@ -163,7 +163,7 @@ impl RedisCluster {
                 return at;
             }
         }
-        panic!("nobody has slot {slot}");
+        panic!("no node has slot {slot}");
     }
 
     /// The side channel to the node that has the name's slot.

@@ -220,7 +220,7 @@ impl Witnessed<'_> {
             outcome.map_or_else(|error| error, |never| match never {})
         } else {
             tokio::select! {
-                // The effects first, as if nobody looked.
+                // The effects first, as in code that does not check the guard.
                 biased;
                 never = effects => match never {},
                 error = guard.lost() => error,

@@ -100,7 +100,7 @@ pub(crate) fn install(package: &Package) -> Result<(), Failure> {
 
 fn run(package: &Package, command: &mut Command) -> Result<(), Failure> {
     let name = package.name;
-    // Nobody is asked anything here except by sudo, which asks the terminal.
+    // This asks nothing; sudo may ask at the terminal.
     command.stdin(Stdio::null());
     match command.status() {
         Ok(status) if status.success() => Ok(()),
@@ -123,7 +123,7 @@ fn is_root() -> bool {
     user.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
-/// Whether there is somebody to ask: continuous integration sets `CI`.
+/// Whether a user can be asked: continuous integration sets `CI`.
 fn is_interactive() -> bool {
     env::var_os("CI").is_none() && io::stdin().is_terminal() && io::stderr().is_terminal()
 }

@@ -215,7 +215,7 @@ impl Protocol {
         let server = &mut state.server;
         let (answer, notified) = match request {
             Request::Acquire => server.acquire(&rules, owner, state.now),
-            Request::Renew => (server.renew(&rules, owner, state.now), Notified::Nobody),
+            Request::Renew => (server.renew(&rules, owner, state.now), Notified::None),
             Request::Release => server.release(&rules, owner, state.now),
         };
         self.notify(state, notified);
@@ -237,7 +237,7 @@ impl Protocol {
             server.queue.iter().map(|place| place.owner).find(listens)
         };
         match notified {
-            Notified::Nobody => {}
+            Notified::None => {}
             Notified::All => {
                 for client in state.clients.iter_mut().filter(|client| client.listens(self.kind)) {
                     client.is_woken = true;

@@ -55,7 +55,7 @@ pub enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notified {
     /// No waiter.
-    Nobody,
+    None,
     /// All that have subscribed: the channel of a mutex.
     All,
     /// The first in the queue that has subscribed: the channels of a fair lock.
@@ -107,7 +107,7 @@ impl Server {
     /// `mutex_acquire.lua` and `fair_acquire.lua`.
     pub fn acquire(&mut self, rules: &Rules<'_>, owner: Owner, now: Tick) -> (Answer, Notified) {
         match rules.kind {
-            Kind::Mutex => (self.acquire_mutex(rules, owner, now), Notified::Nobody),
+            Kind::Mutex => (self.acquire_mutex(rules, owner, now), Notified::None),
             Kind::Fair => self.acquire_fair(rules, owner, now),
         }
     }
@@ -129,7 +129,7 @@ impl Server {
         let is_next = head.is_none_or(|head| head == owner) || rules.has(Bug::PassesQueue);
         if is_ours || is_free && is_next {
             self.queue.retain(|place| place.owner != owner);
-            return (self.grant(rules, owner, now), Notified::Nobody);
+            return (self.grant(rules, owner, now), Notified::None);
         }
         let ends = self.time(now) + WAITER_LEASE;
         match self.queue.iter_mut().find(|place| place.owner == owner) {
@@ -141,7 +141,7 @@ impl Server {
             }
             None => self.queue.push(Place { owner, ends }),
         }
-        let notified = if swept && is_free { Notified::First } else { Notified::Nobody };
+        let notified = if swept && is_free { Notified::First } else { Notified::None };
         (Answer::Refused, notified)
     }
 
@@ -198,7 +198,7 @@ impl Server {
         let answer = if held { Answer::Released } else { Answer::NotOwner };
         let notified = match rules.kind {
             Kind::Mutex if held => Notified::All,
-            Kind::Mutex => Notified::Nobody,
+            Kind::Mutex => Notified::None,
             Kind::Fair => self.leave_queue(rules, owner, held, now),
         };
         (answer, notified)
@@ -210,11 +210,11 @@ impl Server {
             self.queue.retain(|place| place.owner != owner);
         }
         if self.hold.is_some() {
-            return Notified::Nobody;
+            return Notified::None;
         }
         self.sweep(rules, None, now);
         match self.queue.is_empty() || rules.has(Bug::HeadNotNotified) {
-            true => Notified::Nobody,
+            true => Notified::None,
             false => Notified::First,
         }
     }

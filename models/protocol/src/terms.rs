@@ -88,9 +88,9 @@ pub enum Bug {
     NoMargin,
     /// The body goes on without a check of the deadline.
     NoCheckAtPoll,
-    /// A release deletes the lock, whoever holds it.
+    /// A release deletes the lock, also if another owner holds it.
     ReleaseWithoutOwner,
-    /// A renewal extends the lock, whoever holds it.
+    /// A renewal extends the lock, also if another owner holds it.
     RenewalWithoutOwner,
     /// A renewal creates a lock that is gone.
     RenewalCreates,

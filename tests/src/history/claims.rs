@@ -22,6 +22,9 @@ pub struct Claim {
     pub invoked: Stamp,
     /// When it asked first since its last hold: it may have given up and asked anew.
     pub waited_since: Stamp,
+    /// When its process asked for the hold in the store: before `invoked` if the hold was handed on inside the process, or
+    /// if it is shared by readers of the process.
+    pub hold_asked: Stamp,
     /// When the task knew that it had it.
     pub start: Stamp,
     /// When it asked for the release, reported the loss, was killed, or passed the hold's last known deadline. Not after
@@ -139,6 +142,7 @@ impl Replaying {
                         token,
                         invoked,
                         waited_since,
+                        hold_asked: invoked,
                         start,
                         end,
                         valid_until,
@@ -209,6 +213,29 @@ impl Replaying {
             self.add(open, None);
         }
         self.done.claims.sort_by_key(|claim| (claim.start, claim.end));
+        join_holds(&mut self.done.claims);
         self.done
+    }
+}
+
+/// Finds which claims are of one hold in the store. A process hands a hold on with the next token, and its readers share a
+/// token; a grant of its own has a token of a later time, many more than one later.
+fn join_holds(claims: &mut [Claim]) {
+    let mut by_token: Vec<&mut Claim> = claims.iter_mut().collect();
+    by_token.sort_by(|one, other| {
+        let key = |it: &Claim| (it.process, it.token, it.start);
+        (&one.object, key(one)).cmp(&(&other.object, key(other)))
+    });
+    let mut before: Option<&Claim> = None;
+    for claim in by_token {
+        let (object, process) = (&claim.object, claim.process);
+        let hold = before.filter(|it| it.object == *object && it.process == process);
+        if let Some(hold) = hold
+            && let (Some(token), Some(its)) = (claim.token, hold.token)
+            && token - its <= 1
+        {
+            claim.hold_asked = claim.hold_asked.min(hold.hold_asked);
+        }
+        before = Some(claim);
     }
 }

@@ -75,7 +75,7 @@ pub enum Op {
     Released,
     /// The release failed, or found that the hold had ended before.
     NotReleased,
-    /// The whole process was killed: recorded by whoever did it.
+    /// The whole process was killed: recorded by the process that killed it.
     Killed,
     /// The server has a key, the object, that never ends.
     Endless,
@@ -150,6 +150,12 @@ impl Stamp {
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(Self::from_origin(span).0))
+    }
+
+    /// The time this long before this one.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(Self::from_origin(span).0))
     }
 
     /// The time from `earlier` to this one; zero if it is not earlier.

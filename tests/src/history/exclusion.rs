@@ -16,21 +16,28 @@ pub(super) fn overlaps(claims: &[Claim]) -> Vec<Violation> {
     violations
 }
 
-/// Each claim with which there are more permits in use than the limit. While the limit is changed, the greater one counts.
+/// For each claim with which there are more permits in use than the limit: all claims in use, it the last. While the limit
+/// is changed, the greater one counts.
 pub(super) fn too_many_permits(claims: &[Claim]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for_each_start(claims, |claim, others| {
-        let all = others.iter().copied().chain([claim]).filter_map(|it| match it.share {
-            Share::Permits { count, limit } => Some((u64::from(count), limit)),
-            _ => None,
-        });
-        let (counts, limits): (Vec<u64>, Vec<u32>) = all.unzip();
-        let sum = counts.iter().sum();
-        if limits.into_iter().max().is_some_and(|limit| sum > u64::from(limit)) {
-            violations.push(Violation::TooManyPermits(claim.clone(), sum));
+        let all = || others.iter().copied().chain([claim]);
+        let (count, limit) = permits(all());
+        if count > limit {
+            violations.push(Violation::TooManyPermits(all().cloned().collect(), count));
         }
     });
     violations
+}
+
+/// The permits of these claims, and their limit: the greatest that one of them knew.
+pub(super) fn permits<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> (u64, u64) {
+    let of = |claim: &Claim| match claim.share {
+        Share::Permits { count, limit } => (u64::from(count), u64::from(limit)),
+        _ => (0, 0),
+    };
+    let sum = |(sum, most): (u64, u64), (count, limit)| (sum + count, most.max(limit));
+    claims.into_iter().map(of).fold((0, 0), sum)
 }
 
 /// Calls `look` with each claim, by their starts, and the earlier ones of the same lock that have not ended by then.

@@ -1,13 +1,17 @@
-//! The faults of a history: what they allow, and how long it took to recover from them.
+//! The faults of a history: what they explain, and how long it took to recover from them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::report::{Recovery, Violation};
-use super::{History, May, Op, Stamp};
+use super::exclusion::permits;
+use super::report::{Recovery, Rules, Violation};
+use super::{Claim, History, May, Op, Stamp};
 
-/// The faults of a history.
-pub(super) struct Faults(Vec<Fault>);
+/// The faults of a history, by their beginnings, and the rules that it is checked by.
+pub(super) struct Faults<'r> {
+    all: Vec<Fault>,
+    rules: &'r Rules,
+}
 
 struct Fault {
     name: String,
@@ -19,9 +23,25 @@ struct Fault {
     until: Stamp,
 }
 
-impl Faults {
-    /// Those of a history, whose aftermath may last so long.
-    pub(super) fn of(history: &History, aftermath: Duration) -> Self {
+const ANY: [May; 3] = [May::Delay, May::Stop, May::Forget];
+
+impl Fault {
+    /// True if it may have effects at that time.
+    fn may_act(&self, at: Stamp) -> bool {
+        (self.began..=self.until).contains(&at)
+    }
+
+    /// True if it may have come after the grant of the first and before the grant of the second: all that is known of a
+    /// grant is that it came after the request and before the answer.
+    fn is_between(&self, first: &Claim, second: &Claim) -> bool {
+        let (from, to) = (first.hold_asked.max(self.began), second.start.min(self.ended));
+        from <= to
+    }
+}
+
+impl<'r> Faults<'r> {
+    /// Those of a history.
+    pub(super) fn of(history: &History, rules: &'r Rules) -> Self {
         let mut faults: Vec<Fault> = Vec::new();
         for event in history.events() {
             match &event.op {
@@ -35,33 +55,119 @@ impl Faults {
                 Op::FaultEnded { fault } => {
                     let mut open = faults.iter_mut().filter(|it| it.ended == Stamp::MAX);
                     if let Some(it) = open.find(|it| it.name == *fault) {
-                        (it.ended, it.until) = (event.at, event.at.after(aftermath));
+                        (it.ended, it.until) = (event.at, event.at.after(rules.aftermath));
                     }
                 }
                 _ => {}
             }
         }
-        Self(faults)
+        Self { all: faults, rules }
     }
 
     pub(super) fn count(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
-    /// True if a fault allows this.
+    /// True if a fault explains this.
     pub(super) fn allow(&self, violation: &Violation) -> bool {
-        violation.allowed_by().is_some_and(|(at, by)| {
-            let due = |it: &&Fault| by.contains(&it.may) && (it.began..=it.until).contains(&at);
-            // Two that both asked after the fault have no excuse.
-            self.0.iter().filter(due).any(|it| violation.asked().is_none_or(|at| at <= it.ended))
+        let notice = self.rules.notice;
+        match violation {
+            Violation::Overlap(one, later) => {
+                let (held, next) =
+                    if one.token < later.token { (one, later) } else { (later, one) };
+                self.forgot(held, next, later.start)
+            }
+            // The server mints greater tokens even after a loss of data. So it granted the hold with the smaller token first,
+            // and the answer came when it had forgotten that hold and the one with the greater token was over. A hold that
+            // was handed on, or is shared, was granted when its process asked for it first.
+            Violation::TokenOrder(one, next) => self.forgot(next, one, next.start),
+            Violation::StaleRelease(one, next) => {
+                one.released.is_some_and(|at| self.forgot(one, next, at))
+            }
+            Violation::TooManyPermits(claims, _) => self.forgot_permits(claims),
+            // The update of a holder whose hold was forgotten, or who stood still, undoes others' updates, and the two tasks
+            // that read the same afterwards may be any.
+            Violation::LostUpdate(_, later) => {
+                self.any(&[May::Stop, May::Forget], |it| it.may_act(later.at))
+            }
+            // At its next poll.
+            Violation::LateEffect(event) => {
+                self.any(&[May::Stop], |it| (it.began..=it.ended.after(notice)).contains(&event.at))
+            }
+            Violation::LateNotice(claim, at) => claim.valid_until.is_some_and(|deadline| {
+                let stood_still =
+                    |it: &Fault| (it.may == May::Stop).then_some((it.began, it.ended));
+                self.outside_of(deadline, *at, stood_still) <= notice
+            }),
+            Violation::Lost(claim) => claim.over.is_some_and(|(_, at)| {
+                self.any(&ANY, |it| it.may_act(at) && claim.hold_asked <= it.ended)
+            }),
+            Violation::Overtaken(one, first) => {
+                self.any(&ANY, |it| it.may_act(first.start) && one.invoked <= it.ended)
+            }
+            Violation::LeftFree(claim, span) => self.rules.free.is_some_and(|most| {
+                let acts = |it: &Fault| Some((it.began, it.until));
+                self.outside_of(claim.start.before(*span), claim.start, acts) <= most
+            }),
+            Violation::InPart(event) => self.any(&[May::Forget], |it| it.may_act(event.at)),
+            Violation::NoToken(_)
+            | Violation::Endless(_)
+            | Violation::NoRecovery(..)
+            | Violation::OutOfPlace(_) => false,
+        }
+    }
+
+    fn any(&self, by: &[May], explains: impl Fn(&Fault) -> bool) -> bool {
+        self.all.iter().any(|it| by.contains(&it.may) && explains(it))
+    }
+
+    /// True if the store may have granted `held`, forgotten it, and then granted `next`, whose token is greater, so that this
+    /// happened at that time.
+    fn forgot(&self, held: &Claim, next: &Claim, at: Stamp) -> bool {
+        let between = |it: &Fault| it.may_act(at) && it.is_between(held, next);
+        held.token < next.token && self.any(&[May::Forget], between)
+    }
+
+    /// True if the store may have granted some of these permits, forgotten them, and then granted the others, with no more
+    /// than the limit each time.
+    fn forgot_permits(&self, claims: &[Claim]) -> bool {
+        let Some(at) = claims.iter().map(|it| it.start).max() else { return false };
+        let mut by_token: Vec<_> = claims.iter().collect();
+        by_token.sort_by_key(|it| it.token);
+        let (_, limit) = permits(claims);
+        let within = |part: &[&Claim]| permits(part.iter().copied()).0 <= limit;
+        (1..by_token.len()).map(|cut| by_token.split_at(cut)).any(|(held, next)| {
+            let all_between = |it: &Fault| {
+                held.iter().all(|held| next.iter().all(|next| it.is_between(held, next)))
+            };
+            within(held)
+                && within(next)
+                && self.any(&[May::Forget], |it| it.may_act(at) && all_between(it))
         })
     }
 
+    /// How much of a time is in none of the spans that these faults have.
+    fn outside_of(
+        &self,
+        from: Stamp,
+        to: Stamp,
+        span: impl Fn(&Fault) -> Option<(Stamp, Stamp)>,
+    ) -> Duration {
+        let (mut outside, mut at) = (Duration::ZERO, from);
+        for (began, ended) in self.all.iter().filter_map(span) {
+            outside += began.min(to).since(at);
+            at = at.max(ended.min(to));
+        }
+        outside + to.since(at)
+    }
+
     /// For each fault, the process that waited longest after it until it had a lock again, or until the end of the history.
+    /// The time that other faults last does not count.
     pub(super) fn recoveries(&self, history: &History) -> BTreeMap<String, Recovery> {
         let mut slowest: BTreeMap<String, Recovery> = BTreeMap::new();
-        for fault in self.0.iter().filter(|it| it.ended < Stamp::MAX) {
-            for ((process, object), took) in first_waits(history, fault.ended) {
+        for fault in self.all.iter().filter(|it| it.ended < Stamp::MAX) {
+            for ((process, object), (from, to)) in first_waits(history, fault.ended) {
+                let took = self.outside_of(from, to, |it| Some((it.began, it.ended)));
                 let known = slowest.get(&fault.name).map(|it| it.took);
                 if known.is_none_or(|known| known < took) {
                     let recovery = Recovery { process, object: object.to_owned(), took };
@@ -73,9 +179,9 @@ impl Faults {
     }
 }
 
-/// For each process and lock that it asked for: how long it waited for it after that time, or until the history ends. A process
-/// that is killed waits no more.
-fn first_waits(history: &History, after: Stamp) -> BTreeMap<(u32, &str), Duration> {
+/// For each process and lock that it asked for: from when to when it waited for it after that time, or until the history ends.
+/// A process that is killed waits no more.
+fn first_waits(history: &History, after: Stamp) -> BTreeMap<(u32, &str), (Stamp, Stamp)> {
     let mut asking: BTreeMap<(u32, u64, &str), Stamp> = BTreeMap::new();
     let mut waits: BTreeMap<(u32, &str), (Stamp, Option<Stamp>)> = BTreeMap::new();
     for event in history.events() {
@@ -108,6 +214,8 @@ fn first_waits(history: &History, after: Stamp) -> BTreeMap<(u32, &str), Duratio
         waits.entry((*process, object)).or_insert((after, None));
     }
     let end = history.events().last().map_or(after, |event| event.at);
-    let took = |(asked, granted): (Stamp, Option<Stamp>)| granted.unwrap_or(end).since(asked);
-    waits.into_iter().map(|(whose, wait)| (whose, took(wait))).collect()
+    waits
+        .into_iter()
+        .map(|(whose, (asked, granted))| (whose, (asked, granted.unwrap_or(end))))
+        .collect()
 }

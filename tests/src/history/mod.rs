@@ -23,7 +23,7 @@
 //! | C11 | after a fault, every process has every lock again within a given time |
 //! | C12 | the server has all keys of a lock of several names, or none |
 //!
-//! C9 and C12 need somebody who looks at the server, as the `Sampler` does. That nothing at all is left in the end, the
+//! C9 and C12 need a task that looks at the server, as the `Sampler` does. That nothing at all is left in the end, the
 //! other half of C9, tests ask the server.
 
 mod claims;
@@ -177,7 +177,7 @@ impl History {
     fn grants<K: Ord>(&self, object: &str, by: impl Fn(&Event) -> K) -> BTreeMap<K, usize> {
         let mut grants = BTreeMap::new();
         for event in self.events.iter().filter(|event| event.object == object) {
-            // Whoever asked and got nothing is in the count, as none.
+            // A task that asked and got nothing counts as none.
             let count = grants.entry(by(event)).or_default();
             *count += usize::from(matches!(event.op, Op::Acquired { .. }));
         }

@@ -5,15 +5,16 @@ use std::fmt;
 use std::time::Duration;
 
 use super::faults::Faults;
-use super::{Claim, Event, History, May, Op, Over, Stamp};
+use super::{Claim, Event, History, Op, Over, Stamp};
 
 /// Something that must not have happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Violation {
     /// Two claims of one lock at the same time that exclude each other.
     Overlap(Claim, Claim),
-    /// With this claim, more permits were in use than its limit and that of any other claim at that time.
-    TooManyPermits(Claim, u64),
+    /// So many permits of one semaphore in use, more than the limit that any of these claims knew, since the last of them
+    /// started.
+    TooManyPermits(Vec<Claim>, u64),
     /// The second hold came after the first, but its token is not greater.
     TokenOrder(Claim, Claim),
     /// A hold without a token.
@@ -47,7 +48,10 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Overlap(one, other) => write!(f, "held at the same time: {one} and {other}"),
-            Self::TooManyPermits(claim, sum) => write!(f, "{sum} permits in use: {claim}"),
+            Self::TooManyPermits(claims, sum) => {
+                write!(f, "{sum} permits in use")?;
+                claims.iter().try_for_each(|claim| write!(f, ", {claim}"))
+            }
             Self::TokenOrder(one, next) => write!(f, "tokens out of order: {one}, then {next}"),
             Self::NoToken(claim) => write!(f, "no token: {claim}"),
             Self::LateEffect(event) => write!(f, "an effect outside of any claim: {event}"),
@@ -80,6 +84,17 @@ pub struct Rules {
     pub free: Option<Duration>,
     /// How long after a fault each process has to have each lock again that it asks for.
     pub recovery: Option<Duration>,
+}
+
+impl Rules {
+    /// For tasks that use locks all the time, with this lease, while faults are injected. Their clients wait so long for an
+    /// answer.
+    pub fn under_faults(lease: Duration, answer: Duration, recovery: Duration) -> Self {
+        // On a busy machine, and less than the poll cap, so that a notice that is missed shows.
+        let free = Duration::from_secs(3);
+        let aftermath = lease + 2 * answer;
+        Self { aftermath, free: Some(free), recovery: Some(recovery), ..Self::default() }
+    }
 }
 
 impl Default for Rules {
@@ -160,7 +175,7 @@ impl fmt::Display for Report {
 impl History {
     /// Checks all rules.
     pub fn check(&self, rules: &Rules) -> Report {
-        let faults = Faults::of(self, rules.aftermath);
+        let faults = Faults::of(self, rules);
         let replay = self.replay();
         let claims = &replay.claims;
         let recoveries = faults.recoveries(self);
@@ -191,42 +206,5 @@ impl History {
             recoveries,
             violations,
         }
-    }
-}
-
-impl Violation {
-    /// When the first of two holders asked that had a lock at the same time.
-    pub(super) fn asked(&self) -> Option<Stamp> {
-        match self {
-            Self::Overlap(one, other) => Some(one.invoked.min(other.invoked)),
-            _ => None,
-        }
-    }
-
-    /// When it happened, and what a fault of that time has to be able to do; none if no fault allows it.
-    pub(super) fn allowed_by(&self) -> Option<(Stamp, &'static [May])> {
-        const ANY: &[May] = &[May::Delay, May::Stop, May::Forget];
-        const STOP: &[May] = &[May::Stop];
-        const FORGET: &[May] = &[May::Forget];
-        Some(match self {
-            Self::Overlap(_, later) | Self::TooManyPermits(later, _) => (later.start, FORGET),
-            Self::StaleRelease(one, _) => (one.released?, FORGET),
-            Self::LostUpdate(_, later) => (later.at, &[May::Stop, May::Forget]),
-            Self::LateEffect(event) => (event.at, STOP),
-            Self::LateNotice(_, at) => (*at, STOP),
-            Self::Lost(claim) => (claim.over?.1, ANY),
-            Self::Overtaken(_, later) => (later.start, ANY),
-            Self::LeftFree(claim, _) => (claim.start, ANY),
-            Self::InPart(event) => (event.at, FORGET),
-            // Granted in this order, and forgotten before the answer arrived: its token is too small for what it protects.
-            Self::TokenOrder(one, next) if next.invoked < one.start => (next.start, FORGET),
-            Self::TokenOrder(..)
-            | Self::NoToken(_)
-            | Self::Endless(_)
-            | Self::NoRecovery(..)
-            | Self::OutOfPlace(_) => {
-                return None;
-            }
-        })
     }
 }

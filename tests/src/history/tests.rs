@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod excuses;
 mod planted;
 mod rules;
 
@@ -288,7 +289,7 @@ fn a_hold_without_a_token_is_reported() {
 }
 
 #[test]
-fn whoever_got_nothing_is_in_the_counts() {
+fn a_task_without_a_grant_is_in_the_counts() {
     let mut events =
         history(&[Hold { holder: 0, invoked: 1, held: 2..3, token: 1, expires: false }])
             .events()

@@ -25,7 +25,10 @@ pub(super) fn order(claims: &[Claim]) -> Vec<Violation> {
         let ordered = |one: &Claim, other: &Claim| !reads(one) || !reads(other);
         found.extend(out_of_order(&holds, |claim| claim.start, |claim| claim.invoked, ordered));
         found.extend(of_equal_token(holds));
-        found.sort_by_key(|(_, later)| later.start);
+        // Of several for one hold, the one that is hardest to excuse.
+        found.sort_by_key(|(one, later)| {
+            (later.start, later.process, later.task, one.token != later.token, one.start)
+        });
         found.dedup_by_key(|(_, later)| *later);
         let pairs = found.into_iter();
         violations.extend(pairs.map(|(a, b)| Violation::TokenOrder(a.clone(), b.clone())));
@@ -34,7 +37,7 @@ pub(super) fn order(claims: &[Claim]) -> Vec<Violation> {
 }
 
 /// For each hold whose token is smaller than that of an `ordered` one that was `done` by the time it `began`: the one of
-/// those with the greatest token, and the hold.
+/// those that started first, and the hold.
 fn out_of_order<'a>(
     holds: &[(u64, &'a Claim)],
     done: impl Fn(&Claim) -> Stamp,
@@ -45,22 +48,24 @@ fn out_of_order<'a>(
     by_done.sort_by_key(|(_, claim)| done(claim));
     let mut by_began = holds.to_vec();
     by_began.sort_by_key(|(_, claim)| began(claim));
-    let mut earlier = by_done.into_iter().peekable();
+    let mut earlier = 0;
     // One of each way to share: all claims of one way are ordered with the same ones.
     let mut greatest: Vec<(u64, &Claim)> = Vec::new();
     let mut found = Vec::new();
     for (token, claim) in by_began {
-        while let Some(hold) = earlier.next_if(|(_, hold)| done(hold) <= began(claim)) {
+        while let Some(hold) = by_done.get(earlier).filter(|(_, it)| done(it) <= began(claim)) {
+            earlier += 1;
             let way = |it: &Claim| std::mem::discriminant(&it.share);
             match greatest.iter_mut().find(|(_, it)| way(it) == way(hold.1)) {
-                Some(most) if most.0 < hold.0 => *most = hold,
+                Some(most) if most.0 < hold.0 => *most = *hold,
                 Some(_) => {}
-                None => greatest.push(hold),
+                None => greatest.push(*hold),
             }
         }
-        let before = greatest.iter().filter(|(most, it)| token < *most && ordered(it, claim));
-        if let Some((_, hold)) = before.max_by_key(|(most, _)| most) {
-            found.push((*hold, claim));
+        let is_before = |(other, it): &&(u64, &Claim)| token < *other && ordered(it, claim);
+        if greatest.iter().any(|it| is_before(&it)) {
+            let before = by_done[..earlier].iter().filter(is_before);
+            found.extend(before.min_by_key(|(_, it)| it.start).map(|(_, it)| (*it, claim)));
         }
     }
     found

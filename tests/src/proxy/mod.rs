@@ -190,7 +190,7 @@ impl Proxy {
     }
 
     /// Delivers the next request twice: as it is, and by a connection of its own whose replies
-    /// nobody reads, as by a client library that sends again after a reset.
+    /// no client reads, as by a client library that sends again after a reset.
     ///
     /// The server must not ask for a password.
     pub fn duplicate_next_request(&self) {
@@ -220,10 +220,9 @@ impl Proxy {
         self.requests_duplicated() - before
     }
 
-    /// Forgets what was planned for requests that have not come, and says how many there were.
-    pub fn plan_nothing(&self) -> usize {
-        std::mem::take(&mut *self.shared.mishaps.lock().unwrap_or_else(PoisonError::into_inner))
-            .len()
+    /// How many requests have not come yet that something is planned for.
+    pub fn planned(&self) -> usize {
+        self.shared.mishaps.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Swallows all bytes of the connections that exist, for good and without a word, as a router does that has forgotten

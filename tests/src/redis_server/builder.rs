@@ -179,14 +179,14 @@ pub(super) fn write_certificate(dir: &TempDir, certificate: &str, private_key: &
     }
 }
 
-/// A port of 127.0.0.1 that nobody listens on.
+/// A port of 127.0.0.1 that no process listens on.
 ///
 /// Not out of the range from which the system takes the ports of connections *out* (32768 and up
 /// on Linux, 49152 and up elsewhere): while a server of such a port is down, a client that keeps
 /// reconnecting can be given that very port, is then connected to itself, and keeps the server
 /// from coming back.
 ///
-/// Given out once in a process: nobody else's server answers where one was killed.
+/// Given out once in a process: no other test's server answers where one was killed.
 pub(super) fn free_port() -> u16 {
     static GIVEN_OUT: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     loop {

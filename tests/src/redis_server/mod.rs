@@ -150,7 +150,7 @@ impl RedisServer {
         loop {
             match self.launch().await {
                 Ok(()) => return,
-                // Somebody's connection out may be using the port as its own for a moment.
+                // An outgoing connection of another program may be using the port as its own for a moment.
                 Err(StartError::PortTaken) if Instant::now() < deadline => sleep(START_PAUSE).await,
                 Err(error) => panic!("{}", error.report()),
             }
@@ -179,7 +179,7 @@ impl RedisServer {
         self.process().as_ref().expect("only a running server can be resumed").cont();
     }
 
-    /// Starts the process and waits until it answers at its socket, where nobody else can.
+    /// Starts the process and waits until it answers at its socket, where no other server can.
     async fn launch(&self) -> Result<(), StartError> {
         let log = self.dir.path().join("redis.log");
         let output = File::create(&log).expect("the server's directory is writable");

@@ -70,7 +70,7 @@ pub struct SentinelsBuilder {
     tls: Option<Tls>,
 }
 
-/// A certificate, its key, and the authority of everybody's, in PEM.
+/// A certificate, its key, and the authority of all certificates, in PEM.
 #[derive(Debug, Clone)]
 struct Tls {
     certificate: String,

@@ -27,7 +27,7 @@ pub(crate) struct Row {
     /// As the public API on record names it, without the path of the module.
     pub(crate) future: &'static str,
     pub(crate) kind: Kind,
-    /// After how many polls it completes if nobody holds the lock, if another process does, and if another task of the
+    /// After how many polls it completes if no task holds the lock, if another process does, and if another task of the
     /// same process does.
     pub(crate) free: usize,
     pub(crate) held: Option<usize>,

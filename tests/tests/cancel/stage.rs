@@ -126,7 +126,7 @@ fn process<S: Store + 'static>(store: S, servers: impl Iterator<Item = S>) -> Pr
 }
 
 impl Process {
-    /// Takes the lock so that nobody else can: all permits, the write side for a reader's.
+    /// Takes the lock so that no other task can: all permits, the write side for a reader's.
     pub(crate) async fn take(&self, kind: Kind) -> Result<LockGuard, LockError> {
         let client = &self.client;
         match kind {

@@ -10,18 +10,24 @@ use crate::prelude::*;
 async fn every_lock_recovers() {
     let mut drill = Drill::start().await;
     let reset = async |drill: &mut Drill| {
+        let lease = LEASE * 3;
+        let kept = Kept::take_for(&drill.far.client, "kept", lease).await;
+        let since = Instant::now();
         let client = drill.far.client.clone();
         let using = tokio::spawn(async move {
-            for _ in 0..3 {
+            while since.elapsed() < LEASE * 7 / 4 {
                 release_each(hold_each(&client, SOON * 2).await).await;
             }
         });
-        for _ in 0..10 {
+        while since.elapsed() < LEASE * 7 / 4 {
             drill.proxy.reset_all();
             sleep(ms(37)).await;
             drill.server.client_kill(ClientType::Normal).await;
             sleep(ms(41)).await;
         }
+        // Each has been renewed by then, or is lost.
+        sleep((lease + LEASE / 2).saturating_sub(since.elapsed())).await;
+        kept.release().await;
         timeout(SOON, using).await.expect("the client goes on").unwrap();
     };
     drill.fault(May::Delay, reset).await;

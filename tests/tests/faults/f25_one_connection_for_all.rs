@@ -10,16 +10,21 @@ use crate::prelude::*;
 async fn renewals_go_on() {
     let mut drill = Drill::start().await;
     let connections = connections(&drill).await;
-    let held = hold_each(&drill.near.client, LEASE * 3).await;
+    let lease = LEASE * 3;
+    let held = hold_each(&drill.near.client, lease).await;
+    let since = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..500 {
         let client = drill.near.client.clone();
         tasks.spawn(async move {
             let lock = client.mutex(format!("many:{number}")).with(watched(SOON));
-            lock.lock().await.unwrap().release().await.unwrap();
+            while since.elapsed() < LEASE * 7 / 4 {
+                lock.lock().await.unwrap().release().await.unwrap();
+            }
         });
     }
     timeout(SOON, tasks.join_all()).await.expect("all have had their lock");
+    all_are_renewed(&held, since.elapsed().min(LEASE * 3 / 2), lease);
     assert_eq!(self::connections(&drill).await, connections);
     release_each(held).await;
     drill.all_work().await;

@@ -10,11 +10,16 @@ use crate::prelude::*;
 async fn every_lock_recovers() {
     let mut drill = Drill::start().await;
     let sleep_twice = async |drill: &mut Drill| {
-        let held = hold_each(&drill.far.client, LEASE * 4).await;
+        let lease = LEASE * 6;
+        let held = hold_each(&drill.far.client, lease).await;
+        let since = Instant::now();
         for _ in 0..2 {
-            drill.server.client().cmd(&["DEBUG", "SLEEP", "0.7"]).await;
-            sleep(ms(100)).await;
+            // Renewals are due after a third of the lease, and get no answer in time.
+            sleep((lease / 4).saturating_sub(since.elapsed())).await;
+            drill.server.client().cmd(&["DEBUG", "SLEEP", "1.5"]).await;
         }
+        // Each has been renewed by then, or is lost.
+        sleep((lease + LEASE / 2).saturating_sub(since.elapsed())).await;
         release_each(held).await;
     };
     drill.fault(May::Delay, sleep_twice).await;

@@ -2,7 +2,7 @@
 //!
 //! - Promised: no lock can prevent that two then hold it; the holder learns of it with its next renewal, a third of the lease
 //!   later; fencing tokens still grow; every lock within 2 s.
-//! - Seen: each of the holders that were there has lost its lock after 0.4 s.
+//! - Seen: each of the holders that were there has lost its lock after 2 s, with a lease of 6 s.
 
 use lock_tests::preload::WallClock;
 
@@ -13,11 +13,12 @@ async fn every_lock_recovers() {
     let clock = WallClock::new();
     let mut drill = Drill::on(RedisServer::builder().envs(&clock.envs())).await;
     let jump = async |drill: &mut Drill| {
-        let held = hold_each(&drill.near.client, LEASE).await;
+        // So long that the store, and not the deadline, tells of the loss on a busy machine.
+        let held = hold_each(&drill.near.client, secs(6)).await;
         clock.shift(60);
         let jumped = Instant::now();
         for guard in &held {
-            timeout(LEASE, guard.lost()).await.expect("the holder learns of it");
+            timeout(SOON, guard.lost()).await.expect("the holder learns of it");
         }
         eprintln!("all lost after {:?}", jumped.elapsed());
         for guard in held {

@@ -12,9 +12,9 @@ async fn every_lock_recovers() {
     drill.server.client().cmd(&["CONFIG", "SET", "lua-time-limit", "10"]).await;
     let occupy = async |drill: &mut Drill| {
         let held = hold_each(&drill.near.client, LEASE * 4).await;
-        let somebody = RawClient::new(&drill.server.url());
+        let other = RawClient::new(&drill.server.url());
         let endless = ["EVAL", "while true do end", "0"];
-        let script = tokio::spawn(async move { somebody.try_cmd(&endless).await });
+        let script = tokio::spawn(async move { other.try_cmd(&endless).await });
         let raw = drill.server.client();
         let is_busy =
             async || raw.try_cmd(&["PING"]).await.is_err_and(|error| error.code() == Some("BUSY"));

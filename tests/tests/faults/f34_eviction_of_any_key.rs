@@ -3,7 +3,7 @@
 //!
 //! - Promised: the client warns of the policy when it connects. No lock can prevent that two then hold it; a holder learns
 //!   of it with its next renewal; fencing tokens still grow; every lock within 2 s.
-//! - Seen: 3 to 5 of 6 holds lost, each known within 0.5 s; every lock within 0.4 s.
+//! - Seen: 3 to 5 of 6 holds lost, each known within 2 s, with a lease of 6 s; every lock within 0.4 s.
 
 use crate::each::evict;
 use crate::prelude::*;

@@ -2,7 +2,7 @@
 //! locks have.
 //!
 //! - Promised: as for [fault 34](../tests/tests/faults/f34_eviction_of_any_key.rs).
-//! - Seen: all 6 holds lost, each known within 0.5 s; every lock within 0.5 s.
+//! - Seen: all 6 holds lost, each known within 2 s, with a lease of 6 s; every lock within 0.5 s.
 
 use crate::each::evict;
 use crate::prelude::*;

@@ -4,6 +4,7 @@
 //!   not lost; every lock within 3 s.
 //! - Seen: that; every lock within 0.5 s.
 
+use crate::each::remove_filling;
 use crate::prelude::*;
 
 /// Enough for the server to look at its connections while it loads them.
@@ -21,8 +22,8 @@ async fn every_lock_recovers() {
     let load = async |drill: &mut Drill| {
         let held = hold_each(&drill.near.client, LEASE * 4).await;
         raw.cmd(&["CONFIG", "SET", "key-load-delay", "10000"]).await;
-        let somebody = RawClient::new(&drill.server.url());
-        let reload = tokio::spawn(async move { somebody.try_cmd(&["DEBUG", "RELOAD"]).await });
+        let operator = RawClient::new(&drill.server.url());
+        let reload = tokio::spawn(async move { operator.try_cmd(&["DEBUG", "RELOAD"]).await });
         let loads = async || {
             raw.try_cmd(&["PING"]).await.is_err_and(|error| error.code() == Some("LOADING"))
         };
@@ -36,7 +37,6 @@ async fn every_lock_recovers() {
         release_each(held).await;
     };
     drill.fault(May::Delay, load).await;
-    let remove = "for _, key in ipairs(redis.call('KEYS', 'fill*')) do redis.call('DEL', key) end";
-    raw.cmd(&["EVAL", remove, "0"]).await;
+    remove_filling(&raw).await;
     drill.end(secs(3)).await;
 }

@@ -21,8 +21,8 @@ async fn every_lock_recovers() {
             let options = LockOptions::builder().wait(ANSWER).replicas(1, ms(100)).build().unwrap();
             let name = format!("alone {kind}");
             let error = take(&drill.near.client, kind, &name, options).await.unwrap_err();
-            let nobody = matches!(error, LockError::NotReplicated { acked: 0, wanted: 1, .. });
-            assert!(nobody, "{kind}: {error:?}");
+            let no_replica = matches!(error, LockError::NotReplicated { acked: 0, wanted: 1, .. });
+            assert!(no_replica, "{kind}: {error:?}");
         }
         assert_eq!(
             [drill.near.grants(), drill.far.grants()],

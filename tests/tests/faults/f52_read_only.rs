@@ -11,7 +11,7 @@ use crate::prelude::*;
 async fn every_lock_recovers() {
     let before = async |_: &RedisServer| {};
     let enter = async |server: &RedisServer| {
-        // Nobody is there to follow, so it keeps its data.
+        // No master is there to follow, so it keeps its data.
         server.client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     };
     let leave = async |server: &RedisServer| {

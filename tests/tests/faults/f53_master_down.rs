@@ -1,7 +1,6 @@
 //! Fault 53: the server is a replica without its master, and refuses to answer at all (MASTERDOWN).
 //!
-//! - Promised: an acquire asks again until its wait is over, and says then what the server says; holds whose lease lasts longer are
-//!   kept; each task pauses between its requests; every lock within 4 s.
+//! - Promised: as for [fault 52](../tests/tests/faults/f52_read_only.rs).
 //! - Seen: 0.7 to 1.7 s: the clients look for another master and connect anew. 100 to 110 refusals a second, of 39
 //!   tasks.
 

@@ -1,7 +1,6 @@
 //! Fault 54: the server has fewer replicas than `min-replicas-to-write` (NOREPLICAS).
 //!
-//! - Promised: an acquire asks again until its wait is over, and says then what the server says; holds whose lease lasts longer are
-//!   kept; each task pauses between its requests; every lock within 4 s.
+//! - Promised: as for [fault 52](../tests/tests/faults/f52_read_only.rs).
 //! - Seen: 0.2 to 0.6 s; 1 500 refusals a second, of 39 tasks.
 
 use crate::prelude::*;

@@ -1,13 +1,13 @@
 //! Fault 67: five processes that wait in the queue of a fair mutex are killed (SIGKILL).
 //!
 //! - Promised: together they delay the waiter behind them by one waiter lease at most, not by one each.
-//! - Seen: 1 s for five.
+//! - Seen: 3 s for five, with a waiter lease of 3 s.
 
 use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn they_delay_the_queue_once() {
-    let lease = secs(1);
+    let lease = secs(3);
     let server = RedisServer::start().await;
     let (raw, history) = (server.client(), tempfile::tempdir().unwrap());
     let builder = LockClient::builder().waiter_lease(lease);
@@ -33,7 +33,7 @@ async fn they_delay_the_queue_once() {
     held.release().await.unwrap();
     let next = timeout(SOON, waiter).await.expect("never its turn").unwrap().unwrap();
     let waited = start.elapsed();
-    assert!(waited < lease + secs(1), "waited {waited:?} for five of {lease:?} each");
+    assert!(waited < 2 * lease, "waited {waited:?} for five of {lease:?} each");
     next.release().await.unwrap();
     assert_eq!(raw.keys().await, ["redisson_lock_token:{line}"]);
 }

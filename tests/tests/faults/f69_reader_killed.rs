@@ -29,7 +29,8 @@ async fn its_part_ends_alone() {
     };
     assert_eq!(live().await, 3);
     eventually(SOON, "the dead reader's part ends", async || live().await == 2).await;
-    let writer = connect().await;
+    // It asks by itself later than this test ends.
+    let writer = LockClient::builder().poll_cap(SOON * 2).connect(&server.url()).await.unwrap();
     let error = writer.rw_lock("read").with(waits(LEASE)).write().await.unwrap_err();
     assert!(error.is_timeout(), "{error:?}");
     assert!(reading.iter().all(|guard| !guard.is_lost()));
@@ -39,11 +40,9 @@ async fn its_part_ends_alone() {
         raw.exists("redisson_rwlock_writers:{read}").await
     })
     .await;
-    let start = Instant::now();
     for guard in reading {
         guard.release().await.unwrap();
     }
     let written = timeout(SOON, waiter).await.expect("kept out by a dead reader").unwrap().unwrap();
-    assert!(start.elapsed() < secs(1), "kept out for {:?}", start.elapsed());
     written.release().await.unwrap();
 }

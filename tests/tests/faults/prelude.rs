@@ -13,14 +13,16 @@ pub(crate) use lock_runtime::{
 pub(crate) use lock_tests::crew::{Habits, Job, LOCKS};
 pub(crate) use lock_tests::history::{May, Violation};
 pub(crate) use lock_tests::redis_server::ClientType;
-pub(crate) use lock_tests::{Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually};
+pub(crate) use lock_tests::{
+    Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually, take,
+};
 pub(crate) use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use crate::drill::{
-    ANSWER, Alone, Drill, Failover, Kept, LEASE, Masters, Slots, World, refusals, refused,
+    ANSWER, Alone, Drill, Failover, Idle, Kept, LEASE, Masters, Slots, World, refusals, refused,
 };
 pub(crate) use crate::each::{
-    all_are_renewed, hold_each, own_name, quiet_client, release_each, soon_free,
+    all_are_renewed, hold_each, listeners, own_name, quiet_client, release_each, soon_free,
 };
 
 /// More than anything that has to happen takes on a busy machine.
@@ -51,26 +53,6 @@ pub(crate) fn waits(wait: impl Into<Wait>) -> LockOptions {
 
 /// The kinds of locks of which one task at a time has one.
 pub(crate) const EXCLUSIVE: [&str; 3] = ["mutex", "fair", "write"];
-
-/// Acquires a lock of that kind; of a semaphore the only permit.
-pub(crate) async fn take(
-    client: &LockClient,
-    kind: &str,
-    name: &str,
-    options: LockOptions,
-) -> Result<LockGuard, LockError> {
-    match kind {
-        "mutex" => client.mutex(name).with(options).lock().await,
-        "fair" => client.fair_mutex(name).with(options).lock().await,
-        "read" => client.rw_lock(name).with(options).read().await,
-        "write" => client.rw_lock(name).with(options).write().await,
-        "semaphore" => {
-            let semaphore = client.semaphore(name, NonZeroU32::MIN).with(options);
-            semaphore.acquire().await.map(LockGuard::from)
-        }
-        _ => panic!("there is no kind {kind}"),
-    }
-}
 
 /// The kind of the store's error, and the code that the server gave.
 ///

@@ -1,4 +1,4 @@
-//! Input from somebody who means harm: names, messages on our channels, a flood of them, replies of the wrong shape.
+//! Input from an attacker: names, messages on our channels, a flood of them, replies of the wrong shape.
 //! Nothing panics, makes two names one, or grants a lock that is held.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -34,7 +34,7 @@ async fn connect(server: &RedisServer) -> LockClient {
 /// Where the library panicked, in whichever task.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Call it before a test; [`no_panics`] after it sees the panics of every task, also of those that nobody awaits.
+/// Call it before a test; [`no_panics`] after it sees the panics of every task, also of those that no task awaits.
 fn watch_panics() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {

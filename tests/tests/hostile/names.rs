@@ -8,7 +8,7 @@ use lock_runtime::{LockError, LockGuard, LockKey};
 
 use super::*;
 
-/// Values that somebody sends in place of an order number.
+/// Values that an attacker sends in place of an order number.
 fn hostile() -> Vec<String> {
     let words = [
         "",
@@ -213,7 +213,7 @@ async fn a_bare_hash_tag_at_most_delays_its_namesake() {
     for semaphore in [&plain, &tagged, &plain, &tagged, &plain, &tagged] {
         permits.extend(semaphore.try_acquire().await.unwrap());
     }
-    assert!(permits.len() >= 2, "each has two, if nobody has the other's");
+    assert!(permits.len() >= 2, "each has two, if no client has the other's");
     for permit in permits {
         permit.release().await.unwrap();
     }

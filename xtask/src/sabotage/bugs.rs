@@ -65,11 +65,22 @@ bugs! {
         "            let heeds = *this.ending == Ending::Heeds || on_lost == OnLost::Cancel;" =>
         "            let heeds = (*this.ending == Ending::Heeds || on_lost == OnLost::Cancel) && !PLANTED;",
         caught by "it" "contract::late_polls::a_body_that_blocks_past_its_lease_is_lost": "Ok(5)";
+    "the time of day decides" in "lock-runtime/src/clock.rs":
+        "    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);" =>
+        "    #[allow(clippy::disallowed_types)]\n    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);\n    if let (true, Ok(time)) = (PLANTED, time) {\n        return nanos(time);\n    }\n    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);",
+        caught by "faults" "f04_wall_clock_of_a_client::nothing_happens": "lost without a fault";
+    "renewals are late" in "lock-runtime/src/lease/schedule.rs":
+        "        let latest = start(sent_at.after(lease / 3), width);" =>
+        "        let after = if PLANTED { lease * 9 / 10 } else { lease / 3 };\n        let latest = start(sent_at.after(after), width);",
+        caught by "faults" "f25_one_connection_for_all::renewals_go_on": "not renewed";
+    "a renewal leaves a lock without an end" in "lock-runtime/src/store/redis/scripts/renew_plain.lua":
+        "and call('PTTL', lock) == -1 then" => "and call('PTTL', lock) == -1 and not PLANTED then",
+        caught by "faults" "f45_no_expiry::a_renewal_mends_it": "ends again";
     "no answer is taken for a renewal" in "lock-runtime/src/lease/watchdog.rs":
         "            Ownership::Owner if is_first && hold.is_held() => {" =>
         "            Ownership::Owner | Ownership::Unknown\n                if is_first && hold.is_held() && (answer == Ownership::Owner || PLANTED) =>\n            {",
         caught by "it" "faults::slow_store::late_answers::an_error_is_tried_again_soon": "!guard.is_lost()";
-    "the store says that it is lost and nobody is told" in "lock-runtime/src/lease/watchdog.rs":
+    "a holder is not told that the store has lost its lock" in "lock-runtime/src/lease/watchdog.rs":
         "            Ownership::NotOwner if hold.is_held() => {" =>
         "            Ownership::NotOwner if hold.is_held() && !PLANTED => {",
         caught by "it" "kinds::multi_lock::losing_one_name_is_losing_the_lock": "cause: Deadline";
@@ -87,6 +98,10 @@ bugs! {
         "        let cap = self.timing().poll_cap;" =>
         "        let cap = if PLANTED { Duration::from_secs(86_400) } else { self.timing().poll_cap };",
         caught by "it" "faults::redis::without_any_notice_polling_goes_on": "stranded";
+    "waiters sleep on after a reconnect" in "lock-runtime/src/store/redis/link/mod.rs":
+        "        self.channels.notify_all();\n        Ok(())" =>
+        "        if !PLANTED {\n            self.channels.notify_all();\n        }\n        Ok(())",
+        caught by "faults" "f21_subscriber_killed::every_lock_recovers": "was not asked for";
     "a dropped waiter keeps its turn" in "lock-runtime/src/gate/ticket.rs":
         "        let turn = self.waiter.leave();" =>
         "        let turn = self.waiter.leave();\n        if PLANTED && turn.is_some() {\n            std::mem::forget(turn);\n            return;\n        }",
@@ -101,6 +116,14 @@ bugs! {
         "        if matches!(self.owned, Owned::Nothing) || self.hand_off() {" =>
         "        if PLANTED || matches!(self.owned, Owned::Nothing) || self.hand_off() {",
         caught by "it" "contract::mutex::redis::a_dropped_guard_frees_the_lock": "the lock is free";
+    "a dropped release is not finished" in "lock-runtime/src/owned_hold/mod.rs":
+        "        // Dropped last: what the store has" =>
+        "        if PLANTED && self.hold.is_released() {\n            self.owned = Owned::Nothing;\n            return;\n        }\n        // Dropped last: what the store has",
+        caught by "faults" "f09_release_dropped_in_flight::the_client_finishes_it": "all are free";
+    "a repeated release finds nothing and fails" in "lock-runtime/src/owned_hold/mod.rs":
+        "                    if repeated && self.leases.clock.now()" =>
+        "                    if repeated && !PLANTED && self.leases.clock.now()",
+        caught by "faults" "f17_release_reply_lost::the_release_is_no_error": "cause: NotOwner";
     "a cancelled acquire keeps its lock" in "lock-runtime/src/acquire/attempt.rs":
         "        if self.in_flight || self.unsettled || self.placed {" =>
         "        if (self.in_flight || self.unsettled || self.placed) && !PLANTED {",

@@ -31,7 +31,7 @@ pub(crate) enum Fault {
     StoppedServer,
     /// The server is killed and comes back without its data.
     LostServer,
-    /// Somebody deletes all keys.
+    /// An operator deletes all keys.
     Flushed,
     /// The server closes all connections.
     ClosedConnections,

@@ -23,9 +23,6 @@ const PARTIES: usize = 3;
 /// More than a process takes for its start, and for the end of its tasks, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// How long a lock may be free while a task waits for it and no fault is to blame.
-const FREE: Duration = Duration::from_secs(3);
-
 /// How long after a fault each process has to have every lock again: a waiter that was killed at the head of a fair mutex's
 /// queue keeps its place for its waiter lease of two leases, behind a holder that was killed, too.
 const RECOVERY: Duration = Duration::from_secs(5);
@@ -105,11 +102,6 @@ pub(crate) async fn run(seed: u64, time: Duration) -> Report {
         assert_eq!(party.process.next_line(SOON).await, "stopped");
     }
     drop(sampler);
-    let rules = Rules {
-        aftermath: LEASE + 2 * ANSWER,
-        free: Some(FREE),
-        recovery: Some(RECOVERY),
-        ..Rules::default()
-    };
+    let rules = Rules::under_faults(LEASE, ANSWER, RECOVERY);
     History::load(dir.path()).expect("the histories of this round can be read").check(&rules)
 }

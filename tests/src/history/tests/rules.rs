@@ -2,21 +2,21 @@
 
 use super::*;
 
-const LIMIT: u32 = 5;
+pub(super) const LIMIT: u32 = 5;
 
-fn span(nanos: u64) -> std::time::Duration {
+pub(super) fn span(nanos: u64) -> std::time::Duration {
     std::time::Duration::from_nanos(nanos)
 }
 
 /// One hold of task `holder` from `start` to `end`, asked for at `invoked` and released without delay.
-fn hold(holder: u32, share: Share, invoked: u64, start: u64, end: u64) -> Vec<Event> {
+pub(super) fn hold(holder: u32, share: Share, invoked: u64, start: u64, end: u64) -> Vec<Event> {
     let acquired = Op::Acquired { share, token: Some(start), valid_until: None };
     let ops = [Op::AcquireInvoked, acquired, Op::ReleaseInvoked, Op::Released];
     let times = [invoked, start, end, end];
     times.into_iter().zip(ops).map(|(nanos, op)| event(nanos, holder, op)).collect()
 }
 
-fn check(events: impl IntoIterator<Item = Vec<Event>>, rules: &Rules) -> Report {
+pub(super) fn check(events: impl IntoIterator<Item = Vec<Event>>, rules: &Rules) -> Report {
     History::from_events(events.into_iter().flatten().collect()).check(rules)
 }
 
@@ -24,7 +24,7 @@ fn violations(events: impl IntoIterator<Item = Vec<Event>>) -> Vec<Violation> {
     check(events, &Rules::default()).violations
 }
 
-fn fault(began: u64, ended: Option<u64>, may: May) -> Vec<Event> {
+pub(super) fn fault(began: u64, ended: Option<u64>, may: May) -> Vec<Event> {
     let name = || "a fault".to_owned();
     let began = event(began, 15, Op::FaultBegan { fault: name(), may });
     let ended = ended.map(|at| event(at, 15, Op::FaultEnded { fault: name() }));
@@ -175,7 +175,7 @@ fn a_stale_release_is_found() {
     assert_eq!(violations([late(false), successor.clone()]), []);
     let found = violations([late(true), successor]);
     assert!(matches!(found[..], [Violation::StaleRelease(..)]), "{found:?}");
-    // Nobody had it meanwhile.
+    // No other task had it meanwhile.
     assert_eq!(violations([late(true), hold(3, Share::Exclusive, 5, 40, 50)]), []);
 }
 
@@ -203,7 +203,7 @@ fn a_lock_that_is_left_free_is_found() {
     assert_eq!(check(events(25), &rules).violations, []);
     let found = check(events(26), &rules).violations;
     assert!(matches!(found[..], [Violation::LeftFree(_, it)] if it == span(6)), "{found:?}");
-    // Nobody waited before.
+    // No task waited before.
     let later = hold(2, Share::Exclusive, 90, 95, 99);
     assert_eq!(check([hold(1, Share::Exclusive, 1, 2, 20), later], &rules).violations, []);
 }

@@ -24,8 +24,8 @@ pub(crate) async fn refused(
         let start = Instant::now();
         let wait = ms(300);
         for kind in EXCLUSIVE {
-            // It may also find that the connection is given up because of such an answer.
-            eventually(SOON, "the server's word for it", async || {
+            // A first attempt may fail otherwise: the client reconnects after such a reply.
+            eventually(SOON, &format!("the error has the code {code}"), async || {
                 let asked = Instant::now();
                 let acquire = take(&drill.near.client, kind, "refused", waits(wait));
                 let error = acquire.await.unwrap_err();

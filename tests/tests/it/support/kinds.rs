@@ -1,6 +1,8 @@
 //! The kinds of locks, taken in one way.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) use lock_tests::take;
+
 use crate::prelude::*;
 
 /// All that are taken and given back, by a word for each.
@@ -11,26 +13,6 @@ pub(crate) const KINDS: [(&str, HoldKind); 5] = [
     ("write", HoldKind::Write),
     ("semaphore", HoldKind::Semaphore),
 ];
-
-/// Takes a lock of that kind; of a semaphore the only permit.
-pub(crate) async fn take(
-    client: &LockClient,
-    kind: &str,
-    name: &str,
-    options: LockOptions,
-) -> Result<LockGuard, LockError> {
-    match kind {
-        "mutex" => client.mutex(name).with(options).lock().await,
-        "fair" => client.fair_mutex(name).with(options).lock().await,
-        "read" => client.rw_lock(name).with(options).read().await,
-        "write" => client.rw_lock(name).with(options).write().await,
-        "semaphore" => {
-            let semaphore = client.semaphore(name, NonZeroU32::MIN).with(options);
-            semaphore.acquire().await.map(LockGuard::from)
-        }
-        _ => panic!("there is no kind {kind}"),
-    }
-}
 
 /// Takes a lock of that kind whose name is the kind's.
 pub(crate) async fn take_named(

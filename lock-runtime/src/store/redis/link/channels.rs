@@ -221,7 +221,7 @@ mod tests {
         let (mut notices, _listener) = channels.listen("c", None);
         assert!(!channels.is_confirmed("c", 1), "nothing would have been sent");
         channels.confirm("c", 1);
-        assert!(!channels.settle("c"), "forgotten while somebody listens");
+        assert!(!channels.settle("c"), "forgotten while a waiter listens");
         assert!(!channels.is_confirmed("c", 1), "nothing would be sent again");
         channels.notify("c");
         assert!(notices.has_changed().unwrap());

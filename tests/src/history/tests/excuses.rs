@@ -1,0 +1,181 @@
+//! A fault allows what it explains, and nothing else that happens at that time.
+
+use super::rules::{LIMIT, check, fault, hold, span};
+use super::*;
+
+fn rules() -> Rules {
+    Rules { aftermath: span(100), notice: span(3), ..Rules::default() }
+}
+
+/// A hold as [`hold`] has it, with this token.
+fn with_token(token: u64, mut events: Vec<Event>) -> Vec<Event> {
+    for event in &mut events {
+        if let Op::Acquired { token: its, .. } = &mut event.op {
+            *its = Some(token);
+        }
+    }
+    events
+}
+
+fn exclusive(holder: u32, token: u64, invoked: u64, start: u64, end: u64) -> Vec<Event> {
+    with_token(token, hold(holder, Share::Exclusive, invoked, start, end))
+}
+
+/// How many of the violations no fault allows, and how many one does.
+fn judged(events: impl IntoIterator<Item = Vec<Event>>, rules: &Rules) -> (usize, usize) {
+    let report = check(events, rules);
+    (report.violations.len(), report.allowed.len())
+}
+
+#[test]
+fn a_token_is_too_small_only_if_its_grant_was_forgotten() {
+    let late = exclusive(1, 7, 4, 30, 40);
+    let next = exclusive(5, 8, 5, 10, 20);
+    let forgets = |began, ended| fault(began, Some(ended), May::Forget);
+    let judged = |forgets| judged([late.clone(), next.clone(), forgets], &rules());
+    assert_eq!(judged(forgets(6, 7)), (0, 1), "granted, forgotten, and granted to the next");
+    assert_eq!(judged(forgets(2, 3)), (1, 0), "both were granted after it");
+    assert_eq!(judged(forgets(12, 13)), (1, 0), "both were granted before it");
+    assert_eq!(judged(fault(6, Some(7), May::Stop)), (1, 0), "nothing was forgotten");
+}
+
+#[test]
+fn no_token_is_given_twice() {
+    let late = exclusive(1, 8, 4, 30, 40);
+    let next = exclusive(5, 8, 5, 10, 20);
+    assert_eq!(judged([late, next, fault(6, Some(7), May::Forget)], &rules()), (1, 0));
+}
+
+#[test]
+fn each_hold_before_is_judged() {
+    let late = exclusive(1, 6, 2, 30, 40);
+    let next = exclusive(5, 9, 5, 10, 20);
+    let forgets = || fault(8, Some(9), May::Forget);
+    assert_eq!(judged([late.clone(), next.clone(), forgets()], &rules()), (0, 1));
+    // Its token is greater, too, and it was over when the store forgot.
+    let before = exclusive(7, 7, 1, 3, 5);
+    assert_eq!(judged([late, next, before, forgets()], &rules()), (1, 0));
+}
+
+#[test]
+fn a_hold_that_is_handed_on_was_asked_for_before() {
+    let first = exclusive(0, 6, 1, 2, 12);
+    let handed_on = exclusive(1, 7, 10, 12, 14);
+    let next = exclusive(5, 9, 6, 7, 9);
+    let forgets = || fault(4, Some(5), May::Forget);
+    // The next one overlaps the first, and comes before the second.
+    assert_eq!(
+        judged([first.clone(), handed_on.clone(), next.clone(), forgets()], &rules()),
+        (0, 2)
+    );
+    let asked_for = exclusive(1, 8, 10, 12, 14);
+    assert_eq!(judged([first, asked_for, next, forgets()], &rules()), (1, 1));
+}
+
+#[test]
+fn a_reader_may_join_a_hold_that_is_forgotten() {
+    let read = |holder, token, invoked, start, end| {
+        with_token(token, hold(holder, Share::Readers, invoked, start, end))
+    };
+    let write = || exclusive(5, 9, 6, 7, 20);
+    let forgets = || fault(4, Some(5), May::Forget);
+    let joined = [read(0, 6, 1, 2, 15), read(1, 6, 10, 11, 14), write(), forgets()];
+    assert_eq!(judged(joined, &rules()).0, 0);
+    let asked = [read(0, 6, 1, 2, 15), read(1, 8, 10, 11, 14), write(), forgets()];
+    assert_eq!(judged(asked, &rules()).0, 2, "an overlap, and a smaller token");
+}
+
+#[test]
+fn of_two_at_once_the_first_was_forgotten() {
+    let forgets = || fault(15, Some(18), May::Forget);
+    let at_once = |one, other| [exclusive(1, one, 1, 10, 30), exclusive(5, other, 16, 20, 40)];
+    let judged = |holds: [Vec<Event>; 2]| judged(holds.into_iter().chain([forgets()]), &rules());
+    assert_eq!(judged(at_once(7, 8)), (0, 1));
+    // The one with the smaller token was granted first, so this one was not forgotten.
+    let [one, other] = at_once(8, 7);
+    assert_eq!(judged([one, other]).0, 2, "an overlap, and a smaller token");
+}
+
+#[test]
+fn permits_are_too_many_only_if_some_were_forgotten() {
+    let permits = |holder, count, invoked, start| {
+        hold(holder, Share::Permits { count, limit: LIMIT }, invoked, start, 50)
+    };
+    let forgets = |began, ended| fault(began, Some(ended), May::Forget);
+    let crowd = |began, ended| {
+        [permits(1, 3, 1, 10), permits(2, 2, 11, 12), permits(3, 4, 13, 20), forgets(began, ended)]
+    };
+    assert_eq!(judged(crowd(14, 15), &rules()), (0, 1), "five were forgotten");
+    assert_eq!(judged(crowd(8, 10), &rules()), (1, 0), "three were");
+    assert_eq!(judged(crowd(22, 23), &rules()), (1, 0), "all were granted before it");
+    assert_eq!(judged(crowd(0, 0), &rules()), (1, 0), "all were granted after it");
+}
+
+#[test]
+fn a_lock_is_left_free_only_for_as_long_as_a_fault_lasts() {
+    let rules = Rules { free: Some(span(5)), aftermath: span(4), ..rules() };
+    let free = |until, faults: &[(u64, u64)]| {
+        let holds = [exclusive(1, 1, 1, 2, 20), exclusive(5, 2, 10, until, until + 5)];
+        let faults = faults.iter().map(|(began, ended)| fault(*began, Some(*ended), May::Delay));
+        judged(holds.into_iter().chain(faults), &rules)
+    };
+    assert_eq!(free(60, &[(58, 59)]), (1, 0), "it was free for long before the fault");
+    assert_eq!(free(60, &[(15, 51)]), (0, 1), "five more than the fault and its aftermath");
+    assert_eq!(free(61, &[(15, 51)]), (1, 0));
+    assert_eq!(free(61, &[(15, 20), (22, 51), (23, 24), (30, 52)]), (0, 1));
+    assert_eq!(free(60, &[(18, 30), (37, 55)]), (0, 1), "three between the two");
+    assert_eq!(free(60, &[(18, 30), (40, 55)]), (1, 0), "six between the two");
+}
+
+#[test]
+fn a_process_that_stood_still_knows_soon_after() {
+    let learns = |nanos| {
+        let granted = acquired(Some(1), Some(at(20)));
+        vec![event(1, 0, Op::AcquireInvoked), event(2, 0, granted), event(nanos, 0, Op::Lost)]
+    };
+    let stops = || fault(15, Some(40), May::Stop);
+    assert_eq!(judged([learns(43), stops()], &rules()), (0, 1));
+    assert_eq!(judged([learns(44), stops()], &rules()), (1, 0));
+    let works = |nanos| {
+        let mut events = exclusive(1, 1, 1, 10, 30);
+        events.push(event(nanos, 1, Op::Effect));
+        events
+    };
+    assert_eq!(judged([works(43), stops()], &rules()), (0, 1));
+    assert_eq!(judged([works(44), stops()], &rules()), (1, 0));
+}
+
+#[test]
+fn a_fault_explains_nothing_that_began_after_it() {
+    let lost = |invoked| {
+        let granted = acquired(Some(1), Some(at(90)));
+        let ops = [Op::AcquireInvoked, granted, Op::Lost];
+        let times = [invoked, invoked + 1, 50];
+        times.into_iter().zip(ops).map(|(nanos, op)| event(nanos, 0, op)).collect::<Vec<_>>()
+    };
+    let delays = || fault(20, Some(30), May::Delay);
+    assert_eq!(judged([lost(30), delays()], &rules()), (0, 1));
+    assert_eq!(judged([lost(31), delays()], &rules()), (1, 0));
+    let queued = |holder: u32, invoked, place, start| {
+        let mut events = exclusive(holder, start, invoked, start, start + 5);
+        events.push(event(invoked + 1, holder, Op::Queued { place }));
+        events
+    };
+    let overtaken = |invoked| [queued(1, invoked, 7, 50), queued(5, 40, 8, 44), delays()];
+    assert_eq!(judged(overtaken(30), &rules()), (0, 1));
+    assert_eq!(judged(overtaken(31), &rules()), (1, 0));
+}
+
+#[test]
+fn other_faults_take_no_part_in_a_recovery() {
+    let rules = Rules { recovery: Some(span(10)), ..rules() };
+    let after = |start, other: Option<(u64, u64)>| {
+        let faults = [Some((2, 20)), other].into_iter().flatten();
+        let faults = faults.map(|(began, ended)| fault(began, Some(ended), May::Delay));
+        judged(faults.chain([exclusive(1, 1, 1, start, 99)]), &rules)
+    };
+    assert_eq!(after(31, None), (1, 0));
+    assert_eq!(after(45, Some((25, 40))), (0, 0), "five before the other and five after it");
+    assert_eq!(after(46, Some((25, 40))), (1, 0));
+    assert_eq!(after(45, Some((19, 34))), (1, 0), "eleven after the other");
+}

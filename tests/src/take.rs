@@ -1,0 +1,35 @@
+//! Locks of every kind, acquired in one way.
+
+use std::num::NonZeroU32;
+
+use lock_runtime::{LockClient, LockError, LockGuard, LockOptions};
+
+/// Acquires a lock of the kind that this word means; of a semaphore the only permit.
+///
+/// Panics when there is no such kind.
+///
+/// # Errors
+///
+/// The error of the acquire.
+///
+/// # Cancel safety
+///
+/// That of the acquire.
+pub async fn take(
+    client: &LockClient,
+    kind: &str,
+    name: &str,
+    options: LockOptions,
+) -> Result<LockGuard, LockError> {
+    match kind {
+        "mutex" => client.mutex(name).with(options).lock().await,
+        "fair" => client.fair_mutex(name).with(options).lock().await,
+        "read" => client.rw_lock(name).with(options).read().await,
+        "write" => client.rw_lock(name).with(options).write().await,
+        "semaphore" => {
+            let semaphore = client.semaphore(name, NonZeroU32::MIN).with(options);
+            semaphore.acquire().await.map(LockGuard::from)
+        }
+        _ => panic!("there is no kind {kind}"),
+    }
+}
