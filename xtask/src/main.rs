@@ -39,8 +39,8 @@ cargo xtask <command>
                        cargo-deny below `target`
   faults               writes `docs/faults.md` from the heads of the tests in `tests/tests/faults`
   soak [--seed N] [--for 60s] [--fuzz 60s]
-                       processes use locks of every kind while faults are injected, in rounds of a
-                       minute; the history of each round is judged. A seed repeats the faults. With
+                       processes use locks of every kind while faults are injected, in rounds of 15
+                       seconds; the history of each round is judged. A seed repeats the faults. With
                        `--fuzz` each fuzz target then runs for that long
   sabotage [name]      plants bugs in a copy of the sources, all or those with `name` in their names; a test
                        has to catch each
