@@ -1,6 +1,6 @@
 //! Processes use locks of every kind for as long as is wanted, a nemesis injects faults, and the history is judged.
 //!
-//! `soak [--seed N] [--for 60s]`. A run consists of rounds of at most a minute, with a new server and the next seed each.
+//! `soak [--seed N] [--for 60s]`. A run consists of rounds of at most 15 seconds, with a new server and the next seed each.
 //! A seed gives the faults, their order, targets and times, and what the tasks choose; what the machine makes of it differs
 //! a little each time. Prints a line for each fault, then operations, faults, the worst recovery by fault, and violations.
 //! Exits with an error if there is a violation.
@@ -15,8 +15,8 @@ use std::time::Duration;
 use lock_tests::history::Report;
 use tokio::time::Instant;
 
-/// How long a round lasts at most: its history is kept in memory to be checked.
-const ROUND: Duration = Duration::from_secs(60);
+/// How long a round lasts at most. Many short rounds try more seeds than few long ones, and each history has to fit in memory.
+const ROUND: Duration = Duration::from_secs(15);
 
 /// What the rounds so far amount to.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ async fn main() -> ExitCode {
 }
 
 fn arguments(mut args: impl Iterator<Item = String>) -> Result<(u64, Duration), String> {
-    let (mut seed, mut time) = (None, ROUND);
+    let (mut seed, mut time) = (None, Duration::from_secs(60));
     while let Some(name) = args.next() {
         let value = args.next().ok_or(format!("`{name}` needs a value"))?;
         let wrong = |why: String| format!("`{name} {value}`: {why}");

@@ -72,7 +72,7 @@ async fn a_closing_proxy_is_connected_to_once_a_second_at_most() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fleet_spreads() {
-    const CLIENTS: usize = 200;
+    const CLIENTS: usize = 60;
     let (server, proxy) = proxied().await;
     let fleet = join_all((0..CLIENTS).map(|_| keeps_asking(proxy.url()))).await;
     server.client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;

@@ -20,9 +20,8 @@ pub(crate) const BOUND: Duration = secs(60);
 ///
 /// Cargo tells a test where its own package's binaries are, and says nothing of another package's
 /// examples; `cargo test --workspace` has built them, `cargo test -p lock-tests` has not. So cargo is
-/// asked: in the first case it finds nothing to do, because `--workspace` makes it choose the same
-/// features. The directory and the profile are those of this test. If another cargo compiles there at this moment, as in
-/// `cargo xtask ci`, this waits for it.
+/// asked: after `cargo xtask test` it finds nothing to do, because it chooses the same packages and features. The directory and
+/// the profile are those of this test. If another cargo compiles there at this moment, as in `cargo xtask ci`, this waits for it.
 pub(crate) static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
     let test = env::current_exe().unwrap();
     let built = test.parent().and_then(Path::parent).unwrap();
@@ -35,7 +34,8 @@ pub(crate) static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
         build.env_remove(name);
     });
     let status = build
-        .args(["build", "--quiet", "--workspace", "--example", "orders", "--target-dir"])
+        .args(["build", "--quiet", "--workspace", "--all-features"])
+        .args(["--example", "orders", "--target-dir"])
         .arg(target)
         .arg("--profile")
         .arg(if profile == "debug" { "dev".as_ref() } else { profile })
