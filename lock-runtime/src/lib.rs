@@ -150,6 +150,7 @@ mod rw_lock;
 mod semaphore;
 mod shadow;
 mod timer;
+mod waits;
 
 pub use any_lock::AnyLock;
 pub use client::{LockClient, LockClientBuilder};

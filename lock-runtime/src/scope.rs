@@ -18,6 +18,7 @@ use crate::lease::reentries::ReentryGuard;
 use crate::opaque::opaque_debug;
 use crate::owned_hold::OwnedHold;
 use crate::store::Target;
+use crate::waits::Surroundings;
 
 thread_local! {
     static INNERMOST: RefCell<Option<Arc<Link>>> = const { RefCell::new(None) };
@@ -112,6 +113,26 @@ fn inheritable() -> Option<Arc<Link>> {
         let what = link.what.clone();
         Some(Arc::new(Link { what, outer }))
     })
+}
+
+/// Returns the holds around the caller as they are now, if there may be any, for people who look in.
+pub(crate) fn surroundings() -> Option<Arc<dyn Surroundings>> {
+    innermost().map(|link| link as Arc<dyn Surroundings>)
+}
+
+impl Surroundings for Link {
+    fn visit(&self, visit: &mut dyn FnMut(&Target, u64)) {
+        let mut link = Some(self);
+        while let Some(this) = link {
+            if let Enclosing::Hold { owned, hold, .. } = &this.what
+                && owned.strong_count() > 0
+                && !hold.is_released()
+            {
+                visit(&hold.target, hold.owner.pseudonym());
+            }
+            link = this.outer.as_deref();
+        }
+    }
 }
 
 /// A hold around the caller.

@@ -18,6 +18,7 @@ use crate::owned_hold::OwnedHold;
 use crate::shadow::CircuitBreaker;
 use crate::store::Store;
 use crate::store::compose::joint::JointStore;
+use crate::waits::Waits;
 
 /// The parts of a client that an acquire uses.
 pub(crate) struct Engine {
@@ -29,6 +30,8 @@ pub(crate) struct Engine {
     /// Acquisitions that may have something under way in the store.
     pub(crate) contenders: UnderWay,
     pub(crate) readers: Readers,
+    /// Acquires that wait for the store, for people who look in.
+    pub(crate) waits: Arc<Waits>,
     /// True once the grace of a shutdown is over: tasks that hold locks then release them.
     pub(crate) grace_over: watch::Sender<bool>,
     /// For a multi-lock engine, the engines of its clients. They own it, so these are weak.
@@ -77,6 +80,7 @@ impl Engine {
             closing: Notify::new(),
             contenders: UnderWay::default(),
             readers: Readers::default(),
+            waits: Arc::default(),
             grace_over: watch::Sender::new(false),
             members,
             dependents: Mutex::default(),

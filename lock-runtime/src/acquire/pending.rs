@@ -21,8 +21,10 @@ use crate::liveness::{self, SIGN_OF_LIFE};
 use crate::observe::{AcquireOutcome, AcquireRecorder, Meter};
 use crate::options::{LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
+use crate::scope;
 use crate::shadow::SHADOW_TIMEOUT;
 use crate::store::{ReleaseRequest, Target};
+use crate::waits::{Asker, WaitEntry};
 
 /// One acquire that has to queue.
 pub(super) struct PendingAcquire {
@@ -182,6 +184,17 @@ impl PendingAcquire {
         !error.kind().is_transient()
             || self.options.wait() == Wait::Never
             || self.started.elapsed() >= self.engine.leases.timing.store_patience
+    }
+
+    /// Who asks, for people who look in. Called where the caller polls.
+    pub(super) fn asker(&self) -> Asker {
+        Asker { site: self.recorder.label().call_site(), around: scope::surroundings() }
+    }
+
+    /// This wait, as one for the store.
+    pub(super) fn as_wait(&self) -> WaitEntry {
+        let (target, asker) = (Arc::clone(&self.target), self.asker());
+        WaitEntry { target, since: self.started, asker, place: None }
     }
 
     /// How often a waiter checks that the client's tasks run: often enough for the renewals of leases like its

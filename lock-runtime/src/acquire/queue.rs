@@ -99,7 +99,8 @@ impl PendingAcquire {
             _ => {
                 let most = options.max_waiters();
                 // A hold that is handed on keeps the store's lease of the hold before.
-                gates.enter(&self.target, options.stored_lease(), most, waits_for, place)
+                let asker = || self.asker();
+                gates.enter(&self.target, options.stored_lease(), most, waits_for, place, asker)
             }
         }
     }

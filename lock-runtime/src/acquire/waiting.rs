@@ -15,6 +15,7 @@ use crate::observe::log_lock;
 use crate::options::Wait;
 use crate::owned_hold::{OwnedHold, WaitingReader};
 use crate::store::{Subscription, Target};
+use crate::waits::Listed;
 
 /// The least time that the store gets to answer.
 pub(super) const A_MOMENT: Duration = Duration::from_millis(100);
@@ -37,6 +38,8 @@ pub(super) struct Waiting<'a> {
     is_misled: bool,
     /// Since when the store has been failing.
     failing_since: Option<Instant>,
+    /// Shows the wait to people who look in, once the store has refused it.
+    listed: Option<Listed>,
 }
 
 impl<'a> Waiting<'a> {
@@ -56,6 +59,7 @@ impl<'a> Waiting<'a> {
             is_cut_short: false,
             is_misled: false,
             failing_since,
+            listed: None,
         }
     }
 
@@ -155,6 +159,12 @@ impl<'a> Waiting<'a> {
         cap.mul_f64(0.8 + 0.4 * fastrand::f64())
     }
 
+    /// Records that it waits.
+    fn waits(&mut self) {
+        self.pending.recorder.waits();
+        self.listed.get_or_insert_with(|| self.pending.engine.waits.list(self.pending.as_wait()));
+    }
+
     /// Sleeps until the first of: a notification, `most`, this wait's limit, the client's shutdown, or a caller
     /// that does not wait and needs the store asked. A reader also wakes at changes in its phases.
     // S-15, S-27, S-33.
@@ -164,7 +174,7 @@ impl<'a> Waiting<'a> {
         gate_guard: &GateGuard<OwnedHold>,
         reader: Option<&WaitingReader>,
     ) {
-        self.pending.recorder.waits();
+        self.waits();
         // Requests that were sent again, because the server had lost their scripts, may have crossed with the release.
         let most = if self.is_misled { most.min(A_MOMENT) } else { most };
         let nap = tokio::time::sleep(self.time_left(most));
@@ -189,8 +199,8 @@ impl<'a> Waiting<'a> {
     }
 
     /// Sleeps for a random time, in milliseconds, but not past this wait's limit.
-    pub(super) async fn pause(&self, millis: std::ops::Range<u64>) {
-        self.pending.recorder.waits();
+    pub(super) async fn pause(&mut self, millis: std::ops::Range<u64>) {
+        self.waits();
         let pause = Duration::from_millis(fastrand::u64(millis));
         tokio::time::sleep(self.time_left(pause)).await;
     }

@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 pub use self::builder::LockClientBuilder;
 pub(crate) use self::builder::check_setting;
 pub use self::id::LockClientId;
-pub use self::watch::{Health, HeldInfo};
+pub use self::watch::{Health, HeldInfo, WaitInfo};
 use crate::acquire::{Engine, Handle};
 use crate::error::LockError;
 use crate::fair_mutex::FairMutex;

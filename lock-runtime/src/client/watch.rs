@@ -3,12 +3,15 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::LockClient;
 use crate::error::{LockError, check_runtime};
 use crate::fence::FencingToken;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
-use crate::store::{HoldKind, Inspection};
+use crate::store::{HoldKind, Inspection, Target};
+use crate::waits::WaitEntry;
 
 impl LockClient {
     /// Returns the store's state of a name: as what kind it is held, by which clients, for how long.
@@ -141,6 +144,40 @@ impl LockClient {
         holds.filter_map(|hold| HeldInfo::of(&hold)).collect()
     }
 
+    /// Returns the acquires of this client that wait, in no order: those in a queue of this process, and those that the
+    /// store has refused. Sends nothing; looks at every queue.
+    ///
+    /// A wait for several locks at once is one entry for each of them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let client = lock_runtime::LockClient::in_memory();
+    /// let guard = client.mutex("order:42").lock().await?;
+    /// let waiter = client.mutex("order:42");
+    /// let waiting = tokio::spawn(async move { waiter.lock().await });
+    /// tokio::task::yield_now().await;
+    ///
+    /// let waits = client.waiting();
+    /// assert_eq!(waits[0].key.as_str(), "order:42");
+    /// println!("{:?} at {:?}", waits[0].waited_for, waits[0].site);
+    /// # drop(guard);
+    /// # waiting.await??;
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn waiting(&self) -> Vec<WaitInfo> {
+        let (now, mut waits) = (Instant::now(), Vec::new());
+        let mut note = |wait: &WaitEntry| waits.extend(WaitInfo::of(wait, now));
+        for engine in self.engine.family() {
+            engine.gates.visit_waits(&mut note);
+            engine.waits.visit(&mut note);
+        }
+        waits
+    }
+
     /// Returns whether this client can keep its holds; for a readiness probe or an alarm. A client without
     /// holds has none to lose and is healthy, whatever its store does.
     ///
@@ -185,19 +222,64 @@ pub struct HeldInfo {
     pub remaining: Duration,
     /// How long ago it was acquired from the store, hand-offs inside this process included.
     pub held_for: Duration,
+    /// Where the program acquired it: a line, or an annotated function and its line.
+    pub site: Option<String>,
+    /// The policy that it follows.
+    pub policy: Option<String>,
 }
 
 impl HeldInfo {
     /// Returns `None` if it is lost or released.
     fn of(hold: &Hold) -> Option<Self> {
         let now = hold.check().ok().filter(|_| !hold.is_released())?;
+        let label = hold.recorder.label();
         Some(Self {
             key: hold.target.key().clone(),
             kind: hold.target.kind(),
             token: hold.token(),
             remaining: hold.deadline().since(now),
             held_for: now.since(hold.taken_at),
+            site: label.call_site().map(|site| site.to_string()),
+            policy: label.policy().map(str::to_owned),
         })
+    }
+}
+
+/// One acquire that waits: see [`LockClient::waiting`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitInfo {
+    /// The lock's full name.
+    pub key: LockKey,
+    /// The kind of the lock.
+    pub kind: HoldKind,
+    /// How long it has waited.
+    pub waited_for: Duration,
+    /// Where the program waits: a line, or an annotated function and its line.
+    pub site: Option<String>,
+    /// How many tasks of this client are served before it; `None` if it asks the store, for itself or for all of them.
+    pub place: Option<usize>,
+    /// The locks that are held around it, the innermost first: they stay held until it ends.
+    pub inside: Vec<LockKey>,
+}
+
+impl WaitInfo {
+    /// One entry for each lock that it waits for.
+    fn of(wait: &WaitEntry, now: Instant) -> Vec<Self> {
+        let WaitEntry { target, since, asker, place } = wait;
+        let mut inside = Vec::new();
+        if let Some(around) = &asker.around {
+            around.visit(&mut |lock, _| inside.extend(lock.locks().map(|one| one.key().clone())));
+        }
+        let of = |lock: &Target| Self {
+            key: lock.key().clone(),
+            kind: lock.kind(),
+            waited_for: now.saturating_duration_since(*since),
+            site: asker.site.map(|site| site.to_string()),
+            place: *place,
+            inside: inside.clone(),
+        };
+        target.locks().map(of).collect()
     }
 }
 

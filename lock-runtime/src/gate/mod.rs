@@ -48,6 +48,7 @@ pub(crate) use self::waiter::{Kept, Turn};
 use crate::error::{BusyReason, StoreError};
 use crate::options::Lease;
 use crate::store::{HoldNumber, OwnerId, Target};
+use crate::waits::{Asker, WaitEntry};
 
 /// Number of maps that keys are spread over.
 const SHARDS: usize = 32;
@@ -218,6 +219,7 @@ impl<H> Gates<H> {
         max_queue: usize,
         waits_for: WaitsFor,
         passed_over: Option<u64>,
+        asker: impl FnOnce() -> Asker,
     ) -> Admission<H> {
         let mut shard = self.shard(target);
         // Checked under the mutex, so that no waiter queues after `close`.
@@ -251,7 +253,7 @@ impl<H> Gates<H> {
             return Admission::Busy(BusyReason::TooManyWaiters);
         }
         let replicas = target.replicas().map_or(0, |replicas| replicas.at_least);
-        let waiter = Arc::new(Waiter::new(place, Instant::now(), lease, replicas));
+        let waiter = Arc::new(Waiter::new(place, Instant::now(), lease, replicas, asker()));
         self.enqueue(gate, &waiter, waiter.since);
         Admission::Queued(Ticket::new(Arc::clone(self), Arc::clone(target), waiter))
     }
@@ -294,6 +296,19 @@ impl<H> Gates<H> {
     /// When the holder's lease ends, by the store's last answer to the contender.
     pub(crate) fn holder_ends(&self, target: &Target) -> Option<Instant> {
         self.shard(target).gates.get(target)?.told.as_ref()?.holder_ends
+    }
+
+    /// Calls `visit` with each waiter in a queue. It must not wait, drop a hold or call the gate.
+    pub(crate) fn visit_waits(&self, visit: &mut dyn FnMut(&WaitEntry)) {
+        for shard in &self.shards {
+            for (target, gate) in &shard.lock().gates {
+                for (place, queued) in gate.queue.values().enumerate() {
+                    let Waiter { since, asker, .. } = &*queued.waiter;
+                    let (target, asker) = (Arc::clone(target), asker.clone());
+                    visit(&WaitEntry { target, since: *since, asker, place: Some(place) });
+                }
+            }
+        }
     }
 
     /// Ends all queues, and refuses new callers.

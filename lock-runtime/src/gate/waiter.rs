@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::GateGuard;
 use crate::error::StoreError;
 use crate::options::Lease;
+use crate::waits::Asker;
 
 /// Keeps what waiters can share, until the last of them has dropped it.
 pub(crate) type Kept = Option<Arc<dyn Send + Sync>>;
@@ -35,6 +36,7 @@ pub(super) struct Waiter<H> {
     /// How many replicas must confirm its hold.
     // S-31.
     pub(super) replicas: u32,
+    pub(super) asker: Asker,
     slot: Mutex<Slot<H>>,
 }
 
@@ -55,9 +57,15 @@ enum State<H> {
 }
 
 impl<H> Waiter<H> {
-    pub(super) fn new(number: u64, since: Instant, lease: Lease, replicas: u32) -> Self {
+    pub(super) fn new(
+        number: u64,
+        since: Instant,
+        lease: Lease,
+        replicas: u32,
+        asker: Asker,
+    ) -> Self {
         let slot = Mutex::new(Slot { state: State::Waiting, waker: None });
-        Self { number, since, lease, replicas, slot }
+        Self { number, since, lease, replicas, asker, slot }
     }
 
     /// Gives it its turn. If the waiter has just gone, the turn is dropped here.

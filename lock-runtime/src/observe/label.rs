@@ -92,6 +92,16 @@ impl Label {
         self.policy.as_ref().map_or(NO_POLICY, |named| &named.name)
     }
 
+    /// Returns the site of the call, if it is known.
+    pub(crate) fn call_site(&self) -> Option<CallSite> {
+        self.site
+    }
+
+    /// Returns the name of the policy, if there is one.
+    pub(crate) fn policy(&self) -> Option<&str> {
+        self.policy.as_ref().map(|named| &*named.name)
+    }
+
     /// Returns the site of the call, for the log.
     pub(crate) fn site(&self) -> impl fmt::Display {
         struct Site(Option<CallSite>);

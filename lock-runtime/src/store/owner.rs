@@ -1,8 +1,9 @@
 //! Owner ids of holds.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrayvec::ArrayString;
 
@@ -19,6 +20,9 @@ pub struct OwnerId {
     permits: u32,
     within: Option<Arc<str>>,
 }
+
+/// Hashes owner ids for people. The keys are random, so that no hash says what it is of.
+static PSEUDONYMS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// The same text always takes the same form, so forms compare as texts.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -110,6 +114,11 @@ impl OwnerId {
     pub(crate) fn client_and_number(&self) -> (&str, u64) {
         let (client, number) = self.as_field().rsplit_once(':').unwrap_or((self.as_field(), ""));
         (client, number.parse().unwrap_or(0))
+    }
+
+    /// Returns a number by which people can tell this hold from others, and which releases nothing.
+    pub(crate) fn pseudonym(&self) -> u64 {
+        PSEUDONYMS.hash_one(self.as_field())
     }
 
     /// Returns how many permits of a semaphore this hold has; one for all other kinds.

@@ -52,6 +52,8 @@ pub mod site;
 pub mod store;
 #[path = "../../../lock-runtime/src/timer.rs"]
 mod timer;
+#[path = "../../../lock-runtime/src/waits.rs"]
+mod waits;
 
 pub use error::LockError;
 pub use fence::FencingToken;

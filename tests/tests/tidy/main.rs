@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 37] = [
+const LEVELS: [(&str, u8); 38] = [
     ("backoff", 0),
     ("opaque", 0),
     ("error", 0),
@@ -22,6 +22,7 @@ const LEVELS: [(&str, u8); 37] = [
     ("site", 0),
     ("reuse", 0),
     ("timer", 0),
+    ("waits", 1),
     ("liveness", 0),
     ("observe", 1),
     ("policy", 1),

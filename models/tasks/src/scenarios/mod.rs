@@ -19,6 +19,7 @@ use self::bounded::Bounded;
 use crate::key::LockKey;
 use crate::options::Lease;
 use crate::store::Target;
+use crate::waits::Asker;
 
 const LEASE: Lease = Lease::Watchdog(Duration::from_secs(10));
 
@@ -42,6 +43,11 @@ pub fn explore(departures: usize, scenario: impl Fn() + Send + Sync + 'static) -
 
 fn target() -> Arc<Target> {
     Target::mutex(LockKey::new("order:42").expect("a valid name"))
+}
+
+/// Who waits, which no scenario looks at.
+fn an_asker() -> Asker {
+    Asker { site: None, around: None }
 }
 
 /// What the holders of a lock change: the place where two at once are found.

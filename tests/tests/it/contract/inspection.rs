@@ -296,6 +296,9 @@ async fn the_client_knows_what_it_holds() {
         assert_eq!(info.token, guard.token());
         assert!(info.remaining <= secs(10) && !info.remaining.is_zero());
         assert!(info.held_for < SOON);
+        let site = info.site.as_deref().unwrap();
+        assert!(site.contains(".rs:"), "{site}");
+        assert_eq!(info.policy, None);
     }
     drop((nested, shared));
     assert_eq!(client.held().len(), KINDS.len());

@@ -197,3 +197,48 @@ pub(crate) async fn hand_off_ends_with_its_window(world: &impl World) {
     assert_ne!(world.holders("e").await, owner, "handed over past the window");
     fourth.release().await.unwrap();
 }
+
+/// S-35: who waits, since when, behind how many of this process, where in the program, and what is kept meanwhile.
+pub(crate) async fn waiters_are_shown_with_their_site_and_what_they_are_inside_of(
+    world: &impl World,
+) {
+    let (a, b) = (world.client().await, world.client().await);
+    let held = a.mutex("shown").lock().await.unwrap();
+    assert_eq!((a.waiting(), b.waiting()), (vec![], vec![]));
+    let outer = b.mutex("outer").lock().await.unwrap();
+    let plain = b.mutex("shown").lock();
+    let (first, second) = (b.mutex("shown").lock(), a.mutex("shown").lock());
+    let nested = tokio::spawn(async move { outer.run(first).await.unwrap().unwrap() });
+    eventually(SOON, "one waits inside of a lock", async || b.waiting().len() == 1).await;
+    let plain = tokio::spawn(plain);
+    eventually(SOON, "another one waits", async || b.waiting().len() == 2).await;
+    let second = tokio::spawn(second);
+    eventually(SOON, "one waits beside the holder", async || a.waiting().len() == 1).await;
+    world.subscribed("shown").await;
+
+    let waits = b.waiting();
+    let inside =
+        |wait: &WaitInfo| wait.inside.iter().map(|key| key.to_string()).collect::<Vec<_>>();
+    let (nests, waits): (Vec<_>, Vec<_>) = waits.iter().partition(|wait| !wait.inside.is_empty());
+    let ([nests], [waits]) = (&nests[..], &waits[..]) else { panic!("{nests:?} {waits:?}") };
+    assert_eq!(inside(nests), ["outer"]);
+    for wait in [nests, waits] {
+        assert_eq!(wait.key.as_str(), "shown");
+        assert_eq!(wait.kind, b.held()[0].kind);
+        assert!(wait.waited_for < SOON + SOON, "{:?}", wait.waited_for);
+        let site = wait.site.as_deref().unwrap();
+        assert!(site.contains("contract/"), "{site}");
+    }
+    // The first of a process asks the store; where the queue is in the store, each of them does.
+    let asks = |wait: &WaitInfo| wait.place.is_none();
+    assert!(asks(nests), "{nests:?}");
+    assert!(asks(waits) || waits.place == Some(0), "{waits:?}");
+    assert!(nests.waited_for >= waits.waited_for);
+
+    plain.abort();
+    eventually(SOON, "who left is not shown", async || b.waiting().len() == 1).await;
+    held.release().await.unwrap();
+    let (nested, second) = (async { drop(nested.await.unwrap()) }, async { drop(second.await) });
+    tokio::join!(nested, second);
+    assert_eq!((a.waiting(), b.waiting()), (vec![], vec![]));
+}

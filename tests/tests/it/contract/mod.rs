@@ -65,6 +65,7 @@ macro_rules! everywhere {
                 a_waiter_in_another_client_is_woken,
                 both_clients_get_their_turns,
                 a_waiter_with_another_lease_gets_its_own,
+                waiters_are_shown_with_their_site_and_what_they_are_inside_of,
             }
             cancel::{
                 an_acquire_dropped_anywhere_leaves_nothing,

@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 
+pub(crate) use lock_runtime::client::WaitInfo;
 use lock_runtime::{FairMutex, Mutex};
 
 pub(crate) use crate::prelude::*;
