@@ -124,15 +124,19 @@ impl Holding<'_> {
         self.did(Op::Effect);
     }
 
-    /// Records a deadline that is later than the known one, and what was done.
     fn did(&mut self, op: Op) {
+        self.record_renewal();
+        self.witness.record(op);
+    }
+
+    /// Records the deadline if it is later than the known one.
+    fn record_renewal(&mut self) {
         let now = deadline(&self.hold);
         // What is left of a hold that is over is no deadline.
         if now > self.valid_until.after(RENEWED) && !self.hold.is_lost() {
             self.valid_until = now;
             self.witness.record(Op::Extended { valid_until: now });
         }
-        self.witness.record(op);
     }
 
     /// Reads a value that the lock is to protect, works for a while, and writes the value plus one.
@@ -142,7 +146,7 @@ impl Holding<'_> {
         let key = format!("value of {}", self.witness.object);
         let answer = values.get::<_, Option<u64>>(&key).await;
         let from = answer.expect("the server of the values answers").unwrap_or(0);
-        sleep(work).await;
+        self.now_and_then(work, Self::record_renewal).await;
         // Before it is written: a process that is stopped right after the record is stopped before the effect.
         self.did(Op::Updated { from, to: from + 1 });
         values.set::<_, _, ()>(&key, from + 1).await.expect("the server of the values answers");
@@ -150,9 +154,15 @@ impl Holding<'_> {
 
     /// Works for a while, with an effect now and then.
     pub async fn work(&mut self, time: Duration) {
+        self.now_and_then(time, Self::effect).await;
+    }
+
+    /// Waits for that time, and does something at its start, now and then, and at its end. A loss may come after a renewal, so
+    /// renewals have to be recorded meanwhile.
+    async fn now_and_then(&mut self, time: Duration, does: impl Fn(&mut Self)) {
         let end = Instant::now() + time;
         loop {
-            self.did(Op::Effect);
+            does(self);
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;

@@ -11,6 +11,7 @@ pub(crate) mod redis;
 
 mod client_id;
 mod kind;
+mod message;
 mod owner;
 mod request;
 mod subscription;
@@ -36,6 +37,8 @@ pub use self::client_id::client_id;
 pub(crate) use self::client_id::new_id;
 pub use self::kind::HoldKind;
 pub use self::memory::MemoryStore;
+pub(crate) use self::message::{Callback, Callbacks};
+pub use self::message::{Listening, OnMessage};
 pub(crate) use self::owner::HoldNumber;
 pub use self::owner::OwnerId;
 #[cfg(feature = "tls-rustls")]
@@ -81,6 +84,11 @@ impl<T> Future for StoreFuture<'_, T> {
 pub(crate) fn unsupported<'a, T: Send + 'a>(what: &str) -> StoreFuture<'a, T> {
     let message = format!("this store does not support {what}");
     StoreFuture::new(std::future::ready(Err(StoreError::new(StoreErrorKind::Config, message))))
+}
+
+/// The error of waiting for a subscription that no function listens to.
+pub(crate) fn not_listened() -> StoreError {
+    StoreError::new(StoreErrorKind::Config, "nothing listens to this channel; call `listen` first")
 }
 
 /// Reports the answers of one part of a renewal, whose requests have these places in the whole.
@@ -189,6 +197,33 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn standing_subscription(&self, target: &Arc<Target>) -> Option<Subscription> {
         let _ = target;
         None
+    }
+
+    /// Calls a function with each message that is published on a channel, until the result is dropped. Also works without
+    /// a connection and outside of a runtime: the store subscribes as soon as it has a connection, and again on each
+    /// later one. Messages that are published while there is none are lost, and a store of several servers may deliver a
+    /// message several times. If the server refuses the subscription, no message comes, and nothing else changes;
+    /// [`listened`](Self::listened) returns the error.
+    ///
+    /// A channel must have no other use, such as a channel of a lock.
+    // S-35.
+    fn listen(&self, channel: &str, on_message: OnMessage) -> Listening {
+        let _ = (channel, on_message);
+        Listening::none()
+    }
+
+    /// Resolves once the server has confirmed the subscription of a channel that this store
+    /// [listens](Self::listen) to. After a refusal, it subscribes again.
+    fn listened(&self, channel: &str, timeout: Duration) -> StoreFuture<'_, ()> {
+        let _ = (channel, timeout);
+        unsupported("messages")
+    }
+
+    /// Publishes a message on a channel, and returns how many connections received it: at least the number of processes
+    /// that listen, if all use one server.
+    fn publish(&self, channel: &str, message: &[u8], timeout: Duration) -> StoreFuture<'_, u32> {
+        let _ = (channel, message, timeout);
+        unsupported("messages")
     }
 
     /// Operates a count-down latch. Do not repeat it blindly: a count whose answer was lost has been counted.

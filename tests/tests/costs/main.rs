@@ -7,6 +7,7 @@ mod attribute;
 mod chains;
 mod crowd;
 mod crowded;
+mod cycles;
 mod layer;
 mod metrics;
 mod names;

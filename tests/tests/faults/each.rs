@@ -88,6 +88,9 @@ pub(crate) async fn evict(drill: &Drill, fill: &str, policy: &str, fewest: usize
     eprintln!("{lost} of {} lost, {evictions}", held.len());
     assert!(evictions != "evicted_keys:0" && lost >= fewest, "{lost} lost, {evictions}");
     drop(held);
+    // The key of a read hold whose lock was evicted ends by itself.
+    let ends = async || raw.get::<Vec<String>>(&["KEYS", "{own:*rwlock_timeout*"]).await.is_empty();
+    eventually(SOON, "what eviction has left of a hold ends", ends).await;
     remove_filling(&raw).await;
 }
 

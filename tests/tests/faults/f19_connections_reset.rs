@@ -10,16 +10,18 @@ use crate::prelude::*;
 async fn every_lock_recovers() {
     let mut drill = Drill::start().await;
     let reset = async |drill: &mut Drill| {
-        let lease = LEASE * 3;
+        // Connections that do not last are not made anew at once: the last pause may be 2 s.
+        let lease = LEASE * 8;
         let kept = Kept::take_for(&drill.far.client, "kept", lease).await;
         let since = Instant::now();
-        let client = drill.far.client.clone();
+        let client = LockClient::builder().store_patience(SOON).command_timeout(ANSWER);
+        let client = client.connect(&drill.proxy.url()).await.unwrap();
         let using = tokio::spawn(async move {
-            while since.elapsed() < LEASE * 7 / 4 {
+            while since.elapsed() < lease / 2 {
                 release_each(hold_each(&client, SOON * 2).await).await;
             }
         });
-        while since.elapsed() < LEASE * 7 / 4 {
+        while since.elapsed() < lease / 2 {
             drill.proxy.reset_all();
             sleep(ms(37)).await;
             drill.server.client_kill(ClientType::Normal).await;

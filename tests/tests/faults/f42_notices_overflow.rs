@@ -21,7 +21,6 @@ async fn every_lock_recovers() {
         };
         let idle = Idle::start(&drill.far_config(), &**drill).await;
         idle.delete_locks(&**drill).await;
-        idle.all_wait();
         let before = subscribers().await;
         assert!(before.len() >= 3, "one of each party: {before:?}");
         eventually(SOON, "they are all cut off", async || {

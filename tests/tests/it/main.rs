@@ -11,6 +11,7 @@ mod harness;
 mod interop;
 mod kinds;
 mod observe;
+mod operations;
 mod prelude;
 mod processes;
 mod readme;

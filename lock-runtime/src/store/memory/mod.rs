@@ -16,8 +16,9 @@ use tokio::sync::watch;
 
 use self::table::{Change, Table};
 use super::{
-    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
+    AcquireReply, AcquireRequest, Callbacks, CountRequest, Inspection, LatchRequest, Listening,
+    OnMessage, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture,
+    Subscription, Target, not_listened,
 };
 use crate::clock::Clock;
 use crate::fence::FencingToken;
@@ -58,9 +59,12 @@ struct Shared {
     channels: Mutex<HashMap<String, Channel>>,
 }
 
+#[derive(Default)]
 struct Channel {
     notices: watch::Sender<u64>,
     listeners: usize,
+    /// The functions that receive the messages of a channel that no lock uses.
+    callbacks: Arc<Callbacks>,
 }
 
 impl MemoryStore {
@@ -122,7 +126,7 @@ impl MemoryStore {
             (rule(&mut table, &mut change), change.notify)
         };
         let notify_first = |channels: &Vec<String>| {
-            channels.iter().map(|channel| self.publish(channel)).find(|told| *told > 0)
+            channels.iter().map(|channel| self.notify(channel)).find(|told| *told > 0)
         };
         let told = notify.iter().filter_map(notify_first).sum();
         (reply, told)
@@ -131,7 +135,7 @@ impl MemoryStore {
     /// Notifies every listener and returns their number. The releasing task was at the front of its gate, and the tasks
     /// behind it do not listen, so any listener is another contender.
     // S-14.
-    fn publish(&self, channel: &str) -> u32 {
+    fn notify(&self, channel: &str) -> u32 {
         let found = {
             let channels = self.shared.channels.lock();
             channels.get(channel).map(|channel| (channel.notices.clone(), channel.listeners))
@@ -142,20 +146,27 @@ impl MemoryStore {
         u32::try_from(listeners).unwrap_or(u32::MAX)
     }
 
-    fn listen(&self, target: &Target) -> Subscription {
+    fn subscribe_to(&self, target: &Target) -> Subscription {
         // The table notifies each waiter on a channel of its own, as there is no cost of subscribing here.
         let name = match target.waiter() {
             Some(number) => format!("{}:{number}", target.channel()),
             None => target.channel().to_owned(),
         };
+        let (notices, listener) = self.join(name, |channel| channel.notices.subscribe());
+        Subscription::new(notices, listener)
+    }
+
+    fn callbacks(&self, channel: &str) -> Option<Arc<Callbacks>> {
+        let channels = self.shared.channels.lock();
+        channels.get(channel).map(|channel| Arc::clone(&channel.callbacks))
+    }
+
+    /// Joins the listeners of a channel.
+    fn join<T>(&self, name: String, take: impl FnOnce(&Channel) -> T) -> (T, Listener) {
         let mut channels = self.shared.channels.lock();
-        let channel = channels
-            .entry(name.clone())
-            .or_insert_with(|| Channel { notices: watch::Sender::new(0), listeners: 0 });
+        let channel = channels.entry(name.clone()).or_default();
         channel.listeners += 1;
-        let notices = channel.notices.subscribe();
-        let registration = Listener { store: self.clone(), channel: name };
-        Subscription::new(notices, registration)
+        (take(channel), Listener { store: self.clone(), channel: name })
     }
 }
 
@@ -235,8 +246,29 @@ impl Store for MemoryStore {
     }
 
     fn subscribe(&self, target: &Arc<Target>, _timeout: Duration) -> StoreFuture<'_, Subscription> {
-        let subscription = Subscription::any_of(target.locks().map(|lock| self.listen(lock)));
+        let subscription = Subscription::any_of(target.locks().map(|lock| self.subscribe_to(lock)));
         StoreFuture::new(async move { Ok(subscription) })
+    }
+
+    fn listen(&self, channel: &str, on_message: OnMessage) -> Listening {
+        Listening::new(self.join(channel.to_owned(), |channel| channel.callbacks.add(on_message)))
+    }
+
+    fn listened(&self, channel: &str, _timeout: Duration) -> StoreFuture<'_, ()> {
+        let listened = match self.callbacks(channel).is_some_and(|callbacks| !callbacks.is_empty())
+        {
+            true => Ok(()),
+            false => Err(not_listened()),
+        };
+        StoreFuture::new(std::future::ready(listened))
+    }
+
+    /// Calls every function before it answers, and returns how many there are.
+    fn publish(&self, channel: &str, message: &[u8], _timeout: Duration) -> StoreFuture<'_, u32> {
+        let (callbacks, message) = (self.callbacks(channel), message.to_vec());
+        StoreFuture::new(
+            async move { Ok(callbacks.map_or(0, |callbacks| callbacks.call(&message))) },
+        )
     }
 
     fn latch(

@@ -38,10 +38,13 @@ impl Idle {
             .await;
             all.names.push(name);
         }
+        // Each asks once more when it has subscribed, which no server shows. One that asks later than this finds its lock
+        // deleted, and shows nothing.
+        sleep(ANSWER / 2).await;
         all
     }
 
-    /// Deletes the locks: no message says so.
+    /// Deletes the locks: no message says so. At least one waiter sleeps on.
     pub(crate) async fn delete_locks(&self, world: &impl World) {
         for name in &self.names {
             let mut deleted = 0;
@@ -52,11 +55,7 @@ impl Idle {
             }
             assert_eq!(deleted, 1, "{name} was not held");
         }
-    }
-
-    /// Checks that no waiter has its lock.
-    pub(crate) fn all_wait(&self) {
-        assert!(self.waiting.iter().all(|waiter| !waiter.is_finished()), "one was told");
+        assert!(self.waiting.iter().any(|waiter| !waiter.is_finished()), "all were told");
     }
 
     /// Waits until each has its lock.

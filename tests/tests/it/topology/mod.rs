@@ -3,5 +3,5 @@
 mod cluster;
 mod permissions;
 mod replicas;
-mod sentinel;
+pub(crate) mod sentinel;
 mod tls;

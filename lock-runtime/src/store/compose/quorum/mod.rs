@@ -11,6 +11,7 @@
 //! tokens for the same reason.
 // S-29, S-23.
 
+mod messages;
 mod server;
 mod tally;
 
@@ -33,8 +34,9 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, HoldKind, OnRenewed, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, unsupported,
+    AcquireReply, AcquireRequest, CountRequest, HoldKind, Listening, OnMessage, OnRenewed,
+    Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
+    Target, unsupported,
 };
 
 /// How long requests under way may delay the closing of the store.
@@ -170,7 +172,7 @@ impl QuorumStore {
         Err(because(StoreError::new(StoreErrorKind::OutcomeUnknown, message), failed))
     }
 
-    async fn listen(&self, target: Arc<Target>) -> Result<Subscription, StoreError> {
+    async fn subscribe_at_most(&self, target: Arc<Target>) -> Result<Subscription, StoreError> {
         let (all, timeout) = (self.servers.len(), self.timeout);
         let mut answers = self.each(|server| {
             let target = Arc::clone(&target);
@@ -353,7 +355,19 @@ impl Store for QuorumStore {
     }
 
     fn subscribe(&self, target: &Arc<Target>, _timeout: Duration) -> StoreFuture<'_, Subscription> {
-        StoreFuture::new(self.listen(Arc::clone(target)))
+        StoreFuture::new(self.subscribe_at_most(Arc::clone(target)))
+    }
+
+    fn listen(&self, channel: &str, on_message: OnMessage) -> Listening {
+        self.listen_at_all(channel, &on_message)
+    }
+
+    fn listened(&self, channel: &str, timeout: Duration) -> StoreFuture<'_, ()> {
+        StoreFuture::new(self.listened_at_most(channel.to_owned(), timeout))
+    }
+
+    fn publish(&self, channel: &str, message: &[u8], timeout: Duration) -> StoreFuture<'_, u32> {
+        StoreFuture::new(self.publish_at_all(channel.to_owned(), message.to_vec(), timeout))
     }
 
     fn raise_token(

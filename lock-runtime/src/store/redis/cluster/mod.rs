@@ -239,13 +239,21 @@ async fn keep_map(shared: Weak<Shared>) {
 
 /// Has the subscriptions follow their slots until the store is closed.
 async fn keep_subscriptions(shared: Weak<Shared>) {
-    let Some(mut changes) = shared.upgrade().map(|shared| shared.topology.changes.subscribe())
+    let Some((mut changes, subscriptions)) = shared
+        .upgrade()
+        .map(|shared| (shared.topology.changes.subscribe(), Arc::clone(&shared.subscriptions)))
     else {
         return;
     };
     loop {
         // The timeout finds subscriptions that were lost though their slot has not moved.
-        let _ = timeout(TICK, changes.changed()).await;
+        let _ = timeout(TICK, async {
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = subscriptions.added.notified() => {}
+            }
+        })
+        .await;
         let Some(shared) = shared.upgrade().filter(|shared| !shared.topology.is_closed()) else {
             return;
         };

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -16,11 +17,12 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
-use crate::store::redis::store::RedisStore;
+use crate::store::redis::server::errors::needs;
+use crate::store::redis::store::{MAY_SUBSCRIBE_IN_SLOT, RedisStore};
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, OnRenewed,
-    Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
-    Target, renewed_in_parts, tell_part,
+    AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
+    OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store,
+    StoreFuture, Subscription, Target, not_listened, renewed_in_parts, tell_part,
 };
 
 /// The one slot of a lock.
@@ -135,7 +137,12 @@ impl ClusterStore {
         }
     }
 
-    async fn listen(&self, target: &Target, timeout: Duration) -> Result<Subscription, StoreError> {
+    /// Subscribes to the releases of a lock.
+    async fn subscribe_to(
+        &self,
+        target: &Target,
+        timeout: Duration,
+    ) -> Result<Subscription, StoreError> {
         self.ensure_task();
         slot(target)?;
         let deadline = Instant::now() + timeout;
@@ -225,7 +232,38 @@ impl Store for ClusterStore {
 
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
         let target = in_one_slot(target);
-        StoreFuture::new(async move { self.listen(&target, timeout).await })
+        StoreFuture::new(async move { self.subscribe_to(&target, timeout).await })
+    }
+
+    fn listen(&self, channel: &str, on_message: OnMessage) -> Listening {
+        let subscription = self.shared.subscriptions.of(channel);
+        let callback = subscription.notices.call(on_message);
+        if Handle::try_current().is_ok() {
+            self.ensure_task();
+        }
+        self.shared.subscriptions.added.notify_one();
+        Listening::new((callback, subscription))
+    }
+
+    fn listened(&self, channel: &str, timeout: Duration) -> StoreFuture<'_, ()> {
+        let subscription = self.shared.subscriptions.of(channel);
+        StoreFuture::new(async move {
+            self.ensure_task();
+            if subscription.notices.callbacks().is_none_or(|callbacks| callbacks.is_empty()) {
+                return Err(not_listened());
+            }
+            let followed =
+                subscription.follow(&self.shared.topology, Instant::now() + timeout).await;
+            followed.map_err(|error| needs(error, MAY_SUBSCRIBE_IN_SLOT))
+        })
+    }
+
+    fn publish(&self, channel: &str, message: &[u8], timeout: Duration) -> StoreFuture<'_, u32> {
+        let (channel, message) = (channel.to_owned(), message.to_vec());
+        StoreFuture::new(async move {
+            let at = (slot_of(&channel), Moving::Follow);
+            self.at(at, timeout, |store, left| store.publish(&channel, &message, left)).await
+        })
     }
 
     fn latch(

@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 
 use futures_util::stream::{self, StreamExt};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::route::{NotRun, Pause};
@@ -26,6 +27,8 @@ const AT_ONCE: usize = 256;
 #[derive(Default)]
 pub(super) struct ShardSubscriptions {
     by_channel: Mutex<HashMap<String, Weak<ShardSubscription>>>,
+    /// Notified when a subscription was made that nothing waits for.
+    pub(super) added: Notify,
 }
 
 /// The subscription of one channel for all its listeners; ends when it is dropped.
@@ -89,7 +92,7 @@ impl ShardSubscriptions {
                     return false;
                 }
             }
-            !subscription.is_subscribed_at(&node)
+            !subscription.is_subscribed_at(&node) && !subscription.is_refused_at(&node)
         });
         let follow = |subscription: Arc<ShardSubscription>| async move {
             if let Err(error) = subscription.follow(topology, deadline).await {
@@ -149,6 +152,11 @@ impl ShardSubscription {
 
     fn is_subscribed_at(&self, node: &Arc<Node>) -> bool {
         self.is_at(node) && node.store.subscriptions.is_subscribed(&self.channel)
+    }
+
+    /// True if the node would refuse again: tried after the next reconnect.
+    fn is_refused_at(&self, node: &Arc<Node>) -> bool {
+        self.is_at(node) && node.store.subscriptions.is_refused(&self.channel)
     }
 
     fn is_at(&self, node: &Arc<Node>) -> bool {

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::notices::{Counted, Notices};
+use crate::store::{Listening, OnMessage};
 
 /// How long a subscription outlasts its last listener.
 const LINGER: Duration = Duration::from_secs(2);
@@ -30,6 +31,8 @@ struct Channel {
     idle_since: Option<Instant>,
     /// The number of the connection on which the server confirmed the subscription; zero for none.
     confirmed_on: u64,
+    /// The number of the connection on which the server refused the subscription; zero for none.
+    refused_on: u64,
 }
 
 impl Channels {
@@ -64,6 +67,43 @@ impl Channels {
         channel.listener(self, name, None)
     }
 
+    /// Calls a function with each message of the channel.
+    pub(crate) fn call(self: &Arc<Self>, name: &str, on_message: OnMessage) -> Listening {
+        let mut channels = self.by_name.lock();
+        let channel = channels.entry(name.to_owned()).or_default();
+        let callback = channel.notices.call(on_message);
+        Listening::new((callback, channel.listener(self, name, None)))
+    }
+
+    /// True if a function receives the messages of the channel.
+    pub(crate) fn has_callbacks(&self, name: &str) -> bool {
+        self.by_name.lock().get(name).is_some_and(Channel::has_callbacks)
+    }
+
+    /// The channels with functions that receive their messages, if the server has neither confirmed nor refused the
+    /// subscription on this connection.
+    pub(crate) fn unsubscribed(&self, connection: u64) -> Vec<String> {
+        let channels = self.by_name.lock();
+        let open = channels.iter().filter(|(_, channel)| {
+            channel.has_callbacks() && channel.confirmed_on.max(channel.refused_on) < connection
+        });
+        open.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Records that the server refused the subscription on this connection. True if that is new, and no waiter gets the
+    /// error.
+    pub(crate) fn refuse(&self, name: &str, connection: u64) -> bool {
+        let mut channels = self.by_name.lock();
+        let Some(channel) = channels.get_mut(name) else { return false };
+        let earlier = std::mem::replace(&mut channel.refused_on, connection);
+        earlier == 0 && channel.has_callbacks()
+    }
+
+    /// True if the server refused the subscription on this connection.
+    pub(crate) fn is_refused(&self, name: &str, connection: u64) -> bool {
+        self.by_name.lock().get(name).is_some_and(|channel| channel.refused_on == connection)
+    }
+
     /// True if the server confirmed the subscription on this connection.
     pub(crate) fn is_confirmed(&self, name: &str, connection: u64) -> bool {
         self.by_name.lock().get(name).is_some_and(|channel| channel.confirmed_on == connection)
@@ -83,6 +123,7 @@ impl Channels {
     pub(crate) fn confirm(&self, name: &str, connection: u64) {
         if let Some(channel) = self.by_name.lock().get_mut(name) {
             channel.confirmed_on = channel.confirmed_on.max(connection);
+            channel.refused_on = 0;
         }
     }
 
@@ -101,8 +142,15 @@ impl Channels {
 
     /// Passes a message to the listeners of its channel that it is for.
     pub(crate) fn deliver(&self, name: &str, message: &[u8]) {
-        if let Some(channel) = self.by_name.lock().get(name) {
+        let callbacks = {
+            let channels = self.by_name.lock();
+            let Some(channel) = channels.get(name) else { return };
             channel.notices.count(message);
+            channel.notices.callbacks().cloned()
+        };
+        // After the unlock: a function may end its own listening.
+        if let Some(callbacks) = callbacks {
+            callbacks.call(message);
         }
     }
 
@@ -162,6 +210,10 @@ impl Channels {
 }
 
 impl Channel {
+    fn has_callbacks(&self) -> bool {
+        self.notices.callbacks().is_some_and(|callbacks| !callbacks.is_empty())
+    }
+
     fn listen(
         &mut self,
         channels: &Arc<Channels>,

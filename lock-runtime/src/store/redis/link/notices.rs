@@ -5,10 +5,12 @@
 // S-26.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
+
+use crate::store::{Callback, Callbacks, OnMessage};
 
 /// Counts the notifications of one channel.
 #[derive(Default)]
@@ -16,6 +18,8 @@ pub(crate) struct Notices {
     all: watch::Sender<u64>,
     /// By the number of the waiter.
     waiters: Mutex<HashMap<u64, watch::Sender<u64>>>,
+    /// The functions that receive the messages. Channels of locks have none.
+    callbacks: OnceLock<Arc<Callbacks>>,
 }
 
 impl Notices {
@@ -32,6 +36,16 @@ impl Notices {
     /// Returns the counter of all messages.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.all.subscribe()
+    }
+
+    /// Calls a function with each message, until the result is dropped.
+    pub(crate) fn call(&self, on_message: OnMessage) -> Callback {
+        self.callbacks.get_or_init(Arc::default).add(on_message)
+    }
+
+    /// The functions that receive the messages, if there have been any.
+    pub(crate) fn callbacks(&self) -> Option<&Arc<Callbacks>> {
+        self.callbacks.get()
     }
 
     /// Counts a message: for the waiter that it names, if there is one, else for all listeners.

@@ -15,7 +15,7 @@ use futures_util::stream::{self, StreamExt};
 use redis::Value;
 use tokio::time::{Instant, timeout};
 
-use super::{Connection, Link, PING_TIMEOUT, ReconnectPause};
+use super::{CallError, Connection, Link, PING_TIMEOUT, ReconnectPause};
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::scripts::Publish;
 
@@ -70,24 +70,29 @@ impl Link {
     /// Subscribes every channel on a new connection, however long that takes if each answer comes in time: a limit for
     /// all would replace the connection forever where there are many channels or the network is slow.
     pub(super) async fn replay_subscriptions(&self, connection: &Connection) {
+        self.subscribe_all(connection, self.channels.names()).await;
+    }
+
+    async fn subscribe_all(&self, connection: &Connection, names: Vec<String>) {
         let limit = self.pulse(connection).timeout;
         let subscribe = |name: String| async move {
-            if self.publish() == Publish::InSlot {
-                // An error says that another node has the slot by now; the cluster's task subscribes there.
-                let until = Instant::now() + limit;
-                let _ = self.subscribe_in_slot(connection, &name, until).await;
-                return;
-            }
-            let answer = timeout(limit, connection.subscribe(&name)).await;
-            let silent = answer.is_err();
-            match self.judge(connection, answer) {
-                Ok(()) => self.channels.confirm(&name, connection.number),
-                Err(_) if silent => self.give_up(connection),
-                // `judge` has given up a broken connection; the server would repeat a refusal.
-                Err(_) => {}
+            let subscribed = self.subscribe_on(connection, &name, Instant::now() + limit).await;
+            // In a cluster, an error says that another node has the slot by now; the cluster's task subscribes there.
+            // Elsewhere the link has given up a broken connection, and the server would repeat a refusal.
+            if let (Publish::Everywhere, Err(CallError::TimedOut)) = (self.publish(), subscribed) {
+                self.give_up(connection);
             }
         };
-        stream::iter(self.channels.names()).for_each_concurrent(256, subscribe).await;
+        stream::iter(names).for_each_concurrent(256, subscribe).await;
+    }
+
+    /// Subscribes the channels that functions listen to since the connection was made. A cluster's task follows the
+    /// slots of its own.
+    async fn subscribe_new(&self, connection: &Connection) {
+        if self.publish() == Publish::Everywhere {
+            let new = self.channels.unsubscribed(connection.number);
+            self.subscribe_all(connection, new).await;
+        }
     }
 
     /// Sends a PING over an idle or suspicious connection.
@@ -169,6 +174,7 @@ async fn keep_connected(link: Weak<Link>) {
         if let Some(connection) = link.current.load_full() {
             link.check(&connection, every, &mut idle_for).await;
             link.unsubscribe_stale(&connection).await;
+            link.subscribe_new(&connection).await;
         }
     }
 }

@@ -142,6 +142,19 @@ fn script_message(detail: &str) -> &str {
     }
 }
 
+/// The error of a request that is no script. If the server refuses it for lack of a permission, the message is that
+/// permission and what it is for.
+pub(crate) fn needs(error: impl Into<StoreError>, permission: &str) -> StoreError {
+    let error = error.into();
+    match cause(&error) {
+        Some(reply) if reply.code() == Some("NOPERM") => {
+            let message = format!("the user may not do this; grant it {permission}");
+            StoreError::new(StoreErrorKind::Denied, message).with_source(Cause(reply.clone()))
+        }
+        _ => error,
+    }
+}
+
 /// Classifies the error of an attempt to connect.
 pub(crate) fn connect_error(error: RedisError) -> StoreError {
     use StoreErrorKind::{Config, Denied, Unavailable};

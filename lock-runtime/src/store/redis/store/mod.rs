@@ -1,6 +1,7 @@
 //! A store on one Redis server.
 
 mod connect;
+mod messages;
 mod notices;
 
 use std::future::ready;
@@ -12,6 +13,8 @@ use futures_util::future::try_join_all;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+pub(super) use self::messages::MAY_SUBSCRIBE_IN_SLOT;
+use self::messages::publish;
 use super::link::Link;
 use super::requests::answers::{acquired, inspection, number};
 use super::requests::combine::{Asked, Combiner};
@@ -26,8 +29,9 @@ use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::opaque::opaque_debug;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, OnRenewed,
-    ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, no_hold,
+    AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
+    OnMessage, OnRenewed, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture,
+    Subscription, Target, no_hold,
 };
 
 /// A store that keeps locks on one Redis server, version 7.0 or later.
@@ -215,6 +219,20 @@ impl Store for RedisStore {
             })
             .collect();
         all.map(Subscription::any_of)
+    }
+
+    fn listen(&self, channel: &str, on_message: OnMessage) -> Listening {
+        self.subscriptions.listen(channel, on_message)
+    }
+
+    fn listened(&self, channel: &str, timeout: Duration) -> StoreFuture<'_, ()> {
+        let channel = channel.to_owned();
+        StoreFuture::new(async move { self.subscribed(&channel, Instant::now() + timeout).await })
+    }
+
+    fn publish(&self, channel: &str, message: &[u8], timeout: Duration) -> StoreFuture<'_, u32> {
+        let publish = publish(self.link.publish(), channel, message);
+        StoreFuture::new(async move { self.sent(&publish, Instant::now() + timeout).await })
     }
 
     fn latch(

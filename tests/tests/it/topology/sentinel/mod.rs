@@ -5,4 +5,4 @@ mod frozen;
 mod stale;
 mod start;
 mod tls;
-mod world;
+pub(crate) mod world;

@@ -1,0 +1,93 @@
+//! Locks that are acquired and released for ever leave nothing behind.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{LockClient, LockOptions, Wait};
+use lock_tests::{RedisServer, eventually};
+use tokio::time::timeout;
+
+use super::{alone, live_bytes};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// The variable that asks for more cycles, as `1000000`.
+const CYCLES: &str = "LOCK_CYCLES";
+
+/// Far more than a cycle may leave, and less than a hundred tables that have grown.
+const SLACK: usize = 64 * 1024;
+
+/// How many tasks share the names.
+const TASKS: usize = 16;
+
+/// One lock of each kind, with others after it; one acquire in sixteen is given up.
+async fn cycle(client: &LockClient, number: usize) {
+    let name = format!("cycle:{}", number % 8);
+    let three = NonZeroU32::new(3).unwrap();
+    let acquire = match number % 6 {
+        0 => client.mutex(name).lock(),
+        1 => client.fair_mutex(format!("fair:{name}")).lock(),
+        2 => client.rw_lock(format!("rw:{name}")).read(),
+        3 => client.rw_lock(format!("rw:{name}")).write(),
+        4 => client.multi_lock([format!("one:{name}"), format!("two:{name}")]).lock(),
+        _ => {
+            let permit = client.semaphore(format!("permits:{name}"), three).acquire().await;
+            return permit.unwrap().release().await.unwrap();
+        }
+    };
+    if number % 16 == 7 {
+        drop(timeout(Duration::from_micros(200), acquire).await);
+        return;
+    }
+    let guard = acquire.await.unwrap();
+    match number % 3 {
+        0 => drop(guard),
+        _ => guard.release().await.unwrap(),
+    }
+}
+
+/// Memory, keys, channels and connections are after many cycles what they were after some.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_million_cycles_leave_nothing() {
+    let _alone = alone().await;
+    let cycles = std::env::var(CYCLES).map_or(12_000, |cycles| cycles.parse().unwrap());
+    let server = RedisServer::start().await;
+    let raw = server.client();
+    let wait = LockOptions::builder().wait(Wait::UpTo(SOON)).build().unwrap();
+    let client = LockClient::builder().options(wait).connect(&server.url()).await.unwrap();
+    let run = async |cycles: usize| {
+        let tasks = (0..TASKS).map(|task| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                for number in 0..cycles / TASKS {
+                    cycle(&client, number * TASKS + task).await;
+                }
+            })
+        });
+        join_all(tasks).await.into_iter().for_each(|done| done.unwrap());
+        let channels = async || raw.get::<Vec<String>>(&["PUBSUB", "CHANNELS"]).await.len();
+        eventually(SOON, "few channels are left", async || channels().await <= 2).await;
+        let held = async || client.held().len();
+        eventually(SOON, "nothing is held", async || held().await == 0).await;
+        let clients: String = raw.get(&["CLIENT", "LIST"]).await;
+        (live_bytes(), raw.keys().await, clients.lines().count())
+    };
+    let (before, keys, connections) = run(cycles / 4).await;
+    let (after, keys_after, connections_after) = run(cycles).await;
+    println!("{cycles} cycles: {before} bytes before, {after} after");
+    assert!(after < before + SLACK, "{before} bytes before, {after} after {cycles} cycles");
+    assert_eq!((keys, connections), (keys_after, connections_after));
+    let endless = async || {
+        let mut endless = Vec::new();
+        for key in raw.keys().await {
+            let left: i64 = raw.get(&["PTTL", &key]).await;
+            if left == -1 {
+                endless.push(key);
+            }
+        }
+        endless
+    };
+    assert_eq!(endless().await, Vec::<String>::new(), "keys without an end");
+    assert!(client.shutdown(SOON).await.is_clean());
+}

@@ -1,0 +1,108 @@
+//! Stores of every sort, and what a listener receives.
+
+use lock_runtime::store::{ClusterStore, Listening};
+
+use crate::prelude::*;
+
+/// A channel that no lock uses.
+pub(crate) const CHANNEL: &str = "lock_runtime:survey";
+
+/// How long to look on that something does not happen.
+pub(crate) const QUIET: Duration = ms(300);
+
+/// What came on a channel since it was made.
+pub(crate) struct Inbox {
+    pub(crate) listening: Listening,
+    messages: mpsc::UnboundedReceiver<Vec<u8>>,
+}
+
+impl Inbox {
+    pub(crate) fn of(store: &dyn Store, channel: &str) -> Self {
+        let (sender, messages) = mpsc::unbounded_channel();
+        let on_message = Arc::new(move |message: &[u8]| drop(sender.send(message.to_vec())));
+        Self { listening: store.listen(channel, on_message), messages }
+    }
+
+    /// The next message.
+    pub(crate) async fn next(&mut self) -> Vec<u8> {
+        let next = timeout(SOON, self.messages.recv()).await;
+        next.expect("a message comes").expect("it is listened to")
+    }
+
+    /// What has come so far.
+    pub(crate) fn rest(&mut self) -> Vec<Vec<u8>> {
+        std::iter::from_fn(|| self.messages.try_recv().ok()).collect()
+    }
+}
+
+/// Publishes until the inbox has got a message, and leaves nothing in it.
+pub(crate) async fn until_delivered(store: &dyn Store, inbox: &mut Inbox) {
+    soon!("a message comes", {
+        let _ = store.publish(CHANNEL, b"again", secs(1)).await;
+        sleep(ms(20)).await;
+        !inbox.rest().is_empty()
+    });
+    // What was still on its way.
+    store.publish(CHANNEL, b"last", SOON).await.unwrap();
+    while inbox.next().await != b"last" {}
+}
+
+/// Stores of several processes on the same locks. The servers end with it.
+pub(crate) struct World {
+    pub(crate) stores: Vec<Box<dyn Store>>,
+    _server: Option<RedisServer>,
+    _cluster: Option<RedisCluster>,
+}
+
+impl World {
+    pub(crate) fn in_memory() -> Self {
+        let store = MemoryStore::new();
+        let stores = vec![Box::new(store.peer()) as Box<dyn Store>, Box::new(store)];
+        Self { stores, _server: None, _cluster: None }
+    }
+
+    pub(crate) async fn on_redis() -> Self {
+        let server = RedisServer::start().await;
+        let connect = async || RedisStore::connect(&server.url()).await.unwrap();
+        let stores = vec![Box::new(connect().await) as Box<dyn Store>, Box::new(connect().await)];
+        Self { stores, _server: Some(server), _cluster: None }
+    }
+
+    pub(crate) async fn in_a_cluster() -> Self {
+        let cluster = RedisCluster::start().await;
+        let connect = async || ClusterStore::connect([cluster.node(0).url()]).await.unwrap();
+        let stores = vec![Box::new(connect().await) as Box<dyn Store>, Box::new(connect().await)];
+        Self { stores, _server: None, _cluster: Some(cluster) }
+    }
+
+    pub(crate) fn two(&self) -> (&dyn Store, &dyn Store) {
+        (&*self.stores[0], &*self.stores[1])
+    }
+}
+
+/// Cases for every store.
+macro_rules! on_every_store {
+    ($($case:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(&crate::operations::world::World::in_memory()).await;
+            })*
+        }
+
+        mod redis {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case(&crate::operations::world::World::on_redis().await).await;
+            })*
+        }
+
+        mod cluster {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case(&crate::operations::world::World::in_a_cluster().await).await;
+            })*
+        }
+    };
+}
+pub(crate) use on_every_store;
