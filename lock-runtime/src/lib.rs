@@ -100,6 +100,7 @@
 //! - `serde`: [`FencingToken`] implements `Serialize` and `Deserialize`; `policy` turns it on.
 //! - `sites`: a list of all annotated functions, and [`LockClient::check_sites`] which a program calls when it
 //!   starts.
+//! - `survey` (default): [`LockClient::survey`], which asks all processes who holds and who waits.
 //! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates or, with
 //!   `TlsOptions`, against your own; client certificates.
 //! - `toml` (default): `LockConfig::from_toml` and `from_toml_file`.
@@ -130,6 +131,8 @@ pub mod quorum;
 pub mod scope;
 pub mod site;
 pub mod store;
+#[cfg(feature = "survey")]
+pub mod survey;
 
 mod any_lock;
 mod backoff;

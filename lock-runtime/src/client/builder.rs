@@ -23,6 +23,8 @@ use crate::store::new_id;
 use crate::store::redis::TlsOptions;
 #[cfg(feature = "redis")]
 use crate::store::redis::{ClusterStore, RedisStore};
+#[cfg(feature = "survey")]
+use crate::survey::Presence;
 
 /// Shortest duration that a client's settings may have: shorter ones would overload the store.
 const SHORTEST_SETTING: Duration = Duration::from_millis(5);
@@ -81,6 +83,10 @@ pub struct LockClientBuilder {
     clock: Option<Clock>,
     timing: Timing,
     max_waiters: usize,
+    #[cfg(feature = "survey")]
+    service: Option<String>,
+    #[cfg(feature = "survey")]
+    answers_surveys: bool,
     #[cfg(feature = "policy")]
     pub(super) config: Option<Arc<crate::policy::LockConfig>>,
     #[cfg(feature = "tls-rustls")]
@@ -102,6 +108,10 @@ impl Default for LockClientBuilder {
                 token_ttl: DEFAULT_TOKEN_TTL,
             },
             max_waiters: 131_072,
+            #[cfg(feature = "survey")]
+            service: None,
+            #[cfg(feature = "survey")]
+            answers_surveys: true,
             #[cfg(feature = "policy")]
             config: None,
             #[cfg(feature = "tls-rustls")]
@@ -193,6 +203,22 @@ impl LockClientBuilder {
     // S-18.
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.max_waiters = max_waiters;
+        self
+    }
+
+    /// Sets the name of the service that this client belongs to, for [surveys](crate::survey). Default: the name of the
+    /// executable.
+    #[cfg(feature = "survey")]
+    pub fn service(mut self, service: impl Into<String>) -> Self {
+        self.service = Some(service.into());
+        self
+    }
+
+    /// Sets whether the client answers [surveys](crate::survey), which costs one subscription, and nothing until it is asked.
+    /// Default: it does.
+    #[cfg(feature = "survey")]
+    pub fn survey(mut self, answers: bool) -> Self {
+        self.answers_surveys = answers;
         self
     }
 
@@ -389,14 +415,26 @@ impl LockClientBuilder {
         Ok(Settings {
             namespace: self.namespace.clone(),
             options: Arc::new(self.options),
+            #[cfg(feature = "survey")]
+            _presence: None,
             #[cfg(feature = "policy")]
             configured: self.configured()?.into(),
         })
     }
 
-    pub(super) fn build(self, store: Arc<dyn Store>, settings: Settings) -> LockClient {
+    pub(super) fn build(
+        self,
+        store: Arc<dyn Store>,
+        #[cfg_attr(not(feature = "survey"), expect(unused_mut))] mut settings: Settings,
+    ) -> LockClient {
         let clock = self.clock.unwrap_or_else(|| store.clock());
         let engine = Engine::new(store, clock, self.timing, self.max_waiters, Arc::default());
-        LockClient { engine: Arc::new(engine), settings: Arc::new(settings) }
+        let engine = Arc::new(engine);
+        #[cfg(feature = "survey")]
+        if self.answers_surveys {
+            let (namespace, service) = (settings.namespace.as_deref(), self.service.as_deref());
+            settings._presence = Some(Presence::new(&engine, namespace, service));
+        }
+        LockClient { engine, settings: Arc::new(settings) }
     }
 }

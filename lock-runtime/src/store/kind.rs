@@ -4,6 +4,8 @@ use std::fmt;
 
 /// The kind of lock that a name is used as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "survey", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "survey", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum HoldKind {
     /// Exclusive and re-entrant; Redisson's `getLock` and `getFencedLock`.

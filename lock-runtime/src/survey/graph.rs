@@ -92,9 +92,11 @@ fn edges(locks: &[SurveyedLock]) -> BTreeMap<Node, Vec<Edge>> {
     let mut edges: BTreeMap<Node, Vec<Edge>> = BTreeMap::new();
     for lock in locks {
         for waiter in &lock.waiters {
-            let blocking = lock.holders.iter().filter(|holder| blocks(lock, holder, waiter));
+            if !blocks(lock, waiter) {
+                continue;
+            }
+            let blocking = lock.holders.iter().filter_map(|holder| holder.hold);
             for (next, from) in blocking
-                .filter_map(|holder| holder.hold)
                 .flat_map(|next| waiter.inside.iter().map(move |from| (next, *from)))
             {
                 let Some((outer, holder)) = held.get(&from).and_then(|held| held.first()) else {
@@ -114,9 +116,8 @@ fn edges(locks: &[SurveyedLock]) -> BTreeMap<Node, Vec<Edge>> {
     edges
 }
 
-/// True if the waiter cannot have the lock before that holder lets go of it.
-fn blocks(lock: &SurveyedLock, holder: &SurveyedHolder, waiter: &SurveyedWaiter) -> bool {
-    let _ = holder;
+/// True if the waiter cannot have the lock before each of its holders lets go of it.
+fn blocks(lock: &SurveyedLock, waiter: &SurveyedWaiter) -> bool {
     match (lock.kind, waiter.kind) {
         // Any permit would do.
         (_, HoldKind::Semaphore | HoldKind::Latch) => false,

@@ -10,8 +10,10 @@ use crate::acquire::Engine;
 use crate::lease::Hold;
 use crate::waits::WaitEntry;
 
-/// The zero of the clock on which waits are told apart.
-static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// When the first client of this process was created, which is about when the process began; and the zero of the clock on which
+/// waits are told apart.
+static STARTED: LazyLock<(SystemTime, Instant)> =
+    LazyLock::new(|| (SystemTime::now(), Instant::now()));
 
 /// The holds and waits of a client.
 #[derive(Default)]
@@ -30,7 +32,7 @@ impl Identity {
             Some(path.file_stem()?.to_string_lossy().into_owned())
         };
         let service = service.map(str::to_owned).or_else(executable);
-        let started = STARTED.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let started = STARTED.0.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             id: engine.leases.client,
             service: service.unwrap_or_else(|| "unknown".to_owned()),
@@ -41,9 +43,6 @@ impl Identity {
         }
     }
 }
-
-/// When the first client of this process was created, which is about when the process began.
-static STARTED: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
 
 #[cfg(target_os = "linux")]
 fn host_name() -> String {
@@ -103,7 +102,7 @@ impl Lines {
                 self.cut = true;
                 return;
             }
-            let began = since.saturating_duration_since(*EPOCH).as_nanos();
+            let began = since.saturating_duration_since(STARTED.1).as_nanos();
             self.waits.push(WaitLine {
                 began: u64::try_from(began).unwrap_or(u64::MAX),
                 name: lock.key().to_string(),
@@ -115,10 +114,4 @@ impl Lines {
             });
         }
     }
-}
-
-/// Starts the clocks of this process.
-pub(super) fn start() {
-    LazyLock::force(&EPOCH);
-    LazyLock::force(&STARTED);
 }

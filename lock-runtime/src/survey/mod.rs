@@ -30,29 +30,19 @@ use crate::key::LockKey;
 use crate::opaque::opaque_debug;
 use crate::store::{HoldKind, Listening};
 
-/// A client's part in surveys: who it is, and its answers.
+/// Has a client answer surveys until dropped.
 pub(crate) struct Presence {
-    identity: Identity,
-    channel: String,
-    /// Answers until dropped.
     _answering: Listening,
 }
 
 impl Presence {
-    /// Prepares a client to be asked, if it `answers`, and to ask.
     pub(crate) fn new(
         engine: &Arc<Engine>,
         namespace: Option<&str>,
         service: Option<&str>,
-        answers: bool,
     ) -> Self {
-        local::start();
-        let (identity, channel) = (Identity::of(engine, service), wire::channel(namespace));
-        let _answering = match answers {
-            true => answering::answer(engine, &channel, identity.clone()),
-            false => Listening::none(),
-        };
-        Self { identity, channel, _answering }
+        let identity = Identity::of(engine, service);
+        Self { _answering: answering::answer(engine, &wire::channel(namespace), identity) }
     }
 }
 
@@ -76,10 +66,10 @@ pub struct Surveying {
 }
 
 impl Surveying {
-    pub(crate) fn new(engine: &Arc<Engine>, presence: &Presence, namespace: Option<&str>) -> Self {
+    pub(crate) fn new(engine: &Arc<Engine>, namespace: Option<&str>) -> Self {
         Self {
             engine: Arc::clone(engine),
-            channel: presence.channel.clone(),
+            channel: wire::channel(namespace),
             namespace: namespace.map(str::to_owned),
             prefix: String::new(),
             within: PATIENCE,

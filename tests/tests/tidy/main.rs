@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 38] = [
+const LEVELS: [(&str, u8); 39] = [
     ("backoff", 0),
     ("opaque", 0),
     ("error", 0),
@@ -45,6 +45,7 @@ const LEVELS: [(&str, u8); 38] = [
     ("multi_lock", 7),
     ("quorum_lock", 7),
     ("any_lock", 7),
+    ("survey", 7),
     ("client", 8),
     ("quorum", 9),
     ("connect", 9),

@@ -20,5 +20,6 @@ mod shadow_logs;
 mod shadow_nested;
 mod shadow_probes;
 mod spans;
+mod survey;
 mod tracer;
 mod zeros;

@@ -1,0 +1,279 @@
+//! Who holds and who waits, asked from all processes (S-35).
+
+use lock_runtime::store::{RedisStore, Store};
+use lock_runtime::survey::{Survey, SurveyedLock};
+
+use crate::prelude::*;
+use crate::support::workers::{Workers, told};
+
+/// A request as other clients send it.
+fn request(id: &str, prefix: &str) -> String {
+    format!(r#"{{"v":1,"id":"{id}","prefix":"{prefix}","limit":1000}}"#)
+}
+
+const ID: &str = "6b1b36cb-04e6-4b3a-8d19-27b1f5ed7d3b";
+
+/// What is published on a channel, as it comes.
+struct Heard {
+    messages: Arc<std::sync::Mutex<Vec<String>>>,
+    _listening: lock_runtime::store::Listening,
+    _store: RedisStore,
+}
+
+impl Heard {
+    async fn on(server: &RedisServer, channel: &str) -> Self {
+        let store = RedisStore::connect(&server.url()).await.unwrap();
+        let messages = Arc::<std::sync::Mutex<Vec<String>>>::default();
+        let to = Arc::clone(&messages);
+        let on_message = move |message: &[u8]| {
+            to.lock().unwrap().push(String::from_utf8(message.to_vec()).unwrap());
+        };
+        let listening = store.listen(channel, Arc::new(on_message));
+        store.listened(channel, SOON).await.unwrap();
+        Self { messages, _listening: listening, _store: store }
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.messages.lock().unwrap().clone()
+    }
+}
+
+fn lock<'a>(survey: &'a Survey, name: &str) -> &'a SurveyedLock {
+    let found = survey.locks.iter().find(|lock| lock.key.as_str() == name);
+    found.unwrap_or_else(|| panic!("{name} is not among {:?}", survey.locks))
+}
+
+/// Waits until that many acquires of the client wait.
+async fn waits(client: &LockClient, count: usize) {
+    eventually(SOON, "they wait", async || client.waiting().len() == count).await;
+}
+
+async fn service(server: &RedisServer, name: &str) -> LockClient {
+    LockClient::builder().service(name).connect(&server.url()).await.unwrap()
+}
+
+/// Each client's part is told by its own name, and the store's view stands beside it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holders_and_waiters_of_all_processes_are_found() {
+    let server = RedisServer::start().await;
+    let (billing, orders) = (service(&server, "billing").await, service(&server, "orders").await);
+    let silent = LockClient::builder().survey(false).connect(&server.url()).await.unwrap();
+    let guard = billing.mutex("order:1").lock().await.unwrap();
+    let _unasked = silent.fair_mutex("order:2").lock().await.unwrap();
+    let _other = billing.mutex("invoice:1").lock().await.unwrap();
+    let waiter = tokio::spawn(orders.mutex("order:1").lock());
+    waits(&orders, 1).await;
+
+    for asking in [&billing, &silent] {
+        let survey = asking.survey().prefix("order:").within(SOON).await.unwrap();
+        assert!(survey.is_complete && survey.missing == 0, "{survey:?}");
+        let services: Vec<_> = survey.clients.iter().map(|one| &*one.client.service).collect();
+        assert_eq!(services, ["billing", "orders"]);
+        assert_eq!(survey.locks.len(), 2, "{:?}", survey.locks);
+
+        let shown = lock(&survey, "order:1");
+        let ([holder], [waiting]) = (&shown.holders[..], &shown.waiters[..]) else {
+            panic!("{shown:?}")
+        };
+        let process = holder.client.as_ref().unwrap();
+        assert_eq!((process.pid, &*process.service), (std::process::id(), "billing"));
+        assert_eq!(process.id, billing.id().to_string());
+        assert_eq!((shown.kind, holder.count), (Some(HoldKind::Mutex), 1));
+        assert!(holder.held_for.unwrap() < SOON && holder.remaining.unwrap() > secs(20));
+        assert!(holder.site.as_deref().unwrap().contains("observe/survey.rs:"), "{holder:?}");
+        assert_eq!((&*waiting.client.service, waiting.place), ("orders", None));
+        assert!(waiting.site.as_deref().unwrap().contains("observe/survey.rs:"), "{waiting:?}");
+
+        let unasked = lock(&survey, "order:2");
+        let [holder] = &unasked.holders[..] else { panic!("{unasked:?}") };
+        assert_eq!((&holder.client, &holder.site), (&None, &None), "it does not answer");
+        assert_eq!(holder.client_id, silent.id().to_string());
+        assert!(unasked.remaining.unwrap() > secs(20));
+    }
+    guard.release().await.unwrap();
+    drop(waiter.await.unwrap().unwrap());
+    let free = async || orders.survey().prefix("order:1").await.unwrap().locks.is_empty();
+    eventually(SOON, "a free lock is not listed", free).await;
+}
+
+/// Clients of one namespace survey each other, and name locks without it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn namespaces_are_surveyed_apart() {
+    let server = RedisServer::start().await;
+    let named = |name: &str| {
+        let builder = LockClient::builder().namespace(name).service(name);
+        let url = server.url();
+        async move { builder.connect(&url).await.unwrap() }
+    };
+    let (shop, other) = (named("shop").await, named("other").await);
+    let _guards = (shop.mutex("order:1").lock().await, other.mutex("order:1").lock().await);
+    let survey = shop.survey().prefix("order:").within(SOON).await.unwrap();
+    assert_eq!(survey.clients.len(), 1, "{survey:?}");
+    let names: Vec<_> = survey.locks.iter().map(|lock| lock.key.as_str()).collect();
+    assert_eq!(names, ["shop:order:1"]);
+}
+
+/// A process that hangs is counted as missing and delays the survey by no more than the time given; its locks are shown by
+/// what the store knows, and so are those of a process that is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_hangs_is_missing() {
+    let world = Workers::new().await;
+    let mut worker = world.worker().await;
+    told(&mut worker, "lock mutex stopped", "locked ").await;
+    let survey = world.client.survey().within(SOON).await.unwrap();
+    assert_eq!((survey.clients.len(), survey.missing), (2, 0), "{survey:?}");
+    let pid = lock(&survey, "stopped").holders[0].client.as_ref().unwrap().pid;
+    assert_eq!(pid, worker.id());
+
+    worker.sigstop();
+    let (start, within) = (Instant::now(), ms(500));
+    let survey = world.client.survey().within(within).await.unwrap();
+    assert!(start.elapsed() >= within && start.elapsed() < SOON, "{:?}", start.elapsed());
+    assert_eq!((survey.clients.len(), survey.missing), (1, 1), "{survey:?}");
+    assert!(!survey.is_complete);
+    assert_eq!(lock(&survey, "stopped").holders[0].client, None);
+    worker.sigkill();
+    let survey = async || world.client.survey().within(SOON).await.unwrap();
+    eventually(SOON, "nobody is missing", async || survey().await.missing == 0).await;
+    let survey = survey().await;
+    assert_eq!(lock(&survey, "stopped").holders[0].client, None);
+    assert!(survey.is_complete, "{survey:?}");
+}
+
+/// Three clients in a circle, found with every site; in the order of a circle, whatever holder comes first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deadlock_across_three_clients_is_named() {
+    let server = RedisServer::start().await;
+    let mut clients = Vec::new();
+    for name in ["one", "two", "three"] {
+        clients.push(service(&server, name).await);
+    }
+    let locks = ["a", "b", "c"];
+    let mut tasks = Vec::new();
+    for (at, client) in clients.iter().enumerate() {
+        let outer = client.mutex(locks[at]).lock().await.unwrap();
+        let inner = client.mutex(locks[(at + 1) % 3]);
+        tasks.push(tokio::spawn(async move { outer.run(inner.lock()).await }));
+    }
+    for client in &clients {
+        waits(client, 1).await;
+    }
+    let survey = clients[0].survey().within(SOON).await.unwrap();
+    let [deadlock] = survey.deadlocks() else { panic!("{:?}", survey.deadlocks()) };
+    let mut circle: Vec<_> = deadlock.edges.iter().collect();
+    assert!(circle.windows(2).all(|two| two[0].waits_for == two[1].holds), "{deadlock}");
+    circle.sort_by_key(|edge| edge.holds.clone());
+    for (edge, (name, at)) in circle.into_iter().zip([("one", 0), ("two", 1), ("three", 2)]) {
+        assert_eq!((&*edge.client.service, edge.holds.as_str()), (name, locks[at]));
+        assert_eq!(edge.waits_for.as_str(), locks[(at + 1) % 3]);
+        for site in [&edge.acquired_at, &edge.waits_at] {
+            assert!(site.as_deref().unwrap().contains("observe/survey.rs:"), "{edge}");
+        }
+    }
+    tasks.remove(0).abort();
+    for task in tasks {
+        drop(task.await.unwrap().unwrap().unwrap());
+    }
+    assert!(clients[0].survey().await.unwrap().deadlocks().is_empty());
+}
+
+/// Holds in one order never look like a circle, however many surveys meet them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nested_locks_that_finish_are_no_deadlock() {
+    let server = RedisServer::start().await;
+    let over = Arc::new(AtomicBool::new(false));
+    let mut tasks = Vec::new();
+    for number in 0..8_u64 {
+        let (client, over) = (service(&server, &number.to_string()).await, Arc::clone(&over));
+        tasks.push(tokio::spawn(async move {
+            let mut choices = fastrand::Rng::with_seed(number);
+            let mut nested = 0;
+            while !over.load(Ordering::Relaxed) {
+                let (low, high) = (choices.u32(0..4), choices.u32(4..8));
+                let inner = client.mutex(high.to_string());
+                let outer = client.mutex(low.to_string()).lock().await.unwrap();
+                drop(outer.run(inner.lock()).await.unwrap().unwrap());
+                drop(outer);
+                nested += 1;
+            }
+            nested
+        }));
+    }
+    let asking = service(&server, "asking").await;
+    let mut met = 0;
+    for _ in 0..40 {
+        let survey = asking.survey().within(SOON).await.unwrap();
+        assert!(survey.deadlocks().is_empty(), "{:?}", survey.deadlocks());
+        met += survey.locks.iter().map(|lock| lock.waiters.len()).sum::<usize>();
+    }
+    over.store(true, Ordering::Relaxed);
+    let nested: usize = joined(tasks).await.into_iter().sum();
+    assert!(nested > 100 && met > 0, "{nested} nested, {met} waits met");
+}
+
+/// An answer says nothing that would release a lock or let its reader in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_has_no_secrets() {
+    let server = RedisServer::builder().password("hunter2-secret").start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let guard = client.mutex("order:1").lock().await.unwrap();
+    let inner = client.mutex("order:2").lock();
+    let _inner = guard.run(inner).await.unwrap().unwrap();
+    let heard = Heard::on(&server, &format!("lock_runtime:survey:{ID}")).await;
+    server.client().cmd(&["PUBLISH", "lock_runtime:survey", &request(ID, "")]).await;
+    eventually(SOON, "it is answered", async || !heard.all().is_empty()).await;
+    let answer = heard.all().concat();
+    assert!(answer.contains("order:1"), "{answer}");
+    let owners = server.client().hgetall("order:1").await;
+    let mut secrets: Vec<String> = owners.into_keys().filter(|field| field != "mode").collect();
+    let port = server.port().to_string();
+    secrets.extend([guard.token().to_string(), "hunter2".to_owned(), port, "127.0.0.1".to_owned()]);
+    for secret in secrets {
+        assert!(!answer.contains(&secret), "{secret} in {answer}");
+    }
+}
+
+/// Four answers a second, whatever is asked; and none to what is no request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_is_answered_four_times_a_second() {
+    let server = RedisServer::start().await;
+    let client = service(&server, "asked").await;
+    let _guard = client.mutex("order:1").lock().await.unwrap();
+    let heard = Heard::on(&server, &format!("lock_runtime:survey:{ID}")).await;
+    let side = server.client();
+    let long = request(ID, &"x".repeat(5_000));
+    let huge = "[".repeat(1 << 20);
+    let wrong = [
+        "", "{}", "null", "\u{0}", &long, &huge, "{\"v\":1}", &request(ID, "").replace("\"v\":1", "\"v\":2"),
+        &request("no uuid", ""), &request(ID, "").replace("1000", "-1"), "{\"v\":1,\"id\":{}}",
+    ];
+    for message in wrong {
+        side.cmd(&["PUBLISH", "lock_runtime:survey", message]).await;
+    }
+    let start = Instant::now();
+    let mut asked = 0;
+    while start.elapsed() < ms(2_200) {
+        side.cmd(&["PUBLISH", "lock_runtime:survey", &request(ID, "")]).await;
+        asked += 1;
+    }
+    let seconds = start.elapsed().as_secs_f64().ceil() as usize;
+    eventually(SOON, "some are answered", async || heard.all().len() >= 4).await;
+    let answers = heard.all().len();
+    assert!(asked > 100 && answers <= 4 * (seconds + 1), "{answers} answers to {asked} requests");
+    assert!(heard.all().iter().all(|answer| answer.contains("order:1")));
+}
+
+/// In memory it works as with a server, among the clients that share the store.
+#[tokio::test]
+async fn in_memory_too() {
+    let client = LockClient::builder().service("alone").in_memory().unwrap();
+    let guard = client.fair_mutex("order:1").lock().await.unwrap();
+    let waiter = tokio::spawn(client.fair_mutex("order:1").lock());
+    waits(&client, 1).await;
+    let survey = client.survey().await.unwrap();
+    assert!(survey.is_complete, "{survey:?}");
+    let shown = lock(&survey, "order:1");
+    assert_eq!((shown.kind, shown.holders.len(), shown.waiters.len()), (Some(HoldKind::Fair), 1, 1));
+    drop(guard);
+    drop(waiter.await.unwrap().unwrap());
+}
