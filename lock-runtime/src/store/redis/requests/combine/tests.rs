@@ -29,8 +29,12 @@ fn free(name: &str) -> HoldRequest {
 }
 
 fn add(queue: &mut Queue, request: HoldRequest, deadline: Instant) -> Key {
+    add_at(queue, Instant::now(), request, deadline)
+}
+
+fn add_at(queue: &mut Queue, now: Instant, request: HoldRequest, deadline: Instant) -> Key {
     let part = request.part().expect("can share a script");
-    queue.add(request, part, Instant::now(), deadline).0
+    queue.add(request, part, now, deadline).0
 }
 
 /// Queues the requests, a millisecond of time more for each.
@@ -103,17 +107,19 @@ fn a_meeting_waits_for_its_last_request() {
             HoldRequest::Release(ask.with_next(next))
         }
     };
-    let now = Instant::now();
+    let (now, mut queue) = (Instant::now(), Queue::default());
     let due = |queue: &Queue, after| queue.due_at(now + after, true).map(|at| at <= now + after);
-    let (mut queue, ..) = queue([patient(take("a")), patient(free("b"))]);
+    for request in [patient(take("a")), patient(free("b"))] {
+        add_at(&mut queue, now, request, now);
+    }
     assert_eq!(due(&queue, Duration::ZERO), Some(false));
     assert_eq!(due(&queue, 2 * OVERDUE), Some(true));
-    add(&mut queue, take("b"), now);
+    add_at(&mut queue, now, take("b"), now);
     assert_eq!(due(&queue, 2 * OVERDUE), Some(true));
     assert!(queue.due_at(Instant::now(), true).is_some_and(|at| at <= Instant::now()));
     assert_eq!(numbers(&queue.take_batch(MAX_BATCH)), [0, 2, 1]);
     assert_eq!(queue.due_at(now, true), None, "nothing is left");
-    add(&mut queue, patient(take("c")), now);
+    add_at(&mut queue, now, patient(take("c")), now);
     assert_eq!(due(&queue, Duration::ZERO), Some(false), "the urgent one was sent");
 }
 
@@ -128,7 +134,7 @@ fn two_batches_of_one_size_are_under_way() {
     let send = |queue: &mut Queue| {
         assert!(is_due(queue));
         queue.batches += 1;
-        queue.moved = Some(Instant::now() + OVERDUE);
+        queue.moved = Some(Instant::now() + Duration::from_secs(60));
         let share = queue.share();
         queue.take_batch(share)
     };
@@ -154,7 +160,7 @@ fn an_odd_number_of_requests_is_under_way() {
             let now = Instant::now();
             assert!(queue.due_at(now, true).is_some_and(|at| at <= now), "{count}: one waits");
             queue.batches += 1;
-            queue.moved = Some(now + OVERDUE);
+            queue.moved = Some(now + Duration::from_secs(60));
             let share = queue.share();
             queue.take_batch(share);
         }
