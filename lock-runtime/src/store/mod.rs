@@ -12,6 +12,7 @@ pub(crate) mod redis;
 mod client_id;
 mod kind;
 mod message;
+mod names;
 mod owner;
 mod request;
 mod subscription;
@@ -39,6 +40,7 @@ pub use self::kind::HoldKind;
 pub use self::memory::MemoryStore;
 pub(crate) use self::message::{Callback, Callbacks};
 pub use self::message::{Listening, OnMessage};
+pub use self::names::{NamesCursor, NamesPage};
 pub(crate) use self::owner::HoldNumber;
 pub use self::owner::OwnerId;
 #[cfg(feature = "tls-rustls")]
@@ -248,6 +250,24 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
         let _ = (key, timeout);
         unsupported("forced release")
+    }
+
+    /// Lists the names in use that begin with a prefix, in pages: names that are held, and those whose waiters have a
+    /// place in the store. Call it with [`NamesCursor::start`] and then with each page's cursor, until there is none.
+    ///
+    /// A name that is in use from the first page to the last is listed, perhaps several times. One that is acquired or
+    /// released meanwhile may be missing, and so may one whose slot moves to another node of a cluster right then; one
+    /// whose last holder died may still be listed for a while. Other data, free semaphores and count-down latches are
+    /// not. A page keeps a server busy for less than 1 ms.
+    // S-35.
+    fn names(
+        &self,
+        prefix: &str,
+        from: NamesCursor,
+        timeout: Duration,
+    ) -> StoreFuture<'_, NamesPage> {
+        let _ = (prefix, from, timeout);
+        unsupported("lists of names")
     }
 
     /// Raises the fencing counter of a name to `token` if it is below.

@@ -17,13 +17,16 @@ use tokio::sync::watch;
 use self::table::{Change, Table};
 use super::{
     AcquireReply, AcquireRequest, Callbacks, CountRequest, Inspection, LatchRequest, Listening,
-    OnMessage, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture,
-    Subscription, Target, not_listened,
+    NamesCursor, NamesPage, OnMessage, Ownership, ReleaseReply, ReleaseRequest, RenewRequest,
+    Store, StoreFuture, Subscription, Target, not_listened,
 };
 use crate::clock::Clock;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::opaque::opaque_debug;
+
+/// The maximum number of names in a page.
+const PAGE: usize = 256;
 
 /// A store that keeps locks in this process's memory.
 ///
@@ -294,6 +297,22 @@ impl Store for MemoryStore {
         let key = key.clone();
         StoreFuture::new(async move {
             Ok(self.change(|table, change| table.force_release(&key, change)).0)
+        })
+    }
+
+    fn names(
+        &self,
+        prefix: &str,
+        from: NamesCursor,
+        _timeout: Duration,
+    ) -> StoreFuture<'_, NamesPage> {
+        let prefix = prefix.to_owned();
+        StoreFuture::new(async move {
+            let after = from.place::<LockKey>()?;
+            let names =
+                self.shared.table.lock().names(&prefix, after, PAGE, self.shared.clock.now());
+            let next = (names.len() == PAGE).then(|| names.last().cloned()).flatten();
+            Ok(NamesPage::new(names, next.map(NamesCursor::at)))
         })
     }
 

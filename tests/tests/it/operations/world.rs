@@ -1,6 +1,6 @@
 //! Stores of every sort, and what a listener receives.
 
-use lock_runtime::store::{ClusterStore, Listening};
+use lock_runtime::store::{ClusterStore, Listening, NamesCursor};
 
 use crate::prelude::*;
 
@@ -45,6 +45,40 @@ pub(crate) async fn until_delivered(store: &dyn Store, inbox: &mut Inbox) {
     // What was still on its way.
     store.publish(CHANNEL, b"last", SOON).await.unwrap();
     while inbox.next().await != b"last" {}
+}
+
+/// All names that begin with the prefix, as often as they are listed, in no order; and how many pages there were.
+pub(crate) async fn pages(store: &dyn Store, prefix: &str) -> (Vec<String>, usize) {
+    let (mut names, mut next, mut pages) = (Vec::new(), Some(NamesCursor::start()), 0);
+    while let Some(from) = next {
+        let page = store.names(prefix, from, SOON).await.unwrap();
+        names.extend(page.names.iter().map(|name| name.as_str().to_owned()));
+        next = page.next;
+        pages += 1;
+    }
+    (names, pages)
+}
+
+/// The same as a set.
+pub(crate) async fn names(store: &dyn Store, prefix: &str) -> BTreeSet<String> {
+    pages(store, prefix).await.0.into_iter().collect()
+}
+
+pub(crate) fn set<T: Into<String>>(names: impl IntoIterator<Item = T>) -> BTreeSet<String> {
+    names.into_iter().map(Into::into).collect()
+}
+
+pub(crate) fn key(name: &str) -> LockKey {
+    LockKey::new(name).unwrap()
+}
+
+/// Acquires a lock for a new owner, for as long as any test takes; if it is busy, the owner waits as long.
+pub(crate) async fn acquire(store: &dyn Store, target: &Arc<Target>) -> Option<OwnerId> {
+    let owner = OwnerId::new(&client_id(), 1, 1);
+    let request = AcquireRequest::new(Arc::clone(target), owner.clone(), secs(300), SOON);
+    let place = target.kind().has_places().then_some(secs(300));
+    let reply = store.acquire(request.with_place(place)).await.unwrap();
+    matches!(reply, AcquireReply::Granted(_)).then_some(owner)
 }
 
 /// Stores of several processes on the same locks. The servers end with it.

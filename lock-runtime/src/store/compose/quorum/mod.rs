@@ -12,6 +12,7 @@
 // S-29, S-23.
 
 mod messages;
+mod names;
 mod server;
 mod tally;
 
@@ -34,9 +35,9 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, HoldKind, Listening, OnMessage, OnRenewed,
-    Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
-    Target, unsupported,
+    AcquireReply, AcquireRequest, CountRequest, HoldKind, Listening, NamesCursor, NamesPage,
+    OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store,
+    StoreFuture, Subscription, Target, unsupported,
 };
 
 /// How long requests under way may delay the closing of the store.
@@ -368,6 +369,16 @@ impl Store for QuorumStore {
 
     fn publish(&self, channel: &str, message: &[u8], timeout: Duration) -> StoreFuture<'_, u32> {
         StoreFuture::new(self.publish_at_all(channel.to_owned(), message.to_vec(), timeout))
+    }
+
+    fn names(
+        &self,
+        prefix: &str,
+        from: NamesCursor,
+        timeout: Duration,
+    ) -> StoreFuture<'_, NamesPage> {
+        let prefix = prefix.to_owned();
+        StoreFuture::new(async move { self.page(&prefix, &from, timeout).await })
     }
 
     fn raise_token(

@@ -14,6 +14,27 @@ impl Table {
         self.names.get(key.as_str()).map_or_else(Inspection::nothing, |name| name.inspect(now))
     }
 
+    /// Returns the first names in use that begin with the prefix, in order, and come after `after`.
+    pub(in super::super) fn names(
+        &self,
+        prefix: &str,
+        after: Option<&LockKey>,
+        limit: usize,
+        now: Tick,
+    ) -> Vec<LockKey> {
+        let begins = self.names.iter().filter(|(key, _)| {
+            key.starts_with(prefix) && after.is_none_or(|after| ***key > *after.as_str())
+        });
+        let in_use = begins.filter(|(_, name)| name.is_in_use(now)).map(|(key, _)| key);
+        let mut keys: Vec<_> = in_use.collect();
+        if keys.len() > limit {
+            keys.select_nth_unstable(limit);
+            keys.truncate(limit);
+        }
+        keys.sort_unstable();
+        keys.into_iter().filter_map(|key| LockKey::new(key).ok()).collect()
+    }
+
     /// True if the name was held, as any kind of lock. A latch does not count.
     pub(in super::super) fn force_release(&mut self, key: &LockKey, change: &mut Change) -> bool {
         let name = self.existing(key.as_str(), change.now);
@@ -54,6 +75,15 @@ impl Name {
             last_token: counter.map(|counter| FencingToken::new(counter.last)),
             waiting: places.filter(|place| place.until > now).count(),
         }
+    }
+
+    /// True if it is held, or waiters have a place. A latch is a number, and held by nobody.
+    fn is_in_use(&self, now: Tick) -> bool {
+        let readers = self.readers.iter().map(|reader| &reader.place);
+        let mut places = self.queue.iter().chain(&self.writers).chain(readers);
+        self.live_hash(now).is_some()
+            || self.permits.iter().any(|permit| permit.until > now)
+            || places.any(|place| place.until > now)
     }
 
     fn force_release(&mut self, key: &LockKey, change: &mut Change) -> bool {

@@ -7,6 +7,7 @@
 //! All keys of a lock are in one slot, so each request is one script at one node, as atomic as on one server.
 // S-2.
 
+mod names;
 mod origin;
 mod route;
 pub(super) mod slots;

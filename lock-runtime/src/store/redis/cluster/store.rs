@@ -21,8 +21,9 @@ use crate::store::redis::server::errors::needs;
 use crate::store::redis::store::{MAY_SUBSCRIBE_IN_SLOT, RedisStore};
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
-    OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store,
-    StoreFuture, Subscription, Target, not_listened, renewed_in_parts, tell_part,
+    NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest,
+    RenewRequest, Store, StoreFuture, Subscription, Target, not_listened, renewed_in_parts,
+    tell_part,
 };
 
 /// The one slot of a lock.
@@ -75,7 +76,7 @@ fn by_slot<T>(
 
 impl ClusterStore {
     /// Makes a call at the node that has the slot.
-    async fn at<T>(
+    pub(super) async fn at<T>(
         &self,
         (slot, moving): (u16, Moving),
         timeout: Duration,
@@ -291,6 +292,16 @@ impl Store for ClusterStore {
             self.at((slot, Moving::Wait), timeout, |store, left| store.force_release(&key, left))
                 .await
         })
+    }
+
+    fn names(
+        &self,
+        prefix: &str,
+        from: NamesCursor,
+        timeout: Duration,
+    ) -> StoreFuture<'_, NamesPage> {
+        let prefix = prefix.to_owned();
+        StoreFuture::new(async move { self.page(&prefix, &from, Instant::now() + timeout).await })
     }
 
     fn raise_token(

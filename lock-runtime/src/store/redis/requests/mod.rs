@@ -6,6 +6,7 @@ pub(crate) mod calls;
 pub(crate) mod combine;
 mod holds;
 pub(crate) mod info;
+pub(crate) mod names;
 pub(crate) mod renew;
 pub(crate) mod replicated;
 

@@ -131,6 +131,7 @@ scripts! {
     MULTI_RELEASE = "multi_release.lua";
     RAISE_TOKEN = "time.lua" "mint.lua" "raise_token.lua";
     LATCH = "number.lua" "latch.lua";
+    IS_LOCK = "owner.lua" "is_lock.lua";
     INSPECT = "time.lua" "number.lua" "owner.lua" "inspect.lua";
     FORCE_RELEASE = "time.lua" "owner.lua" "fair_notify.lua" "force_release.lua";
 }

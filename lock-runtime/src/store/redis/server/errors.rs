@@ -155,6 +155,12 @@ pub(crate) fn needs(error: impl Into<StoreError>, permission: &str) -> StoreErro
     }
 }
 
+/// True if the user may not read that key.
+pub(crate) fn is_forbidden_key(error: &StoreError) -> bool {
+    let text = |reply: &RedisError| reply.detail().is_some_and(|detail| detail.contains("key"));
+    cause(error).is_some_and(|reply| reply.code() == Some("NOPERM") && text(reply))
+}
+
 /// Classifies the error of an attempt to connect.
 pub(crate) fn connect_error(error: RedisError) -> StoreError {
     use StoreErrorKind::{Config, Denied, Unavailable};

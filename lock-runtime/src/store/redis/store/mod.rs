@@ -2,6 +2,7 @@
 
 mod connect;
 mod messages;
+mod names;
 mod notices;
 
 use std::future::ready;
@@ -30,8 +31,8 @@ use crate::key::LockKey;
 use crate::opaque::opaque_debug;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
-    OnMessage, OnRenewed, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture,
-    Subscription, Target, no_hold,
+    NamesCursor, NamesPage, OnMessage, OnRenewed, ReleaseReply, ReleaseRequest, RenewRequest,
+    Store, StoreFuture, Subscription, Target, no_hold,
 };
 
 /// A store that keeps locks on one Redis server, version 7.0 or later.
@@ -46,17 +47,19 @@ use crate::store::{
 ///
 /// ```text
 /// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
-///   +evalsha +script|load +ping +subscribe +unsubscribe +publish +wait
+///   +evalsha +script|load +ping +subscribe +unsubscribe +publish +wait +scan
 ///   +exists +type +del +pttl +pexpire +persist +rename +time +get +set +incrby +decr
 ///   +hexists +hget +hgetall +hkeys +hmget +hrandfield +hset +hdel
 ///   +lindex +llen +lpop +lpos +lrange +lrem +rpush
 ///   +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zrevrange +zscore
 /// ```
 ///
-/// For mutexes alone, the first line, without `wait`, and `pttl pexpire hexists hset hdel del time get set
+/// For mutexes alone, the first line, without `wait` and `scan`, and `pttl pexpire hexists hset hdel del time get set
 /// incrby` are enough. `wait` is for locks that ask for replicas, `type` for
 /// [`inspect`](crate::LockClient::inspect) and
-/// [`force_release`](crate::LockClient::force_release).
+/// [`force_release`](crate::LockClient::force_release). For operators' tools alone are `scan`, which
+/// [lists the names in use](Store::names), and the channels of [messages](Store::listen) between clients, which `&*`
+/// contains: without them everything else works.
 /// With `+client|setname` connections have the name of [`LockClient::id`](crate::LockClient::id) in `CLIENT LIST`.
 /// With a [restart guard](crate::quorum::QuorumBuilder::restart_guard), `+info` as well, which also has
 /// `connect` warn of a server that evicts keys; with
@@ -256,6 +259,16 @@ impl Store for RedisStore {
     fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
         let call = calls::force_release(self.link.publish(), key);
         StoreFuture::new(async move { Ok(number(&self.run(&call, timeout).await?)? == 1) })
+    }
+
+    fn names(
+        &self,
+        prefix: &str,
+        from: NamesCursor,
+        timeout: Duration,
+    ) -> StoreFuture<'_, NamesPage> {
+        let prefix = prefix.to_owned();
+        StoreFuture::new(async move { self.page(&prefix, &from, Instant::now() + timeout).await })
     }
 
     fn raise_token(
