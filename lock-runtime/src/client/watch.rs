@@ -10,10 +10,27 @@ use crate::error::{LockError, check_runtime};
 use crate::fence::FencingToken;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
-use crate::store::{HoldKind, Inspection, Target};
+use crate::store::{HoldKind, Inspection, ServerReport, Target};
 use crate::waits::WaitEntry;
 
 impl LockClient {
+    /// Returns the full name of a lock: with the namespace of this client.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`] if it is not a valid name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let client = lock_runtime::LockClient::builder().namespace("shop").in_memory()?;
+    /// assert_eq!(client.key("order:42")?.as_str(), "shop:order:42");
+    /// # Ok::<_, lock_runtime::LockError>(())
+    /// ```
+    pub fn key(&self, name: impl IntoLockKey) -> Result<LockKey, LockError> {
+        self.full_name(name.into_lock_key()?)
+    }
+
     /// Returns the store's state of a name: as what kind it is held, by which clients, for how long.
     ///
     /// The answer may be outdated when it arrives: show it to people and on dashboards, but do not base
@@ -120,6 +137,36 @@ impl LockClient {
         }
         let leases = &self.engine.leases;
         Ok(leases.store.ping(leases.timing.command_timeout).await?)
+    }
+
+    /// Returns what each server of the store reports of itself: version, eviction, persistence, replicas, clock. Empty for
+    /// an in-memory store; in a cluster, one report for each master.
+    ///
+    /// For operators: `lockctl doctor` judges the answers. A server that does not answer has its error in its report.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NoRuntime`] outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example(client: lock_runtime::LockClient) -> Result<(), lock_runtime::LockError> {
+    /// for server in client.servers().await? {
+    ///     let policy = server.facts.map(|facts| facts.info.get("maxmemory_policy").cloned());
+    ///     println!("{}: {policy:?}", server.address);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn servers(&self) -> Result<Vec<ServerReport>, LockError> {
+        check_runtime()?;
+        let leases = &self.engine.leases;
+        Ok(leases.store.servers(leases.timing.command_timeout).await?)
     }
 
     /// Returns the current holds of this client, in no order. Several guards on one hold, nested or of readers

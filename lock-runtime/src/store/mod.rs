@@ -14,6 +14,7 @@ mod kind;
 mod message;
 mod names;
 mod owner;
+mod report;
 mod request;
 mod subscription;
 mod target;
@@ -47,9 +48,10 @@ pub use self::owner::OwnerId;
 pub use self::redis::TlsOptions;
 #[cfg(feature = "redis")]
 pub use self::redis::{ClusterStore, RedisStore};
+pub use self::report::{ServerFacts, ServerReport};
 pub use self::request::{
     AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, OnRenewed, Ownership,
-    ReleaseReply, ReleaseRequest, RenewRequest, StoredHold,
+    ReleaseReply, ReleaseRequest, RenewRequest, StoredHold, StoredWaiter,
 };
 pub use self::subscription::Subscription;
 pub(crate) use self::target::JointPart;
@@ -287,6 +289,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn age(&self, timeout: Duration) -> StoreFuture<'_, Option<Duration>> {
         let _ = timeout;
         StoreFuture::new(std::future::ready(Ok(None)))
+    }
+
+    /// Returns what each server reports of itself, for people who operate it; nothing for a store without servers.
+    fn servers(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerReport>> {
+        let _ = timeout;
+        StoreFuture::new(std::future::ready(Ok(Vec::new())))
     }
 
     /// Checks the server: `Ok` if the store would answer requests for locks now.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::client_id::is_ours;
 use super::kind::HoldKind;
 use super::owner::OwnerId;
 use super::target::Target;
@@ -241,13 +242,25 @@ pub struct Inspection {
     pub last_token: Option<FencingToken>,
     /// Waiters with a place in the store: the queue of a fair lock, announced writers.
     pub waiting: usize,
+    /// The first hundred waiters of a fair lock's queue, in order.
+    pub queue: Vec<StoredWaiter>,
+    /// The permits of a semaphore that are free; `None` if no permit is in use, since a free semaphore is a plain number.
+    pub free_permits: Option<u32>,
 }
 
 impl Inspection {
     /// The reply for a name that is not held and has no waiters.
     #[must_use]
     pub fn nothing() -> Self {
-        Self { kind: None, holders: Vec::new(), remaining: None, last_token: None, waiting: 0 }
+        Self {
+            kind: None,
+            holders: Vec::new(),
+            remaining: None,
+            last_token: None,
+            waiting: 0,
+            queue: Vec::new(),
+            free_permits: None,
+        }
     }
 }
 
@@ -255,8 +268,11 @@ impl Inspection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredHold {
-    /// The owner's client: a uuid. Not the whole owner field, which would be enough to release it.
+    /// The owner's client: a uuid, or empty for a permit of Redisson's, which names no client.
     pub client: String,
+    /// The number of the Java thread, for a hold of Redisson's. The number of a hold of this library is not shown: with the
+    /// client's uuid it would be enough to release the lock.
+    pub thread: Option<u64>,
     /// How often it was entered, or how many permits it has.
     pub count: u32,
 }
@@ -265,7 +281,34 @@ impl StoredHold {
     /// A hold of a client, from its owner field.
     #[must_use]
     pub fn new(owner_field: &str, count: u32) -> Self {
-        let client = owner_field.split(':').next().unwrap_or_default().to_owned();
-        Self { client, count }
+        let (client, thread) = client_and_thread(owner_field);
+        Self { client, thread, count }
     }
+}
+
+/// One waiter with a place in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredWaiter {
+    /// Its client: a uuid.
+    pub client: String,
+    /// The number of the Java thread, for a waiter of Redisson's.
+    pub thread: Option<u64>,
+}
+
+impl StoredWaiter {
+    /// A waiter of a client, from its owner field.
+    #[must_use]
+    pub fn new(owner_field: &str) -> Self {
+        let (client, thread) = client_and_thread(owner_field);
+        Self { client, thread }
+    }
+}
+
+/// The client of an owner and, if it is one of Redisson's, the thread.
+fn client_and_thread(owner_field: &str) -> (String, Option<u64>) {
+    let mut parts = owner_field.split(':');
+    let client = parts.next().unwrap_or_default();
+    let thread = parts.next().filter(|_| !is_ours(client)).and_then(|thread| thread.parse().ok());
+    (client.to_owned(), thread)
 }

@@ -5,15 +5,18 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::local::Lines;
 use super::wire::{Answer, Identity, Request};
 use crate::acquire::Engine;
 use crate::store::Listening;
 
-/// How many requests a client answers in a second.
-const ANSWERS_A_SECOND: usize = 4;
+/// The least time between two answers: four a second.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// How long an answer may be put off: a survey that looks twice, or two that are made at once, miss no client.
+const LONGEST_DELAY: Duration = Duration::from_millis(750);
 
 /// A client lists at most so many holds, and so many waits, whatever is asked for.
 const MOST_LINES: usize = 10_000;
@@ -24,7 +27,7 @@ pub(super) fn answer(engine: &Arc<Engine>, channel: &str, identity: Identity) ->
         engine: Arc::downgrade(engine),
         identity,
         channel: channel.to_owned(),
-        last: Mutex::new([None; ANSWERS_A_SECOND]),
+        last: Mutex::default(),
     });
     let on_message = Arc::new(move |message: &[u8]| answerer.heed(message));
     engine.leases.store.listen(channel, on_message)
@@ -35,8 +38,8 @@ struct Answerer {
     engine: Weak<Engine>,
     identity: Identity,
     channel: String,
-    /// When the last answers were given, the oldest first.
-    last: Mutex<[Option<Instant>; ANSWERS_A_SECOND]>,
+    /// When the last answer was given, or will be.
+    last: Mutex<Option<Instant>>,
 }
 
 impl Answerer {
@@ -45,22 +48,24 @@ impl Answerer {
         let (Some(request), Ok(runtime)) = (Request::read(message), Handle::try_current()) else {
             return;
         };
-        if self.may_answer(Instant::now()) {
+        if let Some(time) = self.next_time(Instant::now()) {
             let this = Arc::clone(self);
-            runtime.spawn(async move { this.answer(&request).await });
+            runtime.spawn(async move {
+                sleep_until(time).await;
+                this.answer(&request).await;
+            });
         }
     }
 
-    /// False if enough has been answered in the last second.
-    fn may_answer(&self, now: Instant) -> bool {
+    /// When the next request is answered. `None` if that is too late, so that a flood of requests leaves no queue.
+    fn next_time(&self, now: Instant) -> Option<Instant> {
         let mut last = self.last.lock();
-        let oldest = last[0];
-        if oldest.is_some_and(|oldest| now.saturating_duration_since(oldest) < Duration::from_secs(1)) {
-            return false;
+        let time = last.map_or(now, |last| now.max(last + PAUSE));
+        if time > now + LONGEST_DELAY {
+            return None;
         }
-        last.rotate_left(1);
-        last[ANSWERS_A_SECOND - 1] = Some(now);
-        true
+        *last = Some(time);
+        Some(time)
     }
 
     async fn answer(&self, request: &Request) {

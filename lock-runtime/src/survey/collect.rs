@@ -11,15 +11,18 @@ use uuid::Uuid;
 
 use super::wire::{Answer, HoldLine, Identity, Request, WaitLine};
 use super::{
-    Survey, SurveyedClient, SurveyedHolder, SurveyedLock, SurveyedProcess, SurveyedWaiter,
-    Surveying, graph, uuid,
+    Survey, SurveyedClient, SurveyedHolder, SurveyedLock, SurveyedPlace, SurveyedProcess,
+    SurveyedWaiter, Surveying, graph,
 };
-use crate::error::{LockError, check_runtime};
+use crate::error::{LockError, StoreError, check_runtime};
 use crate::key::LockKey;
-use crate::store::{Inspection, NamesCursor};
+use crate::store::{HoldKind, Inspection, NamesCursor, StoredHold, StoredWaiter};
 
 /// How many parts of answers wait to be read. Clients that send more than the survey can read are cut.
 const PARTS: usize = 4_096;
+
+/// The count of a holder before the store has said how often it has entered the lock.
+const UNCOUNTED: u32 = 0;
 
 /// How many locks of the store are looked at, at once.
 const AT_ONCE: usize = 64;
@@ -41,6 +44,16 @@ struct Answers {
     missing: usize,
 }
 
+/// What the store knows.
+struct Stored {
+    /// The names that were looked at; `None` for those that it could not be asked for.
+    by_name: BTreeMap<LockKey, Option<Inspection>>,
+    /// True if the limit has left names out.
+    is_cut: bool,
+    /// Why the names could not be listed.
+    not_listed: Option<StoreError>,
+}
+
 impl Surveying {
     pub(super) async fn make(self) -> Result<Survey, LockError> {
         check_runtime()?;
@@ -58,13 +71,14 @@ impl Surveying {
 
     async fn look(&self) -> Result<Survey, LockError> {
         let answers = self.ask_clients().await?;
-        let (stored, is_whole) = self.ask_store(&answers).await?;
-        Ok(join(answers, stored, is_whole))
+        let stored = self.ask_store(&answers).await;
+        Ok(join(answers, stored))
     }
 
     /// Publishes a request, and collects answers until all have come or the time is over.
     async fn ask_clients(&self) -> Result<Answers, LockError> {
-        let (store, timeout) = (&self.engine.leases.store, self.engine.leases.timing.command_timeout);
+        let (store, timeout) =
+            (&self.engine.leases.store, self.engine.leases.timing.command_timeout);
         let request = Request::new(self.full_prefix(), self.limit);
         let (to, mut parts) = mpsc::channel(PARTS);
         let channel = request.reply_channel(&self.channel);
@@ -73,7 +87,8 @@ impl Surveying {
         store.listened(&channel, timeout).await?;
         let start = Instant::now();
         let asked = store.publish(&self.channel, &request.to_json(), timeout).await?;
-        let (asked, mut answers) = (usize::try_from(asked).unwrap_or(usize::MAX), Answers::default());
+        let (asked, mut answers) =
+            (usize::try_from(asked).unwrap_or(usize::MAX), Answers::default());
         while answers.whole() < asked {
             let Ok(Some(part)) = timeout_at(start + self.within, parts.recv()).await else { break };
             if let Some(part) = Answer::read(&part, request.id) {
@@ -84,28 +99,23 @@ impl Surveying {
         Ok(answers)
     }
 
-    /// Looks up the locks in the store, and those that clients named. False if not all of them.
-    async fn ask_store(
-        &self,
-        answers: &Answers,
-    ) -> Result<(BTreeMap<LockKey, Option<Inspection>>, bool), LockError> {
-        let (store, timeout) = (&self.engine.leases.store, self.engine.leases.timing.command_timeout);
+    /// Looks up the locks in the store, and those that clients named.
+    async fn ask_store(&self, answers: &Answers) -> Stored {
+        let (store, timeout) =
+            (&self.engine.leases.store, self.engine.leases.timing.command_timeout);
         let mut names = answers.names();
         let (prefix, mut from) = (self.full_prefix(), Some(NamesCursor::start()));
-        let mut is_whole = true;
+        let (mut is_cut, mut not_listed) = (false, None);
         while let Some(cursor) = from.take() {
             match store.names(&prefix, cursor, timeout).await {
                 Ok(page) => {
                     names.extend(page.names);
                     from = page.next;
                 }
-                Err(error) => {
-                    tracing::debug!(%error, "a survey cannot list the names in the store");
-                    is_whole = false;
-                }
+                Err(error) => not_listed = Some(error),
             }
             if names.len() > self.limit {
-                is_whole = false;
+                is_cut = true;
                 break;
             }
         }
@@ -114,7 +124,7 @@ impl Surveying {
             (key, found)
         };
         let found = stream::iter(names).map(look).buffer_unordered(AT_ONCE);
-        Ok((found.collect().await, is_whole))
+        Stored { by_name: found.collect().await, is_cut, not_listed }
     }
 }
 
@@ -155,13 +165,10 @@ impl Answers {
 }
 
 /// Puts what clients say of their holds and waits beside what the store says.
-fn join(
-    answers: Answers,
-    stored: BTreeMap<LockKey, Option<Inspection>>,
-    is_whole: bool,
-) -> Survey {
+fn join(answers: Answers, stored: Stored) -> Survey {
     let Answers { by_client, missing } = answers;
-    let mut is_complete = is_whole && missing == 0;
+    let Stored { by_name, is_cut, not_listed } = stored;
+    let mut is_complete = missing == 0 && !is_cut && not_listed.is_none();
     let mut locks: BTreeMap<LockKey, SurveyedLock> = BTreeMap::new();
     let mut clients = Vec::new();
     for heard in by_client.into_values() {
@@ -186,19 +193,22 @@ fn join(
             }
         }
     }
-    for (key, found) in stored {
+    for (key, found) in by_name {
         let Some(found) = found else { continue };
         if let Some(lock) = row(&mut locks, key.as_str()) {
-            add_stored(lock, found);
+            add_stored(lock, found, &clients);
         }
     }
     let mut locks: Vec<_> = locks.into_values().collect();
-    locks.retain(|lock| !lock.holders.is_empty() || !lock.waiters.is_empty() || lock.waiting_in_store > 0);
+    locks.retain(|lock| {
+        !lock.holders.is_empty() || !lock.waiters.is_empty() || lock.waiting_in_store > 0
+    });
     for lock in &mut locks {
         lock.waiters.sort_by_key(|waiter| std::cmp::Reverse(waiter.waited_for));
     }
-    clients.sort_by_key(|one| (one.client.service.clone(), one.client.host.clone(), one.client.pid));
-    Survey { clients, locks, missing, is_complete, deadlocks: Vec::new() }
+    clients
+        .sort_by_key(|one| (one.client.service.clone(), one.client.host.clone(), one.client.pid));
+    Survey { clients, locks, missing, is_complete, not_listed, deadlocks: Vec::new() }
 }
 
 fn row<'a>(
@@ -213,6 +223,8 @@ fn row<'a>(
         holders: Vec::new(),
         waiters: Vec::new(),
         waiting_in_store: 0,
+        queue: Vec::new(),
+        free_permits: None,
     }))
 }
 
@@ -221,7 +233,8 @@ fn holder(client: &Arc<SurveyedProcess>, hold: HoldLine) -> SurveyedHolder {
     SurveyedHolder {
         client: Some(Arc::clone(client)),
         client_id: client.id.clone(),
-        count: 1,
+        thread: None,
+        count: UNCOUNTED,
         held_for: Some(held_for),
         remaining: Some(left),
         site,
@@ -236,27 +249,61 @@ fn waiter(client: &Arc<SurveyedProcess>, wait: WaitLine) -> SurveyedWaiter {
     SurveyedWaiter { client, kind, waited_for, place, site, began, inside }
 }
 
-/// Adds what the store says of a lock: how often each holder has it, and holders that no process claims.
-fn add_stored(lock: &mut SurveyedLock, found: Inspection) {
+/// Adds what the store says of a lock: how often each holder has it, holders that no process claims, and the queue.
+fn add_stored(lock: &mut SurveyedLock, found: Inspection, clients: &[SurveyedClient]) {
     // The store cannot tell a fair mutex from a plain one.
-    let is_known = lock.kind == Some(crate::store::HoldKind::Fair);
+    let is_known = lock.kind == Some(HoldKind::Fair);
     lock.kind = if is_known { lock.kind } else { found.kind.or(lock.kind) };
     lock.remaining = found.remaining;
     lock.waiting_in_store = found.waiting;
+    lock.free_permits = found.free_permits;
     for stored in found.holders {
-        let id = uuid(&stored.client).map(|id| id.to_string()).unwrap_or(stored.client);
-        match lock.holders.iter_mut().find(|holder| holder.client_id == id && holder.client.is_some()) {
+        let is_same = |holder: &&mut SurveyedHolder| {
+            holder.count == UNCOUNTED && holder.client_id == stored.client
+        };
+        match lock.holders.iter_mut().find(is_same) {
             Some(holder) => holder.count = stored.count,
-            None => lock.holders.push(SurveyedHolder {
-                client: None,
-                client_id: id,
-                count: stored.count,
-                held_for: None,
-                remaining: None,
-                site: None,
-                policy: None,
-                hold: None,
-            }),
+            None => lock.holders.push(unclaimed(stored, clients)),
         }
+    }
+    lock.holders.iter_mut().for_each(|holder| holder.count = holder.count.max(1));
+    lock.queue = found.queue.into_iter().map(|waiter| place(waiter, clients)).collect();
+}
+
+/// A hold that no answer lists: its client does not answer, or acquired it in the meantime.
+fn unclaimed(stored: StoredHold, clients: &[SurveyedClient]) -> SurveyedHolder {
+    let StoredHold { client: id, thread, count, .. } = stored;
+    let (client, client_id) = known(id, clients);
+    SurveyedHolder {
+        client,
+        client_id,
+        thread,
+        count,
+        held_for: None,
+        remaining: None,
+        site: None,
+        policy: None,
+        hold: None,
+    }
+}
+
+fn place(waiter: StoredWaiter, clients: &[SurveyedClient]) -> SurveyedPlace {
+    let StoredWaiter { client: id, thread } = waiter;
+    let (client, client_id) = known(id, clients);
+    SurveyedPlace { client, client_id, thread }
+}
+
+/// The client of an id in the store, if it has answered, and the id to show.
+fn known(id: String, clients: &[SurveyedClient]) -> (Option<Arc<SurveyedProcess>>, String) {
+    let client = clients.iter().map(|one| &one.client).find(|client| client.id == id).cloned();
+    let id = if client.is_some() { id } else { shortened(&id) };
+    (client, id)
+}
+
+/// Enough of an id to find the client in a log. With the number of a thread, the whole of it would release a lock.
+fn shortened(id: &str) -> String {
+    match id.get(..8) {
+        Some(beginning) if id.len() > 8 => format!("{beginning}…"),
+        _ => id.to_owned(),
     }
 }

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Serialize;
+
+use super::found::as_text;
 use super::{SurveyedHolder, SurveyedLock, SurveyedProcess, SurveyedWaiter};
 use crate::key::LockKey;
 use crate::store::HoldKind;
 
 /// Holders that wait for each other in a circle: the holder of each edge waits for the lock that the holder of the next edge
 /// has, and the last one for that of the first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Deadlock {
     /// The waits, beginning with the process and hold of the smallest name.
@@ -18,20 +21,23 @@ pub struct Deadlock {
 }
 
 /// A holder that cannot go on because it waits for another lock.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Edge {
     /// The process.
     pub client: Arc<SurveyedProcess>,
     /// The lock that it holds.
+    #[serde(serialize_with = "as_text")]
     pub holds: LockKey,
     /// Where it acquired that.
     pub acquired_at: Option<String>,
     /// The lock that it waits for.
+    #[serde(serialize_with = "as_text")]
     pub waits_for: LockKey,
     /// Where it waits.
     pub waits_at: Option<String>,
     /// The hold, by its number, the wait, by when it began, and the hold that it waits for.
+    #[serde(skip)]
     ids: (u64, u64, u64),
 }
 
@@ -96,8 +102,8 @@ fn edges(locks: &[SurveyedLock]) -> BTreeMap<Node, Vec<Edge>> {
                 continue;
             }
             let blocking = lock.holders.iter().filter_map(|holder| holder.hold);
-            for (next, from) in blocking
-                .flat_map(|next| waiter.inside.iter().map(move |from| (next, *from)))
+            for (next, from) in
+                blocking.flat_map(|next| waiter.inside.iter().map(move |from| (next, *from)))
             {
                 let Some((outer, holder)) = held.get(&from).and_then(|held| held.first()) else {
                     continue;

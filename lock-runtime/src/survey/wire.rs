@@ -96,13 +96,26 @@ pub(super) struct WaitLine {
 }
 
 /// Times as whole milliseconds.
-mod millis {
+pub(super) mod millis {
     use std::time::Duration;
 
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    pub(in super::super) fn serialize<S: Serializer>(
+        time: &Duration,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         to.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(in super::super) fn serialize_some<S: Serializer>(
+        time: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match time {
+            Some(time) => serialize(time, to),
+            None => to.serialize_none(),
+        }
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
@@ -203,5 +216,7 @@ impl Line {
 
 /// The bytes of a text as JSON, where a control character takes six.
 fn in_json(text: &str) -> usize {
-    text.bytes().map(|byte| if byte < b' ' { 6 } else { 1 + usize::from(byte == b'"' || byte == b'\\') }).sum()
+    text.bytes()
+        .map(|byte| if byte < b' ' { 6 } else { 1 + usize::from(byte == b'"' || byte == b'\\') })
+        .sum()
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -36,8 +36,8 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Listening, NamesCursor, NamesPage,
-    OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store,
-    StoreFuture, Subscription, Target, unsupported,
+    OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, ServerReport,
+    Store, StoreFuture, Subscription, Target, unsupported,
 };
 
 /// How long requests under way may delay the closing of the store.
@@ -317,6 +317,13 @@ impl Store for QuorumStore {
                 Some(Err(error)) if well.len() < majority(self.servers.len()) => Err(error),
                 _ => Ok(()),
             }
+        })
+    }
+
+    fn servers(&self, _: Duration) -> StoreFuture<'_, Vec<ServerReport>> {
+        StoreFuture::new(async move {
+            let asked = self.servers.iter().map(|server| server.store.servers(server.timeout));
+            Ok(try_join_all(asked).await?.into_iter().flatten().collect())
         })
     }
 

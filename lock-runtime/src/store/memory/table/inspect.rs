@@ -3,11 +3,14 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::{Change, Field, Hash, Mode, Name, Number, Side, Table, Value};
+use super::{Change, Field, Hash, Mode, Name, Number, Place, Side, Table, Value};
 use crate::clock::Tick;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
-use crate::store::{HoldKind, Inspection, StoredHold, Target};
+use crate::store::{HoldKind, Inspection, StoredHold, StoredWaiter, Target};
+
+/// How many waiters of a queue are shown.
+const SHOWN_WAITERS: usize = 100;
 
 impl Table {
     pub(in super::super) fn inspect(&self, key: &LockKey, now: Tick) -> Inspection {
@@ -66,14 +69,23 @@ impl Name {
             kind = latch.then_some(HoldKind::Latch);
         }
         let counter = self.counter.as_ref().filter(|counter| counter.until > now);
-        let places = self.queue.iter().chain(&self.writers);
+        let is_waiting = |place: &&Place| place.until > now;
+        let free = match (&self.value, kind) {
+            (Some(Value::Number(number)), Some(HoldKind::Semaphore)) => Some(number.count),
+            _ => None,
+        };
+        let over = self.permits.iter().filter(|permit| permit.until <= now).count();
+        let free = free.map(|free| free.saturating_add(i64::try_from(over).unwrap_or(0)));
+        let queue = self.queue.iter().filter(is_waiting);
         let remaining = holders.iter().map(|(_, _, until)| until.since(now)).max();
         Inspection {
             kind,
             holders: holders.iter().map(|(owner, n, _)| StoredHold::new(owner, *n)).collect(),
             remaining,
             last_token: counter.map(|counter| FencingToken::new(counter.last)),
-            waiting: places.filter(|place| place.until > now).count(),
+            waiting: queue.clone().chain(self.writers.iter().filter(is_waiting)).count(),
+            queue: queue.take(SHOWN_WAITERS).map(|place| StoredWaiter::new(&place.owner)).collect(),
+            free_permits: free.map(|free| u32::try_from(free).unwrap_or(0)),
         }
     }
 

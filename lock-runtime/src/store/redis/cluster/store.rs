@@ -22,8 +22,8 @@ use crate::store::redis::store::{MAY_SUBSCRIBE_IN_SLOT, RedisStore};
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
     NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, Store, StoreFuture, Subscription, Target, not_listened, renewed_in_parts,
-    tell_part,
+    RenewRequest, ServerReport, Store, StoreFuture, Subscription, Target, not_listened,
+    renewed_in_parts, tell_part,
 };
 
 /// The one slot of a lock.
@@ -324,6 +324,14 @@ impl Store for ClusterStore {
             let map = self.shared.topology.map();
             let ages = map.nodes.iter().map(|node| node.store.age(timeout));
             Ok(try_join_all(ages).await?.into_iter().flatten().min())
+        })
+    }
+
+    fn servers(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerReport>> {
+        StoreFuture::new(async move {
+            self.ensure_task();
+            let map = self.shared.topology.map();
+            Ok(join_all(map.nodes.iter().map(|node| node.store.report(timeout))).await)
         })
     }
 

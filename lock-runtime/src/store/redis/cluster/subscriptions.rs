@@ -92,7 +92,7 @@ impl ShardSubscriptions {
                     return false;
                 }
             }
-            !subscription.is_subscribed_at(&node) && !subscription.is_refused_at(&node)
+            !subscription.is_subscribed_at(&node) && !subscription.is_given_up_at(&node)
         });
         let follow = |subscription: Arc<ShardSubscription>| async move {
             if let Err(error) = subscription.follow(topology, deadline).await {
@@ -154,9 +154,12 @@ impl ShardSubscription {
         self.is_at(node) && node.store.subscriptions.is_subscribed(&self.channel)
     }
 
-    /// True if the node would refuse again: tried after the next reconnect.
-    fn is_refused_at(&self, node: &Arc<Node>) -> bool {
-        self.is_at(node) && node.store.subscriptions.is_refused(&self.channel)
+    /// True if the node has refused it and no waiter is concerned: functions that listen can do without messages, and each
+    /// attempt is another line in the log of the server's refusals. The next connection tries again.
+    fn is_given_up_at(&self, node: &Arc<Node>) -> bool {
+        self.notices.callbacks().is_some()
+            && self.is_at(node)
+            && node.store.subscriptions.is_refused(&self.channel)
     }
 
     fn is_at(&self, node: &Arc<Node>) -> bool {

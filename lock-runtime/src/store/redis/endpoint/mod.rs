@@ -72,6 +72,17 @@ impl Endpoint {
         }
     }
 
+    /// The address of the server, without credentials; with sentinels, what is known of the master.
+    pub(crate) fn address(&self) -> String {
+        match &self.discovery {
+            Discovery::Single(client) => client.get_connection_info().addr().to_string(),
+            Discovery::Sentinels(sentinels) => match sentinels.master() {
+                Some(master) => master.address(),
+                None => "the master, which no sentinel names".to_owned(),
+            },
+        }
+    }
+
     fn sentinels(&self) -> Option<&Sentinels> {
         match &self.discovery {
             Discovery::Single(_) => None,

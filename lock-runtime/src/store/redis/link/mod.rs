@@ -39,6 +39,7 @@ pub(crate) use self::notices::Notices;
 use self::reconnect::ReconnectPause;
 use crate::error::StoreError;
 use crate::store::redis::endpoint::Endpoint;
+use crate::store::redis::endpoint::sentinel::Master;
 use crate::store::redis::scripts::{Answer, Publish, ScriptCall, is_noscript, preparation};
 use crate::store::redis::server::CONNECT_TIMEOUT;
 use crate::store::redis::server::errors::{CallError, connect_error, server_error, was_unreached};
@@ -106,6 +107,13 @@ impl Link {
     /// How scripts publish on this server.
     pub(crate) fn publish(&self) -> Publish {
         if self.unsubscribed.is_some() { Publish::InSlot } else { Publish::Everywhere }
+    }
+
+    /// The address of the server, without credentials.
+    pub(crate) fn address(&self) -> String {
+        let current = self.current.load();
+        let master = current.as_ref().and_then(|connection| connection.master.as_ref());
+        master.map_or_else(|| self.endpoint.address(), Master::address)
     }
 
     /// The number of the connection, if there is one.

@@ -7,7 +7,7 @@ use redis::Value;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::redis::scripts::Answer;
-use crate::store::{AcquireReply, HoldKind, Inspection, StoredHold};
+use crate::store::{AcquireReply, HoldKind, Inspection, StoredHold, StoredWaiter};
 
 /// The error of an answer that no script of this version gives.
 pub(crate) fn surprise(answer: &Answer) -> StoreError {
@@ -99,6 +99,8 @@ fn inspection_of(parts: &[Value]) -> Option<Inspection> {
         Value::Int(left),
         Value::BulkString(last),
         Value::Int(waiting),
+        Value::Int(free),
+        Value::Array(queue),
         holders @ ..,
     ] = parts
     else {
@@ -122,11 +124,17 @@ fn inspection_of(parts: &[Value]) -> Option<Inspection> {
         }
         _ => None,
     };
+    let waiter = |value: &Value| match value {
+        Value::BulkString(owner) => std::str::from_utf8(owner).ok().map(StoredWaiter::new),
+        _ => None,
+    };
     Some(Inspection {
         kind,
         holders: holders.chunks(2).map(holder).collect::<Option<_>>()?,
         remaining: kind.and(remaining(*left)),
         last_token: token(last).map(FencingToken::new),
         waiting: usize::try_from(*waiting).unwrap_or(0),
+        queue: queue.iter().map(waiter).collect::<Option<_>>()?,
+        free_permits: u32::try_from(*free).ok(),
     })
 }

@@ -134,9 +134,10 @@ pub(crate) fn raise_token(publish: Publish, target: &Target, token: FencingToken
 pub(crate) fn inspect(publish: Publish, key: &LockKey) -> ScriptCall {
     let (fair, write) = (Target::fair(key.clone()), Target::write(key.clone()));
     let semaphore = Target::semaphore(key.clone(), NonZeroU32::MIN);
-    INSPECT.call(publish, 5, |call| {
+    INSPECT.call(publish, 6, |call| {
         call.arg(key.as_str()).arg(fair.fence_counter()).arg(&fair.companions()[1]);
-        call.arg(&write.companions()[0]).arg(semaphore.companions()).arg(&write.companions()[3]);
+        call.arg(&write.companions()[0]).arg(semaphore.companions()).arg(&fair.companions()[0]);
+        call.arg(&write.companions()[3]);
     })
 }
 

@@ -1,9 +1,10 @@
 //! Facts that a server reports about itself: its uptime, and whether it may evict locks.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::Value;
+use redis::{Cmd, Value};
 use tokio::time::Instant;
 
 use super::answers::surprise;
@@ -22,13 +23,25 @@ async fn info(
 ) -> Result<Option<String>, StoreError> {
     let mut info = redis::cmd("INFO");
     info.arg(section);
-    let answer = link.call(&info, deadline).await?;
-    let text = match &answer {
-        Value::BulkString(text) => String::from_utf8_lossy(text),
-        Value::VerbatimString { text, .. } => text.as_str().into(),
-        _ => return Err(surprise(&answer.into())),
-    };
-    Ok(value_of(&text, field).map(str::to_owned))
+    Ok(value_of(&ask(link, &info, deadline).await?, field).map(str::to_owned))
+}
+
+/// All that INFO says unless asked for more.
+pub(crate) async fn all(
+    link: &Link,
+    deadline: Instant,
+) -> Result<BTreeMap<String, String>, StoreError> {
+    let text = ask(link, &redis::cmd("INFO"), deadline).await?;
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    Ok(fields.map(|(field, value)| (field.to_owned(), value.trim().to_owned())).collect())
+}
+
+async fn ask(link: &Link, info: &Cmd, deadline: Instant) -> Result<String, StoreError> {
+    match link.call(info, deadline).await? {
+        Value::BulkString(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
+        Value::VerbatimString { text, .. } => Ok(text),
+        other => Err(surprise(&other.into())),
+    }
 }
 
 /// The value of a field in an answer to INFO; `None` if the answer does not have it.

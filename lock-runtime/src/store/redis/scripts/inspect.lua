@@ -1,14 +1,14 @@
 -- Reads a name without changing anything: the kind of lock, its holders, the remaining lease, and the waiters
 -- (S-25, S-26, S-27, S-30).
 -- KEYS[1] lock   KEYS[2] fencing counter   KEYS[3] scores of a fair queue's members
--- KEYS[4] waiting writers   KEYS[5] permits in use
+-- KEYS[4] waiting writers   KEYS[5] permits in use   KEYS[6] queue of a fair lock
 -- ARGV[1] prefix of the readers' own keys
 -- returns the kind as a string, empty if it is not held; the remaining time of the longest lease in ms, -1 if it has no
---         end; the last token as a string or empty; the number of waiters with a place; then owner and count of each
---         holder.
+--         end; the last token as a string or empty; the number of waiters with a place; the number of free permits, -1
+--         unless some are in use; the first waiters of the queue in order; then owner and count of each holder.
 local now = now_in_ms()
 local after = '(' .. string.format('%.0f', now)
-local kind, left, holders = '', -2, {}
+local kind, left, free, holders = '', -2, -1, {}
 
 local function add(owner, count, ttl)
   holders[#holders + 1] = owner
@@ -73,6 +73,8 @@ elseif type == 'string' or type == 'none' then
   end
   if #holders > 0 then
     kind = 'semaphore'
+    -- The next acquire gives back the permits whose lease has ended.
+    free = value and math.max(value + call('ZCOUNT', KEYS[5], '-inf', string.format('%.0f', now)), 0) or 0
   elseif value then
     -- Redisson's plain semaphore looks like its latch.
     local ttl = call('PTTL', KEYS[1])
@@ -87,7 +89,16 @@ end
 local waiting = call('ZCOUNT', KEYS[3], after, '+inf')
   + call('ZCOUNT', KEYS[4], after, '+inf')
 local last = call('GET', KEYS[2]) or ''
-local answer = {kind, left, last, waiting}
+local queue = {}
+if call('TYPE', KEYS[6]).ok == 'list' then
+  for _, waiter in ipairs(call('LRANGE', KEYS[6], 0, 99)) do
+    local place = call('ZSCORE', KEYS[3], waiter)
+    if owner_of(waiter) and place and tonumber(place) > now then
+      queue[#queue + 1] = waiter
+    end
+  end
+end
+local answer = {kind, left, last, waiting, free, queue}
 for _, value in ipairs(holders) do
   answer[#answer + 1] = value
 end

@@ -4,6 +4,7 @@ mod connect;
 mod messages;
 mod names;
 mod notices;
+mod report;
 
 use std::future::ready;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use crate::opaque::opaque_debug;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
     NamesCursor, NamesPage, OnMessage, OnRenewed, ReleaseReply, ReleaseRequest, RenewRequest,
-    Store, StoreFuture, Subscription, Target, no_hold,
+    ServerReport, Store, StoreFuture, Subscription, Target, no_hold,
 };
 
 /// A store that keeps locks on one Redis server, version 7.0 or later.
@@ -286,6 +287,10 @@ impl Store for RedisStore {
             self.link.ensure_task();
             self.age.of(&self.link, timeout).await.map(Some)
         })
+    }
+
+    fn servers(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerReport>> {
+        StoreFuture::new(async move { Ok(vec![self.report(timeout).await]) })
     }
 
     fn clock(&self) -> Clock {

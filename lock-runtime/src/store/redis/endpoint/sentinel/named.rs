@@ -27,6 +27,10 @@ pub(crate) struct Master {
 }
 
 impl Master {
+    pub(crate) fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
     /// True if both are the same server.
     pub(crate) fn is_at(&self, other: &Self) -> bool {
         self.host == other.host && self.port == other.port

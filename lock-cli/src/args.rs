@@ -1,0 +1,144 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use lock_runtime::store::HoldKind;
+
+/// Shows, watches and frees distributed locks.
+///
+/// Exit codes: 0 fine; 1 not found, refused, or a problem was found; 2 wrong usage; 3 the store failed.
+#[derive(Debug, Parser)]
+#[command(name = "lockctl", version)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print JSON in place of tables
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where the locks are.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StoreArgs {
+    /// The server, such as redis://127.0.0.1:6379, rediss://user:password@host:6380/2 or unix:///path
+    #[arg(long, global = true, env = "LOCK_URL", hide_env_values = true, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// The name of the master, or redis://user:password@name/2; with one --node for each sentinel
+    #[arg(long, global = true, value_name = "MASTER", requires = "node", conflicts_with = "cluster")]
+    pub(crate) sentinel: Option<String>,
+    /// The address of a sentinel
+    #[arg(long, global = true, value_name = "URL", requires = "sentinel")]
+    pub(crate) node: Vec<String>,
+    /// The address of a node of a Redis Cluster; one is enough
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) cluster: Vec<String>,
+    /// A configuration file of a service: its address and its namespace
+    #[arg(long, global = true, value_name = "FILE", conflicts_with_all = ["sentinel", "cluster"])]
+    pub(crate) config: Option<PathBuf>,
+    /// The namespace of the services' clients: a survey reaches clients of one namespace
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+    /// How long to wait for the answers of the clients
+    #[arg(long, global = true, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    pub(crate) within: Duration,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List locks that are held or waited for
+    Ls(Ls),
+    /// Show everything about one lock; exit code 1 if it is free
+    Show {
+        /// The lock's name, without the namespace
+        name: String,
+    },
+    /// Print each change of a lock as it happens
+    Watch {
+        /// The lock's name, without the namespace
+        name: String,
+        /// Stop after this time
+        #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+        time: Option<Duration>,
+    },
+    /// List the clients that answer surveys
+    Clients,
+    /// List holders that wait for each other; exit code 1 if there are any
+    Deadlocks,
+    /// Release a lock, whichever client holds it; the holder goes on until its next renewal
+    Release(Release),
+    /// Check a configuration file (TOML or JSON) and show each policy as a service would use it
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Check the servers; exit code 1 if one of them endangers locks
+    Doctor,
+}
+
+/// `lockctl ls`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Ls {
+    /// The beginning of the names, without the namespace
+    #[arg(default_value = "")]
+    pub(crate) prefix: String,
+    /// Only locks that a client has held for longer than this; clients that do not answer do not say it
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) held_longer: Option<Duration>,
+    /// Only locks of this kind
+    #[arg(long)]
+    pub(crate) kind: Option<Kind>,
+    /// How many locks of each client and of the store to look at
+    #[arg(long, value_name = "NUMBER", default_value = "1000")]
+    pub(crate) limit: usize,
+}
+
+/// `lockctl release`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Release {
+    /// The lock's name, without the namespace
+    pub(crate) name: String,
+    /// Release it only if this client holds it: the beginning of its id, or of service@host:pid
+    #[arg(long, value_name = "CLIENT")]
+    pub(crate) owner: Option<String>,
+    /// Do it: without this flag, only print which client holds it
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+/// A kind of lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    Mutex,
+    Fair,
+    Read,
+    Write,
+    Semaphore,
+    Latch,
+}
+
+impl From<Kind> for HoldKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Mutex => Self::Mutex,
+            Kind::Fair => Self::Fair,
+            Kind::Read => Self::Read,
+            Kind::Write => Self::Write,
+            Kind::Semaphore => Self::Semaphore,
+            Kind::Latch => Self::Latch,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,130 @@
+//! `lockctl check`: validates a configuration as a service would, and shows where each value of a policy comes from.
+
+mod tree;
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use lock_runtime::policy::LockConfig;
+use serde_json::{Value, json};
+
+use self::tree::Table;
+use crate::answer::{Answer, table};
+use crate::failure::{Failure, with_causes};
+use crate::text::{count, count_of, harmless};
+
+/// What a policy has beside the settings that it shows.
+const BASE: &str = "base";
+
+/// The table whose fields are inherited one by one.
+const HTTP: &str = "http";
+
+pub(super) fn check(file: &Path) -> Result<Answer, Failure> {
+    let cannot = |error: &dyn std::error::Error| {
+        Failure::refused(format!("{}: {}", file.display(), with_causes(error)))
+    };
+    let text = fs::read_to_string(file).map_err(|error| {
+        Failure::usage(format!("the file {} cannot be read: {error}", file.display()))
+    })?;
+    let is_json = file.extension().is_some_and(|extension| extension == "json");
+    let config = match is_json {
+        true => LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(&text)),
+        false => LockConfig::from_toml(&text),
+    };
+    let config = config.map_err(|error| cannot(&error))?;
+    let root = match is_json {
+        true => Table::of_json(&text),
+        false => Table::of_toml(&text),
+    };
+    let lock = root.as_ref().and_then(|root| root.table("lock"));
+    let policies: Vec<Shown> = match lock {
+        Some(lock) => lock.table("policies").map_or_else(Vec::new, |all| shown(all, lock)),
+        None => Vec::new(),
+    };
+    Ok(Answer::new(text_of(file, &config, &policies), json_of(&policies)))
+}
+
+/// A policy, its bases and the defaults put together.
+struct Shown {
+    name: String,
+    values: Vec<From>,
+}
+
+/// A value, and where it comes from.
+struct From {
+    field: String,
+    value: String,
+    table: String,
+    line: Option<usize>,
+}
+
+fn shown(policies: &Table, lock: &Table) -> Vec<Shown> {
+    let with_name = policies.tables().map(|(name, policy)| {
+        let mut layers = vec![(format!("lock.policies.{name}"), policy)];
+        layers.extend(bases(policy, lock));
+        layers.extend(lock.table("defaults").map(|it| ("lock.defaults".to_owned(), it)));
+        Shown { name: name.to_owned(), values: values(&layers) }
+    });
+    with_name.collect()
+}
+
+/// The bases of a policy, the nearest first. A checked configuration has no circle of them.
+fn bases<'a>(policy: &'a Table, lock: &'a Table) -> Vec<(String, &'a Table)> {
+    let (mut bases, mut last) = (Vec::new(), policy);
+    while let Some(name) = last.text(BASE)
+        && let Some(base) = lock.table("base").and_then(|all| all.table(name))
+    {
+        bases.push((format!("lock.base.{name}"), base));
+        last = base;
+    }
+    bases
+}
+
+/// The value of each field in the first table that has it.
+fn values(layers: &[(String, &Table)]) -> Vec<From> {
+    let mut values: Vec<From> = Vec::new();
+    for (name, layer) in layers {
+        for (field, value, line) in layer.values(HTTP) {
+            if field != BASE && values.iter().all(|known| known.field != field) {
+                values.push(From { field, value, table: name.clone(), line });
+            }
+        }
+    }
+    values.sort_by(|one, other| one.field.cmp(&other.field));
+    values
+}
+
+fn text_of(file: &Path, config: &LockConfig, policies: &[Shown]) -> String {
+    let mut text = format!(
+        "{}: valid, with {} and {}\n",
+        file.display(),
+        count_of(policies.len(), "policy", "policies"),
+        count(config.routes().len(), "route"),
+    );
+    for policy in policies {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n{}\n", harmless(&policy.name));
+        let rows = policy.values.iter().map(|from| {
+            let line = from.line.map_or(String::new(), |line| format!(", line {line}"));
+            [
+                format!("  {}", from.field),
+                harmless(&from.value),
+                format!("[{}]{line}", harmless(&from.table)),
+            ]
+        });
+        text.push_str(&table(["  FIELD", "VALUE", "FROM"], &[], rows));
+    }
+    text
+}
+
+fn json_of(policies: &[Shown]) -> Value {
+    let policies = policies.iter().map(|policy| {
+        let values = policy.values.iter().map(|from| {
+            let From { field, value, table, line } = from;
+            json!({ "field": field, "value": value, "table": table, "line": line })
+        });
+        json!({ "name": policy.name, "values": values.collect::<Vec<_>>() })
+    });
+    json!({ "valid": true, "policies": policies.collect::<Vec<_>>() })
+}

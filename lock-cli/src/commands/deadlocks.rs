@@ -1,0 +1,31 @@
+//! `lockctl deadlocks`: holds that wait for each other.
+
+use lock_runtime::LockClient;
+use serde_json::json;
+
+use super::{notes, survey};
+use crate::answer::Answer;
+use crate::args::Args;
+use crate::failure::{FINE, Failure, NO};
+use crate::text::{count, harmless};
+
+/// A cycle may lead through any lock.
+const LIMIT: usize = 1_000_000;
+
+pub(super) async fn deadlocks(client: &LockClient, args: &Args) -> Result<Answer, Failure> {
+    let survey = survey(client, args, "", LIMIT).await?;
+    let found = survey.deadlocks();
+    let mut text = match found.len() {
+        0 => "no deadlock\n".to_owned(),
+        number => format!("{}\n", count(number, "deadlock")),
+    };
+    for deadlock in found {
+        text.push('\n');
+        for edge in &deadlock.edges {
+            text.push_str(&format!("  {}\n", harmless(&edge.to_string())));
+        }
+    }
+    let json = json!({ "deadlocks": found, "missing": survey.missing });
+    let code = if found.is_empty() { FINE } else { NO };
+    Ok(Answer::new(text, json).with_notes(notes(&survey, args)).with_code(code))
+}

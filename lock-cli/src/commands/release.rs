@@ -1,0 +1,62 @@
+//! `lockctl release`: frees a lock from any holder.
+
+use lock_runtime::LockClient;
+use lock_runtime::survey::{SurveyedHolder, SurveyedLock};
+use serde_json::json;
+
+use super::show::find;
+use super::survey;
+use crate::answer::Answer;
+use crate::args::{Args, Release};
+use crate::failure::{Failure, NO};
+use crate::text::harmless;
+
+/// A name is the prefix of others: so many of them may be looked at for its sake.
+const LIMIT: usize = 10_000;
+
+pub(super) async fn release(
+    client: &LockClient,
+    args: &Args,
+    release: &Release,
+) -> Result<Answer, Failure> {
+    // An error if the name is no lock, before anything is changed.
+    client.inspect(&*release.name).await?;
+    let survey = survey(client, args, &release.name, LIMIT).await?;
+    let lock = find(&survey, client, &release.name)?.filter(|lock| !lock.holders.is_empty());
+    let name = harmless(&release.name);
+    let Some(lock) = lock else {
+        return Err(Failure::refused(format!("{name} is not held")));
+    };
+    let holders = holders(lock);
+    if let Some(owner) = &release.owner
+        && !lock.holders.iter().any(|holder| is(holder, owner))
+    {
+        let owner = harmless(owner);
+        return Err(Failure::refused(format!("{owner} does not hold {name}; {holders} does")));
+    }
+    if !release.yes {
+        let text = format!("{name} is held by {holders}; add --yes to release it\n");
+        let json = json!({ "released": false, "holders": lock.holders });
+        return Ok(Answer::new(text, json).with_code(NO));
+    }
+    if !client.force_release(&*release.name).await? {
+        return Err(Failure::refused(format!("{name} was released meanwhile")));
+    }
+    let text = format!(
+        "released {name}, which {holders} held; a holder that runs goes on until its next renewal\n"
+    );
+    Ok(Answer::new(text, json!({ "released": true, "holders": lock.holders })))
+}
+
+fn holders(lock: &SurveyedLock) -> String {
+    let all = lock.holders.iter().map(|holder| match &holder.site {
+        Some(site) => harmless(&format!("{holder} (acquired at {site})")),
+        None => harmless(&holder.to_string()),
+    });
+    all.collect::<Vec<_>>().join(" and ")
+}
+
+fn is(holder: &SurveyedHolder, owner: &str) -> bool {
+    !owner.is_empty()
+        && (holder.client_id.starts_with(owner) || holder.to_string().starts_with(owner))
+}

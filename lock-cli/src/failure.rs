@@ -1,0 +1,65 @@
+//! Failures, in one sentence, and exit codes.
+
+use std::error::Error;
+
+use lock_runtime::LockError;
+
+/// Fine.
+pub(crate) const FINE: u8 = 0;
+/// What was asked for is not there, or is refused.
+pub(crate) const NO: u8 = 1;
+/// The command line or a file is wrong.
+const USAGE: u8 = 2;
+/// The store failed.
+const STORE: u8 = 3;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self { code: NO, message: message.into() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { code: USAGE, message: message.into() }
+    }
+
+    pub(crate) fn store(message: impl Into<String>) -> Self {
+        Self { code: STORE, message: message.into() }
+    }
+
+    pub(crate) fn code(&self) -> u8 {
+        self.code
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        let message = with_causes(&error);
+        match error {
+            LockError::KeyCollision { .. } => Self::refused(message),
+            LockError::InvalidKey { .. } | LockError::InvalidOptions(_) => Self::usage(message),
+            _ => Self::store(message),
+        }
+    }
+}
+
+/// The error and its causes in one sentence, without what an earlier part has said already.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut sentence = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !sentence.contains(&cause_text) {
+            sentence = format!("{sentence}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    sentence
+}

@@ -1,0 +1,62 @@
+//! What the server reports of itself.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use redis::Value;
+use tokio::time::Instant;
+
+use super::RedisStore;
+use crate::error::StoreError;
+use crate::store::redis::requests::answers::surprise;
+use crate::store::redis::requests::info;
+use crate::store::redis::server::errors::needs;
+use crate::store::{ServerFacts, ServerReport};
+
+const MAY_ASK: &str = "`+info`, with which a server describes itself";
+const MAY_TELL_TIME: &str = "`+time`";
+
+impl RedisStore {
+    pub(in crate::store::redis) async fn report(&self, timeout: Duration) -> ServerReport {
+        let facts = self.facts(Instant::now() + timeout).await;
+        ServerReport::new(self.link.address(), facts)
+    }
+
+    async fn facts(&self, deadline: Instant) -> Result<ServerFacts, StoreError> {
+        self.link.ensure_task();
+        let info = info::all(&self.link, deadline).await.map_err(|error| needs(error, MAY_ASK))?;
+        let (start, asked) = (Instant::now(), SystemTime::now());
+        let time = self.link.call(&redis::cmd("TIME"), deadline).await;
+        let round_trip = start.elapsed();
+        let time = time.map_err(|error| needs(error, MAY_TELL_TIME))?;
+        let clock = clock(&time).ok_or_else(|| surprise(&time.into()))?;
+        Ok(ServerFacts { info, round_trip, clock, own_clock: asked + round_trip / 2 })
+    }
+}
+
+/// The time in an answer to TIME: seconds and microseconds.
+fn clock(answer: &Value) -> Option<SystemTime> {
+    let Value::Array(parts) = answer else { return None };
+    let [Value::BulkString(seconds), Value::BulkString(micros)] = &parts[..] else { return None };
+    let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u64>().ok();
+    let since = Duration::from_secs(number(seconds)?)
+        .checked_add(Duration::from_micros(number(micros)?))?;
+    UNIX_EPOCH.checked_add(since)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_time_is_one() {
+        let bulk = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let time = clock(&Value::Array(vec![bulk("1700000000"), bulk("250000")])).unwrap();
+        assert_eq!(time, UNIX_EPOCH + Duration::from_millis(1_700_000_000_250));
+        let most = u64::MAX.to_string();
+        for parts in
+            [vec![], vec![bulk("1")], vec![bulk("1"), bulk("x")], vec![bulk(&most), bulk(&most)]]
+        {
+            assert_eq!(clock(&Value::Array(parts)), None);
+        }
+    }
+}

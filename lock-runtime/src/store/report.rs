@@ -1,0 +1,38 @@
+//! What servers report of themselves, for people who operate them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use crate::error::StoreError;
+
+/// What one server reports of itself.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ServerReport {
+    /// Its address, without credentials.
+    pub address: String,
+    /// What it says, or why it does not.
+    pub facts: Result<ServerFacts, StoreError>,
+}
+
+/// The facts of one server.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ServerFacts {
+    /// The fields of Redis' `INFO`, such as `redis_version` and `maxmemory_policy`.
+    pub info: BTreeMap<String, String>,
+    /// The time from a request to its answer.
+    pub round_trip: Duration,
+    /// The time on the server's clock.
+    pub clock: SystemTime,
+    /// The time on this machine's clock at the same moment, give or take half a round trip.
+    pub own_clock: SystemTime,
+}
+
+impl ServerReport {
+    /// The report of a server that does not answer, or what it answers.
+    #[must_use]
+    pub fn new(address: impl Into<String>, facts: Result<ServerFacts, StoreError>) -> Self {
+        Self { address: address.into(), facts }
+    }
+}

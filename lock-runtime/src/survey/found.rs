@@ -1,0 +1,229 @@
+//! What a survey found.
+//!
+//! Every type here implements `Serialize`: durations are whole milliseconds, in fields that end in `_ms`, and times are
+//! milliseconds since 1970.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Serialize, Serializer};
+
+use super::graph::Deadlock;
+use super::wire::{Identity, millis};
+use crate::error::StoreError;
+use crate::key::LockKey;
+use crate::store::HoldKind;
+
+/// What a [survey](crate::LockClient::survey) found.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Survey {
+    /// The clients that answered, by service, host and process.
+    pub clients: Vec<SurveyedClient>,
+    /// The locks, by name.
+    pub locks: Vec<SurveyedLock>,
+    /// How many clients listen and have not answered in time: they hang, or have answered too many surveys.
+    pub missing: usize,
+    /// False if clients are missing, a limit has left something out, or the names in the store could not be listed.
+    pub is_complete: bool,
+    /// Why the names in the store could not be listed; the locks are then those that clients have named.
+    #[serde(serialize_with = "as_sentence")]
+    pub not_listed: Option<StoreError>,
+    pub(super) deadlocks: Vec<Deadlock>,
+}
+
+impl Survey {
+    /// Returns the holders that wait for each other in a circle, so that none can go on unless a wait has a limit or a
+    /// holder is ended. Each is found in two looks one after the other, so that none is reported that only seems to be one.
+    ///
+    /// A process knows what a call is inside of by the path of the call: holds of annotated functions, layers and
+    /// [`LockGuard::run`](crate::LockGuard::run). A deadlock of guards that nothing runs inside of is not seen, nor is one
+    /// through a semaphore.
+    #[must_use]
+    pub fn deadlocks(&self) -> &[Deadlock] {
+        &self.deadlocks
+    }
+}
+
+/// A client that answered.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct SurveyedClient {
+    /// Who it is.
+    pub client: Arc<SurveyedProcess>,
+    /// How many holds it has listed.
+    pub holds: usize,
+    /// How many waits it has listed.
+    pub waits: usize,
+    /// How long its answer took.
+    #[serde(rename = "answered_in_ms", serialize_with = "millis::serialize")]
+    pub answered_in: Duration,
+    /// True if the limit has left some of its holds or waits out.
+    pub is_cut: bool,
+}
+
+/// A client and its process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SurveyedProcess {
+    /// The id of the client, under which the store knows its holds.
+    pub id: String,
+    /// The service that it belongs to: the name given to the builder, or that of the executable.
+    pub service: String,
+    /// The name of its host.
+    pub host: String,
+    /// The id of its process.
+    pub pid: u32,
+    /// When the process created its first client.
+    #[serde(serialize_with = "since_1970")]
+    pub started: SystemTime,
+    /// The version of this library.
+    pub version: String,
+}
+
+impl From<&Identity> for SurveyedProcess {
+    fn from(identity: &Identity) -> Self {
+        let Identity { id, service, host, pid, started, version } = identity.clone();
+        let started = UNIX_EPOCH.checked_add(Duration::from_millis(started)).unwrap_or(UNIX_EPOCH);
+        Self { id: id.to_string(), service, host, pid, started, version }
+    }
+}
+
+/// `service@host:pid`.
+impl fmt::Display for SurveyedProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}:{}", self.service, self.host, self.pid)
+    }
+}
+
+/// A lock that is held or waited for.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct SurveyedLock {
+    /// Its full name.
+    #[serde(serialize_with = "as_text")]
+    pub key: LockKey,
+    /// The kind that it is held or waited for as.
+    pub kind: Option<HoldKind>,
+    /// The remaining time of the longest lease in the store, unless renewed.
+    #[serde(rename = "remaining_ms", serialize_with = "millis::serialize_some")]
+    pub remaining: Option<Duration>,
+    /// Who holds it.
+    pub holders: Vec<SurveyedHolder>,
+    /// Who waits for it, the longest first.
+    pub waiters: Vec<SurveyedWaiter>,
+    /// How many waiters have a place in the store: the queue of a fair lock, announced writers.
+    pub waiting_in_store: usize,
+    /// The first waiters of a fair lock's queue, in order.
+    pub queue: Vec<SurveyedPlace>,
+    /// The permits of a semaphore that are free; `None` if the store does not say it.
+    pub free_permits: Option<u32>,
+}
+
+/// A waiter in the queue of a fair lock in the store.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct SurveyedPlace {
+    /// The client, if its process has answered.
+    pub client: Option<Arc<SurveyedProcess>>,
+    /// The id of the client in the store; of a client that has not answered, only the beginning.
+    pub client_id: String,
+    /// The number of the thread, for a waiter of Redisson's.
+    pub thread: Option<u64>,
+}
+
+/// A holder of a lock.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct SurveyedHolder {
+    /// The client, if its process has answered. Without one, the hold belongs to Redisson, or to a process that is gone
+    /// or hangs.
+    pub client: Option<Arc<SurveyedProcess>>,
+    /// The id of the client in the store; of a client that has not answered, only the beginning.
+    pub client_id: String,
+    /// The number of the thread, for a hold of Redisson's.
+    pub thread: Option<u64>,
+    /// How often it was entered, or how many permits it has, by the store.
+    pub count: u32,
+    /// How long it has been held, hand-offs inside of its process included.
+    #[serde(rename = "held_for_ms", serialize_with = "millis::serialize_some")]
+    pub held_for: Option<Duration>,
+    /// How long it stays valid without another renewal.
+    #[serde(rename = "remaining_ms", serialize_with = "millis::serialize_some")]
+    pub remaining: Option<Duration>,
+    /// Where the program acquired it.
+    pub site: Option<String>,
+    /// The policy that it follows.
+    pub policy: Option<String>,
+    /// Its number in its process's answers.
+    #[serde(skip)]
+    pub(super) hold: Option<u64>,
+}
+
+/// `billing@web-1:42`, or what is known of a client that has not answered.
+impl fmt::Display for SurveyedHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_client(f, self.client.as_deref(), &self.client_id, self.thread)
+    }
+}
+
+/// As a [holder](SurveyedHolder).
+impl fmt::Display for SurveyedPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_client(f, self.client.as_deref(), &self.client_id, self.thread)
+    }
+}
+
+fn write_client(
+    f: &mut fmt::Formatter<'_>,
+    client: Option<&SurveyedProcess>,
+    id: &str,
+    thread: Option<u64>,
+) -> fmt::Result {
+    match (client, thread, id) {
+        (Some(client), ..) => write!(f, "{client}"),
+        (None, Some(thread), _) => write!(f, "Redisson client {id}, thread {thread}"),
+        (None, None, "") => f.write_str("Redisson client"),
+        (None, None, _) => write!(f, "client {id}, which does not answer"),
+    }
+}
+
+/// A task that waits for a lock.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct SurveyedWaiter {
+    /// Its client.
+    pub client: Arc<SurveyedProcess>,
+    /// The kind that it waits for.
+    pub kind: HoldKind,
+    /// How long it has waited.
+    #[serde(rename = "waited_for_ms", serialize_with = "millis::serialize")]
+    pub waited_for: Duration,
+    /// How many tasks of its process are served before it; `None` if it asks the store.
+    pub place: Option<usize>,
+    /// Where the program waits.
+    pub site: Option<String>,
+    /// When it began: see [`wire::WaitLine`].
+    #[serde(skip)]
+    pub(super) began: u64,
+    /// The holds around it.
+    #[serde(skip)]
+    pub(super) inside: Vec<u64>,
+}
+
+/// A name as text.
+pub(super) fn as_text<S: Serializer>(key: &LockKey, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(key)
+}
+
+fn since_1970<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+    millis::serialize(&time.duration_since(UNIX_EPOCH).unwrap_or_default(), to)
+}
+
+fn as_sentence<S: Serializer>(error: &Option<StoreError>, to: S) -> Result<S::Ok, S::Error> {
+    match error {
+        Some(error) => to.collect_str(error),
+        None => to.serialize_none(),
+    }
+}
