@@ -28,7 +28,13 @@ pub(crate) struct StoreArgs {
     #[arg(long, global = true, env = "LOCK_URL", hide_env_values = true, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// The name of the master, or redis://user:password@name/2; with one --node for each sentinel
-    #[arg(long, global = true, value_name = "MASTER", requires = "node", conflicts_with = "cluster")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "MASTER",
+        requires = "node",
+        conflicts_with = "cluster"
+    )]
     pub(crate) sentinel: Option<String>,
     /// The address of a sentinel
     #[arg(long, global = true, value_name = "URL", requires = "sentinel")]

@@ -1,7 +1,7 @@
 //! Connecting to the store that the command line names.
 
-use lock_runtime::policy::LockConfig;
 use lock_runtime::LockClient;
+use lock_runtime::policy::LockConfig;
 
 use crate::args::StoreArgs;
 use crate::failure::{Failure, with_causes};

@@ -8,6 +8,7 @@
 //! - [`proxy`]: a TCP proxy between client and server that delays, drops, resets, duplicates,
 //! - [`process`]: a worker in a process of its own, which can be stopped and killed,
 //! - [`preload`]: what the system tells a process, changed: the time of day, addresses of hosts,
+//! - [`bad_config`]: configurations with mistakes,
 //! - [`mod@eventually`]: waiting for a condition, with a bound,
 //! - [`poll_count`]: dropping a future at each of its await points,
 //! - [`log`]: what the program under test logs,
@@ -22,6 +23,7 @@
 //! Signals and unix sockets make this a crate for unix systems.
 #![allow(clippy::missing_panics_doc, reason = "each panic has its sentence, without a heading")]
 
+pub mod bad_config;
 #[cfg(feature = "workers")]
 pub mod crew;
 pub mod eventually;

@@ -47,7 +47,9 @@ fn holder(holders: &[SurveyedHolder]) -> String {
     match holders {
         [] => "-".to_owned(),
         [one] => harmless(&one.to_string()),
-        [first, others @ ..] => format!("{} and {} more", harmless(&first.to_string()), others.len()),
+        [first, others @ ..] => {
+            format!("{} and {} more", harmless(&first.to_string()), others.len())
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use lock_runtime::LockClient;
 use lock_runtime::survey::{SurveyedHolder, SurveyedLock};
 use serde_json::json;
 
-use super::show::find;
+use super::show::{find, is_held};
 use super::survey;
 use crate::answer::Answer;
 use crate::args::{Args, Release};
@@ -22,7 +22,7 @@ pub(super) async fn release(
     // An error if the name is no lock, before anything is changed.
     client.inspect(&*release.name).await?;
     let survey = survey(client, args, &release.name, LIMIT).await?;
-    let lock = find(&survey, client, &release.name)?.filter(|lock| !lock.holders.is_empty());
+    let lock = find(&survey, client, &release.name)?.filter(|lock| is_held(lock));
     let name = harmless(&release.name);
     let Some(lock) = lock else {
         return Err(Failure::refused(format!("{name} is not held")));

@@ -19,9 +19,11 @@ const LIMIT: usize = 10_000;
 pub(super) async fn show(client: &LockClient, args: &Args, name: &str) -> Result<Answer, Failure> {
     let found = client.inspect(name).await?;
     let survey = survey(client, args, name, LIMIT).await?;
-    let Some(lock) = find(&survey, client, name)? else {
+    let lock = find(&survey, client, name)?;
+    let Some(lock) = lock.filter(|lock| is_held(lock) || is_waited_for(lock)) else {
         let last = found.last_token.map(|token| token.get());
-        let known = last.map_or(String::new(), |last| format!("; its last fencing token is {last}"));
+        let known =
+            last.map_or(String::new(), |last| format!("; its last fencing token is {last}"));
         let text = format!("{} is free, and no client waits for it{known}\n", harmless(name));
         let json = json!({ "lock": null, "last_token": last, "missing": survey.missing });
         return Ok(Answer::new(text, json).with_notes(notes(&survey, args)).with_code(NO));
@@ -42,6 +44,15 @@ pub(super) fn find<'a>(
 ) -> Result<Option<&'a SurveyedLock>, Failure> {
     let key = client.key(name)?;
     Ok(survey.locks.iter().find(|lock| lock.key == key))
+}
+
+/// True if the store knows a holder.
+pub(super) fn is_held(lock: &SurveyedLock) -> bool {
+    lock.holders.iter().any(|holder| holder.count > 0)
+}
+
+fn is_waited_for(lock: &SurveyedLock) -> bool {
+    !lock.waiters.is_empty() || lock.waiting_in_store > 0
 }
 
 fn text(lock: &SurveyedLock, found: &Inspection) -> String {
@@ -97,7 +108,10 @@ fn waiters(lock: &SurveyedLock) -> String {
             harmless(&waiter.client.to_string()),
             waiter.kind.to_string(),
             time(waiter.waited_for),
-            waiter.place.map_or_else(|| "asks the store".to_owned(), |place| format!("behind {place} here")),
+            waiter.place.map_or_else(
+                || "asks the store".to_owned(),
+                |place| format!("behind {place} here"),
+            ),
             harmless_or_dash(waiter.site.as_deref()),
         ]
     });

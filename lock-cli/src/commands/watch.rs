@@ -30,12 +30,23 @@ type Holder = (String, Option<u64>);
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Change {
-    Granted { to: Holder, kind: HoldKind, token: Option<u64> },
+    Granted {
+        to: Holder,
+        kind: HoldKind,
+        token: Option<u64>,
+    },
     /// The same client has it again: a hand-off between its tasks, or a release that no look has met.
-    GrantedAgain { to: Holder, token: u64 },
-    Released { by: Holder },
+    GrantedAgain {
+        to: Holder,
+        token: u64,
+    },
+    Released {
+        by: Holder,
+    },
     /// Its lease ended.
-    Expired { by: Holder },
+    Expired {
+        by: Holder,
+    },
 }
 
 /// What one look has shown.
@@ -160,7 +171,9 @@ impl Watch<'_> {
                 let who = self.who(&by).await;
                 let json = json!({ "holder": who });
                 match is_claimed {
-                    true => self.print("forced", &format!("from {who}, which did not release it"), json),
+                    true => {
+                        self.print("forced", &format!("from {who}, which did not release it"), json)
+                    }
                     false => self.print("released", &format!("by {who}"), json),
                 }
             }

@@ -194,9 +194,10 @@ fn join(answers: Answers, stored: Stored) -> Survey {
         }
     }
     for (key, found) in by_name {
-        let Some(found) = found else { continue };
-        if let Some(lock) = row(&mut locks, key.as_str()) {
-            add_stored(lock, found, &clients);
+        match (row(&mut locks, key.as_str()), found) {
+            (Some(lock), Some(found)) => add_stored(lock, found, &clients),
+            (Some(lock), None) => lock.holders.iter_mut().for_each(|holder| holder.count = 1),
+            (None, _) => {}
         }
     }
     let mut locks: Vec<_> = locks.into_values().collect();
@@ -266,7 +267,6 @@ fn add_stored(lock: &mut SurveyedLock, found: Inspection, clients: &[SurveyedCli
             None => lock.holders.push(unclaimed(stored, clients)),
         }
     }
-    lock.holders.iter_mut().for_each(|holder| holder.count = holder.count.max(1));
     lock.queue = found.queue.into_iter().map(|waiter| place(waiter, clients)).collect();
 }
 

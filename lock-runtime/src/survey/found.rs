@@ -144,7 +144,8 @@ pub struct SurveyedHolder {
     pub client_id: String,
     /// The number of the thread, for a hold of Redisson's.
     pub thread: Option<u64>,
-    /// How often it was entered, or how many permits it has, by the store.
+    /// How often it was entered, or how many permits it has, by the store. Zero if the store does not know the hold: it was
+    /// released in the meantime, or taken from its holder, which does not know that yet.
     pub count: u32,
     /// How long it has been held, hand-offs inside of its process included.
     #[serde(rename = "held_for_ms", serialize_with = "millis::serialize_some")]

@@ -19,7 +19,10 @@ enum Node {
     /// A value as it would be written.
     Value(String),
     /// A text, with and without its quotation marks.
-    Text { quoted: String, plain: String },
+    Text {
+        quoted: String,
+        plain: String,
+    },
 }
 
 impl Table {
@@ -94,7 +97,9 @@ impl Table {
             match node {
                 Node::Table(table) if key == apart => {
                     let fields = table.values("").into_iter();
-                    values.extend(fields.map(|(field, value, line)| (format!("{key}.{field}"), value, line)));
+                    values.extend(
+                        fields.map(|(field, value, line)| (format!("{key}.{field}"), value, line)),
+                    );
                 }
                 Node::Table(table) => values.push((key.clone(), table.in_line(), *line)),
                 Node::Value(value) | Node::Text { quoted: value, .. } => {
@@ -107,7 +112,8 @@ impl Table {
 
     /// `{ at_least = 1, timeout = "200ms" }`.
     fn in_line(&self) -> String {
-        let fields = self.values("").into_iter().map(|(field, value, _)| format!("{field} = {value}"));
+        let fields =
+            self.values("").into_iter().map(|(field, value, _)| format!("{field} = {value}"));
         format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))
     }
 }

@@ -59,7 +59,8 @@ impl Origin {
             let answer = connection.send_packed_command(&cluster_slots()).await;
             read(answer.and_then(Value::extract_error), &self.at)
         };
-        let late = || connect_error(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+        let timed_out = || std::io::Error::from(std::io::ErrorKind::TimedOut).into();
+        let late = || connect_error(timed_out(), &self.at);
         timeout(CONNECT_TIMEOUT, asking).await.unwrap_or_else(|_| Err(late()))
     }
 }
@@ -125,7 +126,7 @@ pub(super) fn read(
             return config_error(message).with_source(Cause(error));
         }
         let is_answer = !error.is_io_error() && error.kind() != ErrorKind::Parse;
-        if is_answer { server_error(error) } else { connect_error(error) }
+        if is_answer { server_error(error) } else { connect_error(error, asked) }
     })?;
     let read = ranges(&answer, asked).ok_or_else(|| surprise(&answer.clone().into()))?;
     if read.is_empty() {

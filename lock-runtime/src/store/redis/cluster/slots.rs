@@ -1,5 +1,7 @@
 //! The slots of names, and the answer to CLUSTER SLOTS.
 
+use std::fmt;
+
 use redis::Value;
 
 /// How many slots there are.
@@ -26,6 +28,12 @@ fn crc16(crc: u16, byte: u8) -> u16 {
 pub(crate) struct NodeAddress {
     pub(crate) host: String,
     pub(crate) port: u16,
+}
+
+impl fmt::Display for NodeAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
 }
 
 /// Adjacent slots, and the master that has them.

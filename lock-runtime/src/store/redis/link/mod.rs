@@ -352,7 +352,7 @@ impl Link {
         if let Ok(Err(error)) = prepared
             && is_broken(&error)
         {
-            return Err(connect_error(error));
+            return Err(connect_error(error, self.address()));
         }
         let connection = Arc::new(Connection::new(number, connection, master));
         *self.failed.lock() = None;

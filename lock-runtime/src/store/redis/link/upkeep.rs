@@ -70,10 +70,6 @@ impl Link {
     /// Subscribes every channel on a new connection, however long that takes if each answer comes in time: a limit for
     /// all would replace the connection forever where there are many channels or the network is slow.
     pub(super) async fn replay_subscriptions(&self, connection: &Connection) {
-        self.subscribe_all(connection, self.channels.names()).await;
-    }
-
-    async fn subscribe_all(&self, connection: &Connection, names: Vec<String>) {
         let limit = self.pulse(connection).timeout;
         let subscribe = |name: String| async move {
             let subscribed = self.subscribe_on(connection, &name, Instant::now() + limit).await;
@@ -83,15 +79,21 @@ impl Link {
                 self.give_up(connection);
             }
         };
-        stream::iter(names).for_each_concurrent(256, subscribe).await;
+        stream::iter(self.channels.names()).for_each_concurrent(256, subscribe).await;
     }
 
     /// Subscribes the channels that functions listen to since the connection was made. A cluster's task follows the
-    /// slots of its own.
+    /// slots of its own. An answer that is late says nothing about the requests for locks on this connection, so the next
+    /// look tries again.
     async fn subscribe_new(&self, connection: &Connection) {
-        if self.publish() == Publish::Everywhere {
-            let new = self.channels.unsubscribed(connection.number);
-            self.subscribe_all(connection, new).await;
+        if self.publish() == Publish::InSlot {
+            return;
+        }
+        let until = Instant::now() + self.pulse(connection).timeout;
+        for name in self.channels.unsubscribed(connection.number) {
+            if self.subscribe_on(connection, &name, until).await.is_err() {
+                return;
+            }
         }
     }
 

@@ -162,37 +162,33 @@ pub(crate) fn is_forbidden_key(error: &StoreError) -> bool {
 }
 
 /// Classifies the error of an attempt to connect.
-pub(crate) fn connect_error(error: RedisError) -> StoreError {
+pub(crate) fn connect_error(error: RedisError, address: impl fmt::Display) -> StoreError {
     use StoreErrorKind::{Config, Denied, Unavailable};
 
     #[cfg(feature = "tls-rustls")]
     if let Some((kind, message)) = super::tls::refusal(&error) {
         return StoreError::new(kind, message).with_source(Cause(error));
     }
-    let (kind, message) = match error.kind() {
+    let (kind, what) = match error.kind() {
         _ if error.is_io_error() && error.is_timeout() => (
             Unavailable,
-            "the server did not answer in time while connecting; check the address, and whether the \
-             server wants TLS (rediss://) or not (redis://)",
+            "did not answer in time while connecting; check the address, and whether the server wants TLS \
+             (rediss://) or not (redis://)",
         ),
         _ if error.is_io_error() && is_closed(&error) => (
             Unavailable,
-            "the server closed the connection at once; check whether it has too many connections, or wants \
-             TLS (rediss://) or not (redis://)",
+            "closed the connection at once; check whether it has too many connections, or wants TLS \
+             (rediss://) or not (redis://)",
         ),
         _ if error.is_io_error() => {
-            (Unavailable, "the server cannot be reached; check the address and that it runs")
+            (Unavailable, "cannot be reached; check the address and that it runs")
         }
-        redis::ErrorKind::Parse => {
-            (Config, "what answers there is not Redis; check host and port of the address")
-        }
-        redis::ErrorKind::InvalidClientConfig => (Config, "the address cannot be used"),
-        redis::ErrorKind::AuthenticationFailed => {
-            (Denied, "the server refuses the user name or password")
-        }
+        redis::ErrorKind::Parse => (Config, "is not Redis; check host and port of the address"),
+        redis::ErrorKind::InvalidClientConfig => (Config, "cannot be used with this address"),
+        redis::ErrorKind::AuthenticationFailed => (Denied, "refuses the user name or password"),
         _ => return server_error(error),
     };
-    StoreError::new(kind, message).with_source(Cause(error))
+    StoreError::new(kind, format!("the server at {address} {what}")).with_source(Cause(error))
 }
 
 /// True if no server accepted a connection in time.

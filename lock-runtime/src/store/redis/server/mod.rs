@@ -39,7 +39,8 @@ pub(crate) async fn connect(
     let connecting = client.get_multiplexed_async_connection_with_config(config);
     let connected = timeout(limit, connecting).await;
     let late = |_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
-    connected.unwrap_or_else(late).map_err(connect_error)
+    let address = client.get_connection_info().addr();
+    connected.unwrap_or_else(late).map_err(|error| connect_error(error, address))
 }
 
 /// Replaces the error of a connection that the server closed at once by the reason that the server gives. The

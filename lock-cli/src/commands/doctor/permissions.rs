@@ -1,0 +1,94 @@
+//! What the user may do: each kind of lock is tried at a name of its own, with a short lease, and released.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use lock_runtime::store::client_id;
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions, Semaphore, Wait};
+
+use super::{Check, Verdict};
+use crate::failure::with_causes;
+
+/// The lease of what is tried: a trial that is cut off leaves nothing for longer.
+const LEASE: Duration = Duration::from_secs(5);
+
+/// How long a second acquire waits for the first, which is long enough to subscribe to its release.
+const WAIT: Duration = Duration::from_millis(100);
+
+const ADVICE: &str =
+    "What is refused does not work; grant the user what the documentation of `RedisStore` lists.";
+
+pub(super) async fn checks(client: &LockClient) -> Vec<Check> {
+    let name = format!("lock_runtime:doctor:{}", client_id());
+    let options = LockOptions::builder().lease(Lease::Fixed(LEASE)).wait(Wait::UpTo(WAIT)).build();
+    let options = match options {
+        Ok(options) => options,
+        Err(error) => return vec![check("kinds of locks", Err(error))],
+    };
+    let (mutex, fair) =
+        (client.mutex(&*name).with(options), client.fair_mutex(&*name).with(options));
+    let rw = client.rw_lock(&*name).with(options);
+    let semaphore = client.semaphore(format!("{name}:permits"), NonZeroU32::MIN).with(options);
+    let multi = client.multi_lock([format!("{{{name}}}:a"), format!("{{{name}}}:b")]).with(options);
+    vec![
+        check("mutexes", tried(mutex.lock().await).await),
+        check("fair mutexes", tried(fair.lock().await).await),
+        check("read locks", tried(rw.read().await).await),
+        check("write locks", tried(rw.write().await).await),
+        check("semaphores", permitted(&semaphore).await),
+        check("several at once", tried(multi.lock().await).await),
+        check("latches", latch(client, &name).await),
+        check("waiting", waited(client, &name, options).await),
+        check("inspection", client.inspect(&*name).await.map(drop)),
+        check("forced release", client.force_release(&*name).await.map(drop)),
+        surveyed(client).await,
+    ]
+}
+
+async fn tried(acquired: Result<LockGuard, LockError>) -> Result<(), LockError> {
+    acquired?.release().await
+}
+
+async fn permitted(semaphore: &Semaphore) -> Result<(), LockError> {
+    semaphore.acquire().await?.release().await
+}
+
+/// Whether a waiter is told of a release.
+async fn waited(client: &LockClient, name: &str, options: LockOptions) -> Result<(), LockError> {
+    let mutex = client.mutex(name).with(options);
+    let held = mutex.lock().await?;
+    let waited = mutex.lock().await;
+    held.release().await?;
+    match waited {
+        Err(LockError::Timeout { .. }) => Ok(()),
+        other => tried(other).await,
+    }
+}
+
+async fn latch(client: &LockClient, name: &str) -> Result<(), LockError> {
+    let latch = client.latch(format!("{name}:latch"));
+    latch.try_set_count(1).await?;
+    latch.count_down().await.map(drop)
+}
+
+async fn surveyed(client: &LockClient) -> Check {
+    let survey = client.survey().prefix("lock_runtime:doctor:").within(WAIT).await;
+    check(
+        "surveys",
+        match survey {
+            Ok(survey) => match survey.not_listed {
+                Some(error) => Err(error.into()),
+                None => Ok(()),
+            },
+            Err(error) => Err(error),
+        },
+    )
+}
+
+fn check(check: &'static str, tried: Result<(), LockError>) -> Check {
+    let (verdict, found, advice) = match tried {
+        Ok(()) => (Verdict::Ok, "permitted".to_owned(), ""),
+        Err(error) => (Verdict::Problem, with_causes(&error), ADVICE),
+    };
+    Check { server: String::new(), check, verdict, found, advice }
+}

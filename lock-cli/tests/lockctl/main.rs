@@ -1,0 +1,10 @@
+//! `lockctl` as its users run it, against real servers.
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod check;
+mod doctor;
+mod permissions;
+mod reads;
+mod release;
+mod watch;
+mod world;
