@@ -15,6 +15,7 @@ use crate::error::{StoreError, check_runtime};
 use crate::key::LockKey;
 use crate::lease::manager::Timing;
 use crate::options::{DEFAULT_TOKEN_TTL, LockOptions, TOKEN_TTL};
+use crate::order::ClientOrder;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 #[cfg(feature = "redis")]
@@ -81,6 +82,7 @@ pub struct LockClientBuilder {
     clock: Option<Clock>,
     timing: Timing,
     max_waiters: usize,
+    lock_order: bool,
     #[cfg(feature = "policy")]
     pub(super) config: Option<Arc<crate::policy::LockConfig>>,
     #[cfg(feature = "tls-rustls")]
@@ -102,6 +104,7 @@ impl Default for LockClientBuilder {
                 token_ttl: DEFAULT_TOKEN_TTL,
             },
             max_waiters: 131_072,
+            lock_order: cfg!(debug_assertions),
             #[cfg(feature = "policy")]
             config: None,
             #[cfg(feature = "tls-rustls")]
@@ -193,6 +196,14 @@ impl LockClientBuilder {
     // S-18.
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.max_waiters = max_waiters;
+        self
+    }
+
+    /// Sets whether acquires inside of other holds are recorded, to find [orders that contradict each
+    /// other](crate::order). Default: true in programs with debug assertions.
+    #[cfg(feature = "lock-order")]
+    pub fn lock_order(mut self, is_recorded: bool) -> Self {
+        self.lock_order = is_recorded;
         self
     }
 
@@ -396,7 +407,9 @@ impl LockClientBuilder {
 
     pub(super) fn build(self, store: Arc<dyn Store>, settings: Settings) -> LockClient {
         let clock = self.clock.unwrap_or_else(|| store.clock());
-        let engine = Engine::new(store, clock, self.timing, self.max_waiters, Arc::default());
+        let order = ClientOrder::new(self.lock_order, settings.namespace.as_deref());
+        let engine =
+            Engine::new(store, clock, self.timing, self.max_waiters, Arc::default(), order);
         LockClient { engine: Arc::new(engine), settings: Arc::new(settings) }
     }
 }

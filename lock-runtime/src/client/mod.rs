@@ -2,13 +2,15 @@
 //! process ([`HeldInfo`]), its own id ([`LockClientId`]) and the [`Shutdown`].
 
 // `builder` builds clients, `any` makes locks whose kind is a value, `config` gives clients policies from a file, `watch`
-// reports holds, `id` identifies clients.
+// reports holds, `id` identifies clients, `order` shows the order of locks.
 
 mod any;
 mod builder;
 #[cfg(feature = "policy")]
 mod config;
 mod id;
+#[cfg(feature = "lock-order")]
+mod order;
 mod watch;
 
 use std::fmt;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 38] = [
+const LEVELS: [(&str, u8); 39] = [
     ("backoff", 0),
     ("opaque", 0),
     ("error", 0),
@@ -25,6 +25,7 @@ const LEVELS: [(&str, u8); 38] = [
     ("waits", 1),
     ("liveness", 0),
     ("observe", 1),
+    ("order", 1),
     ("policy", 1),
     ("shadow", 1),
     ("store", 1),
