@@ -48,7 +48,7 @@ async fn a_re_entry() {
         .run(nest(&client, &["again-b", "again-a"]))
         .await
         .unwrap();
-    let beside = join_all([&b, &b, &a].map(|lock| lock.run(async {})));
+    let beside = join_all([&b, &b, &a, &a].map(|lock| lock.run(tokio::task::yield_now())));
     for result in a.run(b.run(beside)).await.unwrap().unwrap() {
         result.unwrap();
     }
