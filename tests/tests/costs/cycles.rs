@@ -47,6 +47,11 @@ async fn cycle(client: &LockClient, number: usize) {
     }
 }
 
+/// True unless the key is a fencing counter or the number of free permits, which outlast a hold.
+fn is_lock(key: &str) -> bool {
+    !key.starts_with("redisson_lock_token:") && !key.starts_with("permits:")
+}
+
 /// Memory, keys, channels and connections are after many cycles what they were after some.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_million_cycles_leave_nothing() {
@@ -68,8 +73,10 @@ async fn a_million_cycles_leave_nothing() {
         join_all(tasks).await.into_iter().for_each(|done| done.unwrap());
         let channels = async || raw.get::<Vec<String>>(&["PUBSUB", "CHANNELS"]).await.len();
         eventually(SOON, "few channels are left", async || channels().await <= 2).await;
-        let held = async || client.held().len();
-        eventually(SOON, "nothing is held", async || held().await == 0).await;
+        // A dropped guard, and an acquire that was given up, are released in the background.
+        let locks = async || raw.keys().await.into_iter().filter(|key| is_lock(key)).count();
+        eventually(SOON, "nothing is held", async || locks().await == 0).await;
+        assert_eq!(client.held().len(), 0);
         let clients: String = raw.get(&["CLIENT", "LIST"]).await;
         (live_bytes(), raw.keys().await, clients.lines().count())
     };
