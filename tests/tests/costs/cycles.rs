@@ -78,13 +78,15 @@ async fn a_million_cycles_leave_nothing() {
         eventually(SOON, "nothing is held", async || locks().await == 0).await;
         assert_eq!(client.held().len(), 0);
         let clients: String = raw.get(&["CLIENT", "LIST"]).await;
-        (live_bytes(), raw.keys().await, clients.lines().count())
+        (raw.keys().await, clients.lines().count())
     };
-    let (before, keys, connections) = run(cycles / 4).await;
-    let (after, keys_after, connections_after) = run(cycles).await;
-    println!("{cycles} cycles: {before} bytes before, {after} after");
-    assert!(after < before + SLACK, "{before} bytes before, {after} after {cycles} cycles");
-    assert_eq!((keys, connections), (keys_after, connections_after));
+    let left = run(cycles / 4).await;
+    let before = live_bytes();
+    assert_eq!(left, run(cycles).await);
+    // Queues and buffers give their memory back when they are empty.
+    let is_back = async || live_bytes() < before + SLACK;
+    eventually(SOON, "memory is what it was", is_back).await;
+    println!("{cycles} cycles: {before} bytes before, {} after", live_bytes());
     let endless = async || {
         let mut endless = Vec::new();
         for key in raw.keys().await {
