@@ -15,8 +15,9 @@ const SOON: Duration = Duration::from_secs(10);
 /// The variable that asks for more cycles, as `1000000`.
 const CYCLES: &str = "LOCK_CYCLES";
 
-/// Far more than a cycle may leave, and less than a hundred tables that have grown.
-const SLACK: usize = 64 * 1024;
+/// Less than 24 bytes for each of the fewest cycles, which no value that is kept would do with; more than what tables and
+/// buffers differ by from one moment to the next.
+const SLACK: usize = 256 * 1024;
 
 /// How many tasks share the names.
 const TASKS: usize = 16;
