@@ -201,6 +201,16 @@ impl LockClientBuilder {
 
     /// Sets whether acquires inside of other holds are recorded, to find [orders that contradict each
     /// other](crate::order). Default: true in programs with debug assertions.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::LockClient;
+    ///
+    /// let client = LockClient::builder().lock_order(true).in_memory()?;
+    /// println!("{}", client.lock_order());
+    /// # Ok::<_, lock_runtime::LockError>(())
+    /// ```
     #[cfg(feature = "lock-order")]
     pub fn lock_order(mut self, is_recorded: bool) -> Self {
         self.lock_order = is_recorded;
