@@ -9,7 +9,7 @@ use crate::key::LockKey;
 use crate::observe::Label;
 #[cfg(feature = "policy")]
 use crate::policy::Policy;
-use crate::site::CallSite;
+use crate::site::{CallSite, LayerSite};
 
 /// A lock of a kind that is known at run time, as attributes, layers and policies declare it.
 ///
@@ -88,6 +88,12 @@ impl AnyLock {
     /// ```
     pub fn asked_at(self, place: &'static Location<'static>) -> Self {
         Self(self.0.at(CallSite::Call(place)))
+    }
+
+    /// Returns the same lock for acquires by a layer.
+    #[doc(hidden)]
+    pub fn asked_by(self, layer: &'static LayerSite) -> Self {
+        Self(self.0.at(CallSite::Layer(layer)))
     }
 
     pub(crate) fn labelled(self, label: Label) -> Self {

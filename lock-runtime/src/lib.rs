@@ -93,6 +93,8 @@
 //! # Features
 //!
 //! - `figment`: `LockConfig::from_figment`, for files that environment variables override.
+//! - `lock-order`: `LockClient::lock_order`, which finds locks that are acquired inside of each other in different
+//!   orders: module `order`. For tests and development.
 //! - `macros` (default): the [`distributed_lock`] attribute and `#[derive(KeyPart)]`.
 //! - `metrics`: the metrics in [`observe::METRICS`], for the recorder of the crate `metrics`.
 //! - `policy` (default): locks that a file configures, in the module `policy`.
@@ -123,6 +125,8 @@ pub mod guard;
 pub mod key;
 pub mod observe;
 pub mod options;
+#[cfg(feature = "lock-order")]
+pub mod order;
 #[cfg(feature = "policy")]
 pub mod policy;
 #[doc(hidden)]
@@ -146,6 +150,9 @@ mod liveness;
 mod multi_lock;
 mod mutex;
 mod opaque;
+#[cfg(not(feature = "lock-order"))]
+#[path = "order/off.rs"]
+mod order;
 mod owned_hold;
 mod quorum_lock;
 mod reuse;

@@ -16,6 +16,7 @@ use pin_project_lite::pin_project;
 use crate::lease::Hold;
 use crate::lease::reentries::ReentryGuard;
 use crate::opaque::opaque_debug;
+use crate::order::ClientOrder;
 use crate::owned_hold::OwnedHold;
 use crate::store::Target;
 use crate::waits::Surroundings;
@@ -43,6 +44,9 @@ enum Enclosing {
         writer: Option<(Arc<Hold>, u64)>,
         /// True if the call is not enforced: it goes on without the lock when the hold is lost.
         is_shadow: bool,
+        /// Whether its client records the order of its locks.
+        #[cfg_attr(not(feature = "lock-order"), expect(dead_code, reason = "for the lock order"))]
+        order: ClientOrder,
     },
     /// A client, as `dyn Any`, because this module does not know its type.
     Client(Arc<dyn Any + Send + Sync>),
@@ -60,6 +64,7 @@ impl Link {
                 reentry,
                 writer: owned.inside().map(of_writer),
                 is_shadow,
+                order: owned.leases.order.clone(),
             },
             outer: innermost(),
         })
@@ -166,6 +171,25 @@ pub(crate) fn enclosing_reentries(hold: &Arc<Hold>, visit: &mut dyn FnMut(u64) -
         };
         (id != 0 && visit(id)).then_some(())
     });
+}
+
+/// Calls `visit` with each hold around the caller that has guards, the innermost first, whether its client records the
+/// order of its locks, and the id of its lease manager. A hold that was entered again counts once.
+#[cfg(feature = "lock-order")]
+pub(crate) fn visit_holds(mut visit: impl FnMut(&ClientOrder, u64, &Hold)) {
+    // Not borrowed while `visit` runs, which may log: a subscriber may run any code.
+    let innermost = innermost();
+    let links = || std::iter::successors(innermost.as_ref(), |link| link.outer.as_ref());
+    for (depth, link) in links().enumerate() {
+        let Enclosing::Hold { owned, leases, hold, order, .. } = &link.what else { continue };
+        let is_it = |inner: &Arc<Link>| match &inner.what {
+            Enclosing::Hold { hold: again, .. } => Arc::ptr_eq(again, hold),
+            Enclosing::Client(_) => false,
+        };
+        if owned.strong_count() > 0 && !hold.is_released() && !links().take(depth).any(is_it) {
+            visit(order, *leases, hold);
+        }
+    }
 }
 
 /// Returns the innermost enclosing client of type `T`.

@@ -1,9 +1,12 @@
 //! [`LockSite`]: the place and the settings of a `#[distributed_lock]`. With the feature `sites`, `sites` lists
 //! every annotated function of the program.
 
-use crate::options::{LockKind, LockSettings};
 use std::fmt;
 use std::panic::Location;
+
+use parking_lot::Mutex;
+
+use crate::options::{LockKind, LockSettings};
 
 /// The place and the settings of a `#[distributed_lock]`, as far as the compiler knows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,10 +70,11 @@ impl fmt::Display for LockSite {
     }
 }
 
-/// The site of a lock: an annotated function, or the line of a call.
+/// The site of a lock: an annotated function, a layer, or the line of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CallSite {
     Attribute(&'static LockSite),
+    Layer(&'static LayerSite),
     Call(&'static Location<'static>),
 }
 
@@ -80,13 +84,26 @@ impl CallSite {
     pub(crate) fn caller() -> Self {
         Self::Call(Location::caller())
     }
+
+    /// Returns the key template of the lock, if there may be one: where an attribute has an expression or several keys,
+    /// this is their text.
+    #[cfg(feature = "lock-order")]
+    pub(crate) fn template(self) -> Option<&'static str> {
+        match self {
+            Self::Attribute(site) => Some(site.key),
+            Self::Layer(site) => site.template,
+            Self::Call(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for CallSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Attribute(site) => fmt::Display::fmt(site, f),
-            Self::Call(location) => fmt::Display::fmt(location, f),
+            Self::Layer(LayerSite { location, .. }) | Self::Call(location) => {
+                fmt::Display::fmt(location, f)
+            }
         }
     }
 }
@@ -102,6 +119,39 @@ impl LockSite {
     #[must_use]
     pub const fn with(self, policy: Option<&'static str>, settings: LockSettings) -> Self {
         Self { policy, settings, ..self }
+    }
+}
+
+/// Where a layer was made, and its key template. There is one for each place and template; it lives as long as the
+/// process, so that a lock's label can refer to it.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct LayerSite {
+    location: &'static Location<'static>,
+    /// `None` if the lock order, which alone uses it, is not compiled.
+    template: Option<&'static str>,
+}
+
+#[doc(hidden)]
+impl LayerSite {
+    #[must_use]
+    pub fn of(location: &'static Location<'static>, template: Option<&str>) -> &'static Self {
+        static KNOWN: Mutex<Vec<&'static LayerSite>> = Mutex::new(Vec::new());
+        let template = template.filter(|_| cfg!(feature = "lock-order"));
+        let mut known = KNOWN.lock();
+        let is_it = |site: &&&Self| site.location == location && site.template == template;
+        if let Some(site) = known.iter().find(is_it) {
+            return site;
+        }
+        let template = template.map(|template| &*Box::leak(Box::<str>::from(template)));
+        let site: &Self = Box::leak(Box::new(Self { location, template }));
+        known.push(site);
+        site
+    }
+
+    #[must_use]
+    pub const fn location(&self) -> &'static Location<'static> {
+        self.location
     }
 }
 

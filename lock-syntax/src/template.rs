@@ -18,6 +18,60 @@ pub enum BraceProblem {
     Unopened,
 }
 
+/// A part of a template as it was written, without a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Text between placeholders, or one brace that was doubled. Several can follow each other.
+    Text(&'a str),
+    /// The text between the braces of a placeholder.
+    Placeholder(&'a str),
+}
+
+/// Returns the parts of a template one by one, and allocates nothing. After an error there are no more.
+///
+/// # Examples
+///
+/// ```
+/// use lock_syntax::template::{Piece, pieces};
+///
+/// let shape = pieces("order:{id}").map(|piece| match piece {
+///     Ok(Piece::Text(text)) => text,
+///     Ok(Piece::Placeholder(_)) => "{}",
+///     Err(_) => "?",
+/// });
+/// assert_eq!(shape.collect::<String>(), "order:{}");
+/// ```
+pub fn pieces(template: &str) -> impl Iterator<Item = Result<Piece<'_>, BraceProblem>> + Clone {
+    let mut rest = template;
+    std::iter::from_fn(move || {
+        let (piece, tail) = match next_piece(rest)? {
+            Ok((piece, tail)) => (Ok(piece), tail),
+            Err(problem) => (Err(problem), ""),
+        };
+        rest = tail;
+        Some(piece)
+    })
+}
+
+/// Returns the first part and what follows it; `None` at the end.
+fn next_piece(rest: &str) -> Option<Result<(Piece<'_>, &str), BraceProblem>> {
+    let at = rest.find(['{', '}']).unwrap_or(rest.len());
+    if at > 0 {
+        let (text, tail) = rest.split_at(at);
+        return Some(Ok((Piece::Text(text), tail)));
+    }
+    let (brace, tail) = rest.split_at_checked(1)?;
+    if let Some(tail) = tail.strip_prefix(brace) {
+        return Some(Ok((Piece::Text(brace), tail)));
+    }
+    if brace == "}" {
+        return Some(Err(BraceProblem::Unopened));
+    }
+    let closed = tail.split_once('}').filter(|(placeholder, _)| !placeholder.contains('{'));
+    let part = |(placeholder, tail)| (Piece::Placeholder(placeholder), tail);
+    Some(closed.map(part).ok_or(BraceProblem::Unclosed))
+}
+
 /// Parses a template.
 ///
 /// # Errors
@@ -35,31 +89,12 @@ pub enum BraceProblem {
 /// ```
 pub fn parse(template: &str) -> Result<Vec<Segment<'_>>, BraceProblem> {
     let mut segments = Vec::new();
-    let mut text = String::new();
-    let mut rest = template;
-    while let Some(at) = rest.find(['{', '}']) {
-        text.push_str(&rest[..at]);
-        let (brace, tail) = rest[at..].split_at(1);
-        rest = if let Some(tail) = tail.strip_prefix(brace) {
-            text.push_str(brace);
-            tail
-        } else if brace == "}" {
-            return Err(BraceProblem::Unopened);
-        } else {
-            let (placeholder, tail) = tail
-                .split_once('}')
-                .filter(|(placeholder, _)| !placeholder.contains('{'))
-                .ok_or(BraceProblem::Unclosed)?;
-            if !text.is_empty() {
-                segments.push(Segment::Text(std::mem::take(&mut text)));
-            }
-            segments.push(Segment::Placeholder(placeholder));
-            tail
-        };
-    }
-    text.push_str(rest);
-    if !text.is_empty() {
-        segments.push(Segment::Text(text));
+    for piece in pieces(template) {
+        match (piece?, segments.last_mut()) {
+            (Piece::Text(more), Some(Segment::Text(text))) => text.push_str(more),
+            (Piece::Text(text), _) => segments.push(Segment::Text(text.to_owned())),
+            (Piece::Placeholder(name), _) => segments.push(Segment::Placeholder(name)),
+        }
     }
     Ok(segments)
 }

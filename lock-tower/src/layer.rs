@@ -6,6 +6,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_runtime::site::LayerSite;
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions};
 
 use crate::locked::{LockSpec, RELEASE_TIMEOUT};
@@ -59,7 +60,7 @@ struct LayerSettings {
     options: Option<Arc<LockOptions>>,
     release_timeout: Duration,
     /// Where the layer was made.
-    site: &'static Location<'static>,
+    site: &'static LayerSite,
 }
 
 impl<K> LockLayer<K> {
@@ -110,7 +111,7 @@ impl<K> LockLayer<K> {
             kind: LockKind::default(),
             options: None,
             release_timeout: RELEASE_TIMEOUT,
-            site: Location::caller(),
+            site: LayerSite::of(Location::caller(), None),
         };
         Self { key: Arc::new(key), settings: Arc::new(settings) }
     }

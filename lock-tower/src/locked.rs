@@ -9,7 +9,7 @@
 //!    `release_timeout` at most, and the release goes on in the background.
 // S-6, S-13, S-20.
 
-use std::panic::{Location, resume_unwind};
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -20,6 +20,7 @@ use lock_runtime::guard::{LockWatch, Protected, Release};
 use lock_runtime::options::{OnLost, OnReleaseLost};
 #[cfg(feature = "http")]
 use lock_runtime::policy::Policy;
+use lock_runtime::site::LayerSite;
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions};
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
@@ -40,7 +41,7 @@ pub(crate) struct LockSpec {
     /// False if the call runs anyway, and the log only records what would have blocked it.
     pub(crate) enforced: bool,
     /// Where the layer was made.
-    pub(crate) site: &'static Location<'static>,
+    pub(crate) site: &'static LayerSite,
     /// The policy that metrics and spans name.
     #[cfg(feature = "http")]
     pub(crate) policy: Option<Policy>,
@@ -55,7 +56,7 @@ impl LockSpec {
             Some(policy) => lock.follows(policy),
             None => lock,
         };
-        lock.asked_at(self.site).acquire_once(self.enforced)
+        lock.asked_by(self.site).acquire_once(self.enforced)
     }
 
     pub(crate) fn release(&self) -> ReleaseSpec {

@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::gate::Gates;
 use crate::lease::UnderWay;
 use crate::lease::manager::{LeaseManager, Timing};
+use crate::order::ClientOrder;
 use crate::owned_hold::OwnedHold;
 use crate::shadow::CircuitBreaker;
 use crate::store::Store;
@@ -64,9 +65,10 @@ impl Engine {
         timing: Timing,
         max_waiters: usize,
         breaker: Arc<CircuitBreaker>,
+        order: ClientOrder,
     ) -> Self {
         Self::on(
-            LeaseManager::new(store, clock, timing, breaker),
+            LeaseManager::new(store, clock, timing, breaker, order),
             Gates::new(max_waiters),
             Vec::new(),
         )
@@ -103,7 +105,9 @@ impl Engine {
         let LeaseManager { clock, timing, breaker, .. } = &*self.leases;
         let stores = clients.iter().map(|(id, engine)| (*id, Arc::clone(&engine.leases.store)));
         let store = Arc::new(JointStore::new(stores.collect(), clock.clone()));
-        let leases = LeaseManager::new(store, clock.clone(), *timing, Arc::clone(breaker));
+        let orders = clients.iter().map(|(id, engine)| (*id, engine.leases.order.clone()));
+        let order = ClientOrder::joint(orders);
+        let leases = LeaseManager::new(store, clock.clone(), *timing, Arc::clone(breaker), order);
         let members = clients.values().map(|engine| Arc::downgrade(engine)).collect();
         let joint = Arc::new(Self::on(leases, self.gates.more(), members));
         for other in clients.values().filter(|engine| !Arc::ptr_eq(engine, self)) {

@@ -22,6 +22,8 @@ mod engine;
 mod first;
 mod handle;
 mod long_wait;
+#[cfg(feature = "lock-order")]
+mod nesting;
 mod open;
 mod outcome;
 mod pending;
@@ -184,6 +186,10 @@ fn start(spec: &mut AcquireSpec) -> Started<UnderWay> {
     // Not for a re-entry: the code under a hold runs in a runtime.
     if let Err(error) = check_runtime() {
         return Ok(ended(&recorder, target, AcquireOutcome::Failed, Err(error)));
+    }
+    #[cfg(feature = "lock-order")]
+    if engine.leases.order.is_on() && is_outermost {
+        nesting::record(engine, target, options, recorder.label());
     }
     let span = recorder.span();
     let pending = PendingAcquire::new(engine, target, options, *permits, recorder);

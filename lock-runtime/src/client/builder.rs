@@ -15,6 +15,7 @@ use crate::error::{StoreError, check_runtime};
 use crate::key::LockKey;
 use crate::lease::manager::Timing;
 use crate::options::{DEFAULT_TOKEN_TTL, LockOptions, TOKEN_TTL};
+use crate::order::ClientOrder;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 #[cfg(feature = "redis")]
@@ -84,9 +85,10 @@ pub struct LockClientBuilder {
     timing: Timing,
     max_waiters: usize,
     #[cfg(feature = "survey")]
-    service: Option<String>,
+    pub(super) service: Option<String>,
     #[cfg(feature = "survey")]
-    answers_surveys: bool,
+    pub(super) answers_surveys: bool,
+    lock_order: bool,
     #[cfg(feature = "policy")]
     pub(super) config: Option<Arc<crate::policy::LockConfig>>,
     #[cfg(feature = "tls-rustls")]
@@ -112,6 +114,7 @@ impl Default for LockClientBuilder {
             service: None,
             #[cfg(feature = "survey")]
             answers_surveys: true,
+            lock_order: cfg!(debug_assertions),
             #[cfg(feature = "policy")]
             config: None,
             #[cfg(feature = "tls-rustls")]
@@ -206,19 +209,21 @@ impl LockClientBuilder {
         self
     }
 
-    /// Sets the name of the service that this client belongs to, for [surveys](crate::survey). Default: the name of the
-    /// executable.
-    #[cfg(feature = "survey")]
-    pub fn service(mut self, service: impl Into<String>) -> Self {
-        self.service = Some(service.into());
-        self
-    }
-
-    /// Sets whether the client answers [surveys](crate::survey), which costs one subscription, and nothing until it is asked.
-    /// Default: it does.
-    #[cfg(feature = "survey")]
-    pub fn survey(mut self, answers: bool) -> Self {
-        self.answers_surveys = answers;
+    /// Sets whether acquires inside of other holds are recorded, to find [orders that contradict each
+    /// other](crate::order). Default: true in programs with debug assertions.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::LockClient;
+    ///
+    /// let client = LockClient::builder().lock_order(true).in_memory()?;
+    /// println!("{}", client.lock_order());
+    /// # Ok::<_, lock_runtime::LockError>(())
+    /// ```
+    #[cfg(feature = "lock-order")]
+    pub fn lock_order(mut self, is_recorded: bool) -> Self {
+        self.lock_order = is_recorded;
         self
     }
 
@@ -428,7 +433,9 @@ impl LockClientBuilder {
         #[cfg_attr(not(feature = "survey"), expect(unused_mut))] mut settings: Settings,
     ) -> LockClient {
         let clock = self.clock.unwrap_or_else(|| store.clock());
-        let engine = Engine::new(store, clock, self.timing, self.max_waiters, Arc::default());
+        let order = ClientOrder::new(self.lock_order, settings.namespace.as_deref());
+        let engine =
+            Engine::new(store, clock, self.timing, self.max_waiters, Arc::default(), order);
         let engine = Arc::new(engine);
         #[cfg(feature = "survey")]
         if self.answers_surveys {

@@ -2,13 +2,17 @@
 //! process ([`HeldInfo`]), its own id ([`LockClientId`]) and the [`Shutdown`].
 
 // `builder` builds clients, `any` makes locks whose kind is a value, `config` gives clients policies from a file, `watch`
-// reports holds, `id` identifies clients.
+// reports holds, `id` identifies clients, `order` shows the order of locks.
 
 mod any;
 mod builder;
 #[cfg(feature = "policy")]
 mod config;
 mod id;
+#[cfg(feature = "lock-order")]
+mod order;
+#[cfg(feature = "survey")]
+mod survey;
 mod watch;
 
 use std::fmt;
@@ -36,7 +40,7 @@ use crate::semaphore::Semaphore;
 use crate::store::memory::MemoryStore;
 use crate::store::{HoldKind, Target};
 #[cfg(feature = "survey")]
-use crate::survey::{Presence, Surveying};
+use crate::survey::Presence;
 
 /// A client that creates locks. Cheap to clone: clones share one connection, one watchdog and one local queue
 /// per key.
@@ -268,41 +272,6 @@ impl LockClient {
     /// As cancel safe as `future`.
     pub fn scope<F: Future>(&self, future: F) -> Inherit<F> {
         scope::within(Link::client(Arc::new(self.clone())), future)
-    }
-
-    /// Asks all processes that use the same store who holds which lock and who waits: see [`survey`](crate::survey). Await
-    /// it, after perhaps setting what it looks at.
-    ///
-    /// It never changes a lock. With an in-memory store it asks the clients of this process that share it.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Store`] if the store fails, or refuses this client the survey's channels.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future changes nothing.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::LockClient;
-    ///
-    /// let client = LockClient::builder().service("billing").in_memory()?;
-    /// let guard = client.mutex("order:42").lock().await?;
-    ///
-    /// let survey = client.survey().prefix("order:").await?;
-    /// let lock = &survey.locks[0];
-    /// let holder = &lock.holders[0];
-    /// println!("{} is held by {} at {:?}", lock.key, holder.client.as_ref().unwrap(), holder.site);
-    /// assert_eq!(holder.client.as_ref().unwrap().service, "billing");
-    /// # Ok::<_, lock_runtime::LockError>(()) })?;
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    #[cfg(feature = "survey")]
-    pub fn survey(&self) -> Surveying {
-        Surveying::new(&self.engine, self.settings.namespace.as_deref())
     }
 
     /// Closes the client. New acquires and waiters fail with [`LockError::Closed`], and locks that are released

@@ -14,6 +14,7 @@ use super::Hold;
 use super::releaser::{AfterRelease, ReleaseJob, Releaser};
 use super::watchdog::Watchdog;
 use crate::clock::{Clock, Tick};
+use crate::order::ClientOrder;
 use crate::shadow::CircuitBreaker;
 use crate::store::{HoldNumber, OwnerId, Store, new_id};
 
@@ -56,6 +57,8 @@ pub(crate) struct LeaseManager {
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) releaser: Arc<Releaser>,
     pub(crate) breaker: Arc<CircuitBreaker>,
+    /// Whether the client records the order of its locks.
+    pub(crate) order: ClientOrder,
     /// The client's uuid.
     // S-4.
     pub(crate) client: Uuid,
@@ -78,6 +81,7 @@ impl LeaseManager {
         clock: Clock,
         timing: Timing,
         breaker: Arc<CircuitBreaker>,
+        order: ClientOrder,
     ) -> Self {
         let client = store.claim_id().unwrap_or_else(new_id);
         Self {
@@ -89,6 +93,7 @@ impl LeaseManager {
             holds: AtomicU64::new(0),
             tasks: Mutex::default(),
             breaker,
+            order,
             store,
             clock,
             timing,

@@ -15,8 +15,9 @@ const SOON: Duration = Duration::from_secs(10);
 /// The variable that asks for more cycles, as `1000000`.
 const CYCLES: &str = "LOCK_CYCLES";
 
-/// Far more than a cycle may leave, and less than a hundred tables that have grown.
-const SLACK: usize = 64 * 1024;
+/// Less than 24 bytes for each of the fewest cycles, which no value that is kept would do with; more than what tables and
+/// buffers differ by from one moment to the next.
+const SLACK: usize = 256 * 1024;
 
 /// How many tasks share the names.
 const TASKS: usize = 16;
@@ -47,6 +48,11 @@ async fn cycle(client: &LockClient, number: usize) {
     }
 }
 
+/// True unless the key is a fencing counter or the number of free permits, which outlast a hold.
+fn is_lock(key: &str) -> bool {
+    !key.starts_with("redisson_lock_token:") && !key.starts_with("permits:")
+}
+
 /// Memory, keys, channels and connections are after many cycles what they were after some.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_million_cycles_leave_nothing() {
@@ -68,16 +74,20 @@ async fn a_million_cycles_leave_nothing() {
         join_all(tasks).await.into_iter().for_each(|done| done.unwrap());
         let channels = async || raw.get::<Vec<String>>(&["PUBSUB", "CHANNELS"]).await.len();
         eventually(SOON, "few channels are left", async || channels().await <= 2).await;
-        let held = async || client.held().len();
-        eventually(SOON, "nothing is held", async || held().await == 0).await;
+        // A dropped guard, and an acquire that was given up, are released in the background.
+        let locks = async || raw.keys().await.into_iter().filter(|key| is_lock(key)).count();
+        eventually(SOON, "nothing is held", async || locks().await == 0).await;
+        assert_eq!(client.held().len(), 0);
         let clients: String = raw.get(&["CLIENT", "LIST"]).await;
-        (live_bytes(), raw.keys().await, clients.lines().count())
+        (raw.keys().await, clients.lines().count())
     };
-    let (before, keys, connections) = run(cycles / 4).await;
-    let (after, keys_after, connections_after) = run(cycles).await;
-    println!("{cycles} cycles: {before} bytes before, {after} after");
-    assert!(after < before + SLACK, "{before} bytes before, {after} after {cycles} cycles");
-    assert_eq!((keys, connections), (keys_after, connections_after));
+    let left = run(cycles / 4).await;
+    let before = live_bytes();
+    assert_eq!(left, run(cycles).await);
+    // Queues and buffers give their memory back when they are empty.
+    let is_back = async || live_bytes() < before + SLACK;
+    eventually(SOON, "memory is what it was", is_back).await;
+    println!("{cycles} cycles: {before} bytes before, {} after", live_bytes());
     let endless = async || {
         let mut endless = Vec::new();
         for key in raw.keys().await {

@@ -11,6 +11,7 @@ mod cycles;
 mod layer;
 mod metrics;
 mod names;
+mod order;
 mod policies;
 mod routes;
 mod waiting;

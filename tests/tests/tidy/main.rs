@@ -25,6 +25,7 @@ const LEVELS: [(&str, u8); 39] = [
     ("waits", 1),
     ("liveness", 0),
     ("observe", 1),
+    ("order", 1),
     ("policy", 1),
     ("shadow", 1),
     ("store", 1),

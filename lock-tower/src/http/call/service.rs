@@ -168,7 +168,7 @@ fn decide(shared: &Arc<Shared>, plan: Arc<Plan>, side: Side, parts: &mut Parts) 
 /// Runs a request without a lock: it has no key, but its policy is not enforced.
 fn run_without_key(spec: &LockSpec, error: &KeyError) -> Decision {
     if let Some(policy) = &spec.policy {
-        policy.log_not_enforced(spec.site, error);
+        policy.log_not_enforced(spec.site.location(), error);
     }
     Ok(None)
 }

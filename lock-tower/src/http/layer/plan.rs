@@ -12,6 +12,7 @@ use lock_runtime::policy::{
     BusyStatus, HoldUntil, HttpPolicy, LockConfig, LockRoute, Methods, OnDisconnect, OnMissingKey,
     Policy, SafeMethods,
 };
+use lock_runtime::site::LayerSite;
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions, Wait};
 use parking_lot::RwLock;
 use tokio::time::Instant;
@@ -96,7 +97,8 @@ pub(crate) struct Plan {
     /// The last options of a client that were asked for, and those of this plan over them.
     resolved: RwLock<Option<Resolved>>,
     policy: Option<Policy>,
-    pub(crate) site: &'static Location<'static>,
+    /// Where the layer was made.
+    site: &'static LayerSite,
 }
 
 /// Which side of a read/write lock a request takes.
@@ -128,6 +130,11 @@ impl Plan {
         let methods = entry.and_then(|entry| entry.methods.as_ref()).or(http.methods.as_ref());
         let methods = methods.cloned().unwrap_or_default();
         let shares = http.safe_methods == Some(SafeMethods::Shared);
+        let template = match &key {
+            Some(Key::Template(template)) => Some(template.as_str()),
+            Some(Key::Extractor(_)) | None => None,
+        };
+        let site = LayerSite::of(literals.site, template);
         let key = key_source(key, known, literals)?;
         if methods == Methods::These(Vec::new()) {
             return Err(BuildError::new(
@@ -152,14 +159,14 @@ impl Plan {
             options: literals.options,
             resolved: RwLock::default(),
             policy,
-            site: literals.site,
+            site,
         })
     }
 
     /// Returns the log fields of a request's lock.
     pub(crate) fn log_fields<'a>(&'a self, key: Option<&'a LockKey>) -> LogFields<'a> {
         let policy = self.policy.as_ref().map_or(NO_POLICY, Policy::name);
-        LogFields { name: key.map(LockKey::as_str), policy, site: Some(self.site) }
+        LogFields { name: key.map(LockKey::as_str), policy, site: Some(self.site.location()) }
     }
 
     /// Checks the plan with the client's options. The settings of the code and of a policy may each be valid and

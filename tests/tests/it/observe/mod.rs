@@ -5,6 +5,7 @@ mod failures;
 mod gauges;
 mod layer_failures;
 mod layer_spans;
+mod lock_order;
 mod logs;
 mod long_waits;
 mod outcomes;

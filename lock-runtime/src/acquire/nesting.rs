@@ -1,0 +1,25 @@
+//! Tells the lock order what is held around an acquire.
+
+use super::Engine;
+use crate::observe::{Label, log_lock};
+use crate::options::{LockOptions, Wait};
+use crate::order::Locks;
+use crate::scope;
+use crate::store::Target;
+
+/// Records the locks of an acquire, which is no re-entry, inside of each hold around it. Called before it waits, so that a
+/// deadlock is in the log, too.
+pub(super) fn record(engine: &Engine, target: &Target, options: &LockOptions, label: &Label) {
+    if options.wait() == Wait::Never {
+        // It cannot be part of a deadlock.
+        return;
+    }
+    let (order, home) = (&engine.leases.order, engine.leases.id);
+    let inner = Locks { order, home, target, site: label.call_site() };
+    scope::visit_holds(|order, home, hold| {
+        let site = hold.recorder.label().call_site();
+        let outer = Locks { order, home, target: &hold.target, site };
+        inner
+            .record_inside(&outer, |inversion| log_lock!(warn, target.key(), label, "{inversion}"));
+    });
+}

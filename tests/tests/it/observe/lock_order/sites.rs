@@ -1,0 +1,124 @@
+//! Attributes and layers have the class of their template.
+
+use lock_tower::LockLayer;
+use tower::{ServiceBuilder, ServiceExt as _, service_fn};
+
+use super::*;
+use crate::tower::prelude::{Full, Request, Response, Service};
+
+#[distributed_lock(key = "site-tenant:{tenant}:order:{id}")]
+async fn order(
+    tenant: &str,
+    id: u64,
+    inner: BoxFuture<'_, Result<(), LockError>>,
+) -> Result<(), LockError> {
+    inner.await
+}
+
+#[distributed_lock(key = "site-tenant:{tenant}:stock:{sku}")]
+async fn stock(
+    tenant: &str,
+    sku: u64,
+    inner: BoxFuture<'_, Result<(), LockError>>,
+) -> Result<(), LockError> {
+    inner.await
+}
+
+#[tokio::test]
+async fn attributes_have_the_class_of_their_template() {
+    let (warnings, client) = (Warnings::start(), client());
+    let nothing = || -> BoxFuture<'static, _> { Box::pin(async { Ok(()) }) };
+    let both = async {
+        order("t", 1, Box::pin(stock("t", 1, nothing()))).await?;
+        assert_eq!(warnings.lines(), [""; 0]);
+        stock("u", 2, Box::pin(order("u", 2, nothing()))).await
+    };
+    client.scope(both).await.unwrap();
+    let [line] = warnings.lines().try_into().unwrap();
+    let (order, stock) = ("site-tenant:{}:order", "site-tenant:{}:stock");
+    assert_eq!(
+        edges(&client.lock_order(), &[order, stock]),
+        pairs([(order, stock), (stock, order)])
+    );
+    for part in ["lock_order::sites::order (", "lock_order::sites::stock (", order, stock] {
+        assert!(line.contains(part), "no {part:?}: {line}");
+    }
+}
+
+#[distributed_lock(key = "stacked-a:{id}")]
+#[distributed_lock(key = "stacked-b:{id}")]
+async fn stacked(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(keys = ["stacked-d:{id}", "stacked-c:{id}"])]
+async fn several(id: u64) -> Result<(), LockError> {
+    stacked(id).await
+}
+
+#[distributed_lock(key = format!("stacked-e:{id}"))]
+async fn expression(id: u64) -> Result<(), LockError> {
+    stacked(id).await
+}
+
+/// Stacked attributes and several keys are in one order. A lock that a call makes is of the class of an attribute's.
+#[tokio::test]
+async fn stacked_attributes_contradict_nothing() {
+    let (warnings, client) = (Warnings::start(), client());
+    let all = async {
+        stacked(1).await?;
+        several(2).await?;
+        expression(3).await
+    };
+    client.scope(all).await.unwrap();
+    assert_eq!(warnings.lines(), [""; 0]);
+    let [a, b, c, d, e] = ["stacked-a", "stacked-b", "stacked-c", "stacked-d", "stacked-e"];
+    let expected = [(a, b), (c, a), (d, a), (c, b), (d, b), (e, a), (e, b)];
+    assert_eq!(edges(&client.lock_order(), &[a, b, c, d, e]), pairs(expected));
+    nest(&client, &["stacked-b:4", "stacked-a:4"]).await;
+    assert_eq!(warnings.lines().len(), 1, "against the attributes");
+}
+
+type Answer = Result<Response<Full<bytes::Bytes>>, Infallible>;
+
+fn post(path: &str) -> Request<Full<bytes::Bytes>> {
+    Request::post(path).body(Full::default()).unwrap()
+}
+
+#[tokio::test]
+async fn layers_have_the_class_of_their_template() {
+    let (warnings, client) = (Warnings::start(), client());
+    let layer = |key: &str| {
+        LockLayer::http().client(client.clone()).key(key).route("/{tenant}/{id}").build().unwrap()
+    };
+    let inner = client.clone();
+    let handler = service_fn(move |_| {
+        let inner = inner.clone();
+        async move {
+            nest(&inner, &["layer-audit"]).await;
+            Answer::Ok(Response::default())
+        }
+    });
+    let (tenant, order) =
+        ("layer-tenant:{path.tenant}", "layer-tenant:{path.tenant}:order:{path.id}");
+    let service = ServiceBuilder::new().layer(layer(tenant)).layer(layer(order)).service(handler);
+    for path in ["/7/1", "/8/2"] {
+        assert_eq!(service.clone().oneshot(post(path)).await.unwrap().status(), 200);
+    }
+    let found = client.lock_order();
+    let [tenant, order] = ["layer-tenant", "layer-tenant:{}:order"];
+    let audit = "layer-audit";
+    assert_eq!(
+        edges(&found, &[tenant, order]),
+        pairs([(tenant, order), (order, audit), (tenant, audit)])
+    );
+    let edge = found.edges.iter().find(|edge| edge.inner == order).unwrap();
+    assert_eq!(edge.times, 2);
+    assert!(edge.inner_site.starts_with(file!()), "{edge:#?}");
+    assert_eq!(warnings.lines(), [""; 0]);
+    let generic =
+        LockLayer::new(client.clone(), |_: &Request<_>| LockKey::new("layer-audit").map(Some));
+    let mut service = ServiceBuilder::new().layer(generic).service(service);
+    service.ready().await.unwrap().call(post("/9/3")).await.unwrap();
+    assert_eq!(warnings.lines().len(), 2, "the layers inside of it, against each");
+}
