@@ -7,6 +7,7 @@
 //! - [`replies`]: what servers answer to scripts; no answer but the right one is a grant.
 //! - [`topology`]: what sentinels, nodes of a cluster and INFO answer.
 //! - [`notices`]: messages on channels.
+//! - [`survey`]: requests and answers of surveys.
 //! - [`names`]: lock names and the keys that belong to them; values in names.
 //! - [`templates`]: key templates and patterns of a configuration.
 //! - [`config`]: whole configurations, and addresses; neither shows a password.
@@ -18,5 +19,6 @@ mod input;
 pub mod names;
 pub mod notices;
 pub mod replies;
+pub mod survey;
 pub mod templates;
 pub mod topology;

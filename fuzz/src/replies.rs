@@ -138,9 +138,9 @@ fn says_zero(reply: &[u8]) -> bool {
 /// An inspection shows no owner id, and no end of a lock that is not held.
 pub fn inspect_reply(input: &[u8]) {
     let vocabulary: &[&[u8]] = &[
-        b"*2\r\n$2\r\n42\r\n*4\r\n",
         b"*2\r\n$2\r\n42\r\n*6\r\n",
         b"*2\r\n$2\r\n42\r\n*8\r\n",
+        b"*2\r\n$2\r\n42\r\n*10\r\n",
         b"$5\r\nmutex\r\n",
         b"$0\r\n\r\n",
         b"$9\r\nsemaphore\r\n",
@@ -154,11 +154,15 @@ pub fn inspect_reply(input: &[u8]) {
         b"$1\r\n:\r\n",
         b"$4\r\nabcd\r\n",
         b"*0\r\n",
+        b"*1\r\n$5\r\nabc:7\r\n",
     ];
     let reply = spoken(input, vocabulary);
     let Some(Ok(inspection)) = fuzz::inspected(&reply, CALL) else { return };
     for holder in &inspection.holders {
         assert!(!holder.client.contains(':'), "an owner id: {holder:?}");
+    }
+    for waiter in &inspection.queue {
+        assert!(!waiter.client.contains(':'), "an owner id: {waiter:?}");
     }
     assert!(inspection.kind.is_some() || inspection.remaining.is_none(), "{inspection:?}");
 }

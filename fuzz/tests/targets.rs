@@ -59,6 +59,8 @@ targets! {
     topology::sentinel_reply;
     topology::info_text;
     notices::notice;
+    survey::survey_request;
+    survey::survey_answer;
     names::lock_names;
     names::key_parts;
     templates::key_template;

@@ -3,6 +3,8 @@
 
 use std::num::NonZeroU32;
 
+use uuid::Uuid;
+
 use crate::key::LockKey;
 use crate::policy::fuzz as policy;
 pub use crate::store::redis::fuzz::{
@@ -11,6 +13,7 @@ pub use crate::store::redis::fuzz::{
     slots,
 };
 use crate::store::{OwnerId, Target};
+use crate::survey::fuzz as survey;
 
 /// The keys in the store, and the channels, that locks of one name use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +45,18 @@ pub fn wire(key: &LockKey) -> Wire {
     let mut channels: Vec<_> = kinds.iter().map(|kind| kind.channel().to_owned()).collect();
     channels.push(fair.for_waiter(&owner).channel().to_owned());
     Wire { keys, channels }
+}
+
+/// Reads a survey's request, and returns the channel of its answers.
+#[must_use]
+pub fn reply_channel(message: &[u8]) -> Option<String> {
+    survey::reply_channel(message)
+}
+
+/// Reads an answer to a survey, and returns what a client with the same holds and waits would publish.
+#[must_use]
+pub fn answer_repeated(message: &[u8], request: Uuid) -> Option<Vec<Vec<u8>>> {
+    survey::repeated(message, request)
 }
 
 /// Returns the problem of a key template in a configuration.

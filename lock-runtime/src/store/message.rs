@@ -55,6 +55,11 @@ impl Callbacks {
         self.all.lock().is_empty()
     }
 
+    #[cfg(feature = "redis")]
+    pub(crate) fn len(&self) -> usize {
+        self.all.lock().len()
+    }
+
     /// Calls every function, and returns how many there are. A function may end its own listening, so none is called
     /// under the mutex. A panic ends only its own call.
     pub(crate) fn call(&self, message: &[u8]) -> u32 {

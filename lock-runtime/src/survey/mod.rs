@@ -116,3 +116,22 @@ impl IntoFuture for Surveying {
         Box::pin(self.make())
     }
 }
+
+/// What the fuzz targets of the workspace call.
+#[cfg(feature = "__fuzz")]
+pub(crate) mod fuzz {
+    use uuid::Uuid;
+
+    use super::wire::{Answer, Request};
+
+    /// Reads a request, and returns the channel of its answers.
+    pub(crate) fn reply_channel(message: &[u8]) -> Option<String> {
+        Some(Request::read(message)?.reply_channel("survey"))
+    }
+
+    /// Reads an answer to that request, and returns what a client with the same holds and waits would publish.
+    pub(crate) fn repeated(message: &[u8], request: Uuid) -> Option<Vec<Vec<u8>>> {
+        let Answer { client, holds, waits, cut, .. } = Answer::read(message, request)?;
+        Some(Answer::parts(request, &client, holds, waits, cut))
+    }
+}

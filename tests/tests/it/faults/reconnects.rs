@@ -81,7 +81,8 @@ async fn a_fleet_spreads() {
     let tenths = accepted_by_tenths(&proxy, 40).await;
     let all: usize = tenths.iter().sum();
     assert!(all <= 5 * CLIENTS, "{all} connections in 4 s");
-    assert!(tenths.iter().all(|count| *count < CLIENTS / 3), "in step: {tenths:?}");
+    // Clients in step would all come in one tenth; a busy machine may put a few tenths together.
+    assert!(tenths.iter().all(|count| *count < CLIENTS / 2), "in step: {tenths:?}");
     fleet.iter().for_each(JoinHandle::abort);
 }
 

@@ -47,7 +47,7 @@ async fn an_http_server_is_not_redis() {
     });
     let error = refused(&url).await;
     assert_eq!(error.kind(), StoreErrorKind::Config, "{error}");
-    assert!(error.to_string().contains("what answers there is not Redis"), "{error}");
+    assert!(error.to_string().contains("is not Redis; check host and port"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -44,7 +44,7 @@ impl Origin {
     /// A client for the node at `at`, with the credentials and TLS of this address.
     fn client(&self, at: &NodeAddress) -> Result<Client, StoreError> {
         let client = address::elsewhere(&self.info, at.host.clone(), at.port);
-        client.map_err(connect_error)
+        client.map_err(|error| connect_error(error, at))
     }
 
     /// Asks for the slots over a connection of its own.

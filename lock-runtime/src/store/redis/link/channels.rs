@@ -33,6 +33,8 @@ struct Channel {
     confirmed_on: u64,
     /// The number of the connection on which the server refused the subscription; zero for none.
     refused_on: u64,
+    /// The number of the connection on which a subscription was asked for that nothing waits for; zero for none.
+    asked_on: u64,
 }
 
 impl Channels {
@@ -80,14 +82,17 @@ impl Channels {
         self.by_name.lock().get(name).is_some_and(Channel::has_callbacks)
     }
 
-    /// The channels with functions that receive their messages, if the server has neither confirmed nor refused the
-    /// subscription on this connection.
-    pub(crate) fn unsubscribed(&self, connection: u64) -> Vec<String> {
-        let channels = self.by_name.lock();
-        let open = channels.iter().filter(|(_, channel)| {
-            channel.has_callbacks() && channel.confirmed_on.max(channel.refused_on) < connection
+    /// The channels that only functions listen to, and which have not been taken for this connection before.
+    pub(crate) fn take_unasked(&self, connection: u64) -> Vec<String> {
+        let mut channels = self.by_name.lock();
+        let open = channels.iter_mut().filter(|(_, channel)| {
+            !channel.is_waited_for() && channel.has_callbacks() && channel.asked_on < connection
         });
-        open.map(|(name, _)| name.clone()).collect()
+        let taken = open.map(|(name, channel)| {
+            channel.asked_on = connection;
+            name.clone()
+        });
+        taken.collect()
     }
 
     /// Records that the server refused the subscription on this connection. True if that is new, and no waiter gets the
@@ -167,14 +172,17 @@ impl Channels {
         self.by_name.lock().values().for_each(|channel| channel.notices.notify_all());
     }
 
-    /// The channels to subscribe on a new connection.
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.by_name.lock().keys().cloned().collect()
+    /// The channels to subscribe on a new connection before any waiter relies on it; `all`, or those that are not left to
+    /// [`take_unasked`](Self::take_unasked).
+    pub(crate) fn to_replay(&self, all: bool) -> Vec<String> {
+        let channels = self.by_name.lock();
+        let replayed = channels.iter().filter(|(_, channel)| all || channel.is_waited_for());
+        replayed.map(|(name, _)| name.clone()).collect()
     }
 
-    /// True if there is a subscription.
-    pub(crate) fn any(&self) -> bool {
-        !self.by_name.lock().is_empty()
+    /// True if there is a channel that waiters listen to, or did a moment ago.
+    pub(crate) fn any_waited_for(&self) -> bool {
+        self.by_name.lock().values().any(Channel::is_waited_for)
     }
 
     /// The channels that have had no listener for a while. They count as unconfirmed from now on, so that a new
@@ -211,7 +219,16 @@ impl Channels {
 
 impl Channel {
     fn has_callbacks(&self) -> bool {
-        self.notices.callbacks().is_some_and(|callbacks| !callbacks.is_empty())
+        self.callbacks() > 0
+    }
+
+    fn callbacks(&self) -> usize {
+        self.notices.callbacks().map_or(0, |callbacks| callbacks.len())
+    }
+
+    /// True unless functions are all that listens.
+    fn is_waited_for(&self) -> bool {
+        !self.has_callbacks() || self.listeners > self.callbacks()
     }
 
     fn listen(
@@ -300,6 +317,6 @@ mod tests {
         for name in channels.take_stale() {
             assert!(channels.settle(&name));
         }
-        assert!(!channels.any());
+        assert!(!channels.any_waited_for());
     }
 }

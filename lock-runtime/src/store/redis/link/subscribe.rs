@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use redis::RedisError;
+use redis::{RedisError, RedisResult};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::{CallError, Connection, Link, Listener, server_error};
+use super::{CallError, Connection, Link, Listener, is_broken, server_error};
 use crate::store::redis::scripts::Publish;
 use crate::store::{Listening, OnMessage};
 
@@ -39,13 +39,26 @@ impl Link {
                 subscribed
             }
         };
-        if let Err(CallError::Server(error)) = &subscribed
-            && is_refusal(error)
-            && self.channels.refuse(name, connection.number)
-        {
-            tracing::debug!(%error, lock.channel = name, "the server refuses a subscription");
+        if let Err(CallError::Server(error)) = &subscribed {
+            self.note_refusal(connection, name, error);
         }
         subscribed
+    }
+
+    /// Takes note of the answer to a subscription that nothing waits for.
+    pub(super) fn subscribed(&self, connection: &Connection, name: &str, answer: RedisResult<()>) {
+        match answer {
+            Ok(()) => self.channels.confirm(name, connection.number),
+            // The next connection subscribes again.
+            Err(error) if is_broken(&error) => {}
+            Err(error) => self.note_refusal(connection, name, &error),
+        }
+    }
+
+    fn note_refusal(&self, connection: &Connection, name: &str, error: &RedisError) {
+        if is_refusal(error) && self.channels.refuse(name, connection.number) {
+            tracing::debug!(%error, lock.channel = name, "the server refuses a subscription");
+        }
     }
 
     /// Calls a function with each message of the channel. The task subscribes it.

@@ -7,12 +7,13 @@
 //! replace the server: it sends PINGs often enough, and waits for the answer briefly enough. What the server grants
 //! later arrives on a connection that is [retired](super::connection), so it does not count.
 
-use std::sync::Weak;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 use redis::Value;
+use tokio::spawn;
 use tokio::time::{Instant, timeout};
 
 use super::{CallError, Connection, Link, PING_TIMEOUT, ReconnectPause};
@@ -60,7 +61,7 @@ impl Link {
             return Pulse::within(master.down_after());
         }
         let idle = match () {
-            () if self.channels.any() => IDLE,
+            () if self.channels.any_waited_for() => IDLE,
             () if self.publish() == Publish::InSlot => IDLE_IN_CLUSTER,
             () => IDLE_ALONE,
         };
@@ -79,21 +80,25 @@ impl Link {
                 self.give_up(connection);
             }
         };
-        stream::iter(self.channels.names()).for_each_concurrent(256, subscribe).await;
+        let names = self.channels.to_replay(self.publish() == Publish::InSlot);
+        stream::iter(names).for_each_concurrent(256, subscribe).await;
     }
 
-    /// Subscribes the channels that functions listen to since the connection was made. A cluster's task follows the
-    /// slots of its own. An answer that is late says nothing about the requests for locks on this connection, so the next
-    /// look tries again.
-    async fn subscribe_new(&self, connection: &Connection) {
+    /// Subscribes the channels that only functions listen to, and which this connection has not been asked for. The answer
+    /// may take any time: that it is late says nothing of the requests for locks, which must not lose their connection by it.
+    /// A cluster's task follows the slots of its own.
+    fn subscribe_new(self: &Arc<Self>, connection: &Arc<Connection>) {
         if self.publish() == Publish::InSlot {
             return;
         }
-        let until = Instant::now() + self.pulse(connection).timeout;
-        for name in self.channels.unsubscribed(connection.number) {
-            if self.subscribe_on(connection, &name, until).await.is_err() {
-                return;
-            }
+        for name in self.channels.take_unasked(connection.number) {
+            let (link, connection) = (Arc::downgrade(self), Arc::clone(connection));
+            spawn(async move {
+                let answer = connection.subscribe(&name).await;
+                if let Some(link) = link.upgrade() {
+                    link.subscribed(&connection, &name, answer);
+                }
+            });
         }
     }
 
@@ -171,12 +176,12 @@ async fn keep_connected(link: Weak<Link>) {
             return;
         }
         let current = link.current.load_full();
+        current.iter().for_each(|connection| link.subscribe_new(connection));
         let every = current.map_or(TICK, |connection| link.pulse(&connection).every);
         let _ = timeout(every, link.check_now.notified()).await;
         if let Some(connection) = link.current.load_full() {
             link.check(&connection, every, &mut idle_for).await;
             link.unsubscribe_stale(&connection).await;
-            link.subscribe_new(&connection).await;
         }
     }
 }

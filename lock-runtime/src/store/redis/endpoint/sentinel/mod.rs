@@ -89,7 +89,7 @@ impl Sentinels {
         let client = self.name.client(&master.host, master.port)?;
         let connection = connect(&client, config, limit).await;
         let connection = connection.map_err(|error| self.unreachable(error))?;
-        match timeout(limit, is_master(&connection)).await {
+        match timeout(limit, is_master(&connection, master)).await {
             Ok(Ok(true)) => Ok(connection),
             Ok(Err(error)) => Err(error),
             Ok(Ok(false)) | Err(_) => Err(StoreError::new(
@@ -253,11 +253,12 @@ impl Sentinels {
 
 /// Asks the server whether it is a master. The sentinels name a server before it is promoted, and one that is not a
 /// master any more until they name the next.
-async fn is_master(connection: &MultiplexedConnection) -> Result<bool, StoreError> {
+async fn is_master(connection: &MultiplexedConnection, named: &Master) -> Result<bool, StoreError> {
     let mut connection = connection.clone();
     let answer = connection.send_packed_command(&redis::cmd("ROLE")).await;
     // The sentinels close clients' connections during a failover, which is not a refusal.
-    says_master(&answer.and_then(Value::extract_error).map_err(connect_error)?)
+    let answer = answer.and_then(Value::extract_error);
+    says_master(&answer.map_err(|error| connect_error(error, named.address()))?)
 }
 
 /// True if the answer to ROLE is that of a master.
