@@ -88,7 +88,7 @@ pub struct LockClientBuilder {
     pub(super) service: Option<String>,
     #[cfg(feature = "survey")]
     pub(super) answers_surveys: bool,
-    lock_order: bool,
+    pub(super) lock_order: bool,
     #[cfg(feature = "policy")]
     pub(super) config: Option<Arc<crate::policy::LockConfig>>,
     #[cfg(feature = "tls-rustls")]
@@ -206,24 +206,6 @@ impl LockClientBuilder {
     // S-18.
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.max_waiters = max_waiters;
-        self
-    }
-
-    /// Sets whether acquires inside of other holds are recorded, to find [orders that contradict each
-    /// other](crate::order). Default: true in programs with debug assertions.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use lock_runtime::LockClient;
-    ///
-    /// let client = LockClient::builder().lock_order(true).in_memory()?;
-    /// println!("{}", client.lock_order());
-    /// # Ok::<_, lock_runtime::LockError>(())
-    /// ```
-    #[cfg(feature = "lock-order")]
-    pub fn lock_order(mut self, is_recorded: bool) -> Self {
-        self.lock_order = is_recorded;
         self
     }
 

@@ -2,7 +2,7 @@
 //! process ([`HeldInfo`]), its own id ([`LockClientId`]) and the [`Shutdown`].
 
 // `builder` builds clients, `any` makes locks whose kind is a value, `config` gives clients policies from a file, `watch`
-// reports holds, `id` identifies clients, `order` shows the order of locks.
+// reports holds, `id` identifies clients, `order` shows in what order locks are acquired.
 
 mod any;
 mod builder;

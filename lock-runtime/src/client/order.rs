@@ -1,6 +1,6 @@
-//! The lock order, as a client shows it.
+//! The lock order: whether a client records it, and what is recorded.
 
-use super::LockClient;
+use super::{LockClient, LockClientBuilder};
 use crate::order::LockOrder;
 
 impl LockClient {
@@ -25,5 +25,24 @@ impl LockClient {
     #[must_use]
     pub fn lock_order(&self) -> LockOrder {
         LockOrder::recorded()
+    }
+}
+
+impl LockClientBuilder {
+    /// Sets whether acquires inside of other holds are recorded, to find [orders that contradict each
+    /// other](crate::order). Default: true in programs with debug assertions.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::LockClient;
+    ///
+    /// let client = LockClient::builder().lock_order(true).in_memory()?;
+    /// println!("{}", client.lock_order());
+    /// # Ok::<_, lock_runtime::LockError>(())
+    /// ```
+    pub fn lock_order(mut self, is_recorded: bool) -> Self {
+        self.lock_order = is_recorded;
+        self
     }
 }
