@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -83,6 +84,8 @@ pub(crate) enum Command {
     },
     /// Check the servers; exit code 1 if one of them endangers locks
     Doctor,
+    /// Serve a page that shows locks in the browser
+    Console(Console),
 }
 
 /// `lockctl ls`.
@@ -113,6 +116,20 @@ pub(crate) struct Release {
     /// Do it: without this flag, only print which client holds it
     #[arg(long)]
     pub(crate) yes: bool,
+}
+
+/// `lockctl console`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Console {
+    /// The address to listen on; off this machine only with a token
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7379")]
+    pub(crate) listen: SocketAddr,
+    /// Let the page release locks by force
+    #[arg(long)]
+    pub(crate) allow_release: bool,
+    /// The token that a viewer has to give
+    #[arg(long, env = "LOCK_CONSOLE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
 }
 
 /// A kind of lock.

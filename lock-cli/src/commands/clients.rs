@@ -1,4 +1,5 @@
 //! `lockctl clients`: the processes.
+#![expect(clippy::disallowed_types, reason = "times that people read; no decision uses them")]
 
 use std::time::SystemTime;
 

@@ -2,6 +2,7 @@
 
 mod check;
 mod clients;
+mod console;
 mod deadlocks;
 mod doctor;
 mod ls;
@@ -32,6 +33,7 @@ pub(crate) async fn run(args: &Args) -> Result<Answer, Failure> {
         Command::Deadlocks => deadlocks::deadlocks(&client, args).await,
         Command::Release(release) => release::release(&client, args, release).await,
         Command::Doctor => doctor::doctor(&client).await,
+        Command::Console(console) => console::console(&client, console).await,
     }
 }
 

@@ -1,4 +1,5 @@
 //! `lockctl watch`: each change of a lock as it happens.
+#![expect(clippy::disallowed_types, reason = "times that people read; no decision uses them")]
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};

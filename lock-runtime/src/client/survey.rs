@@ -41,7 +41,7 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`LockError::Store`] if the store fails, or refuses this client the survey's channels.
+    /// [`LockError::Store`](crate::LockError::Store) if the store fails, or refuses this client the survey's channels.
     ///
     /// # Cancel safety
     ///

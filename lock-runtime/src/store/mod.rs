@@ -39,7 +39,9 @@ pub use self::client_id::client_id;
 pub(crate) use self::client_id::new_id;
 pub use self::kind::HoldKind;
 pub use self::memory::MemoryStore;
-pub(crate) use self::message::{Callback, Callbacks};
+#[cfg(feature = "redis")]
+pub(crate) use self::message::Callback;
+pub(crate) use self::message::Callbacks;
 pub use self::message::{Listening, OnMessage};
 pub use self::names::{NamesCursor, NamesPage};
 pub(crate) use self::owner::HoldNumber;

@@ -1,4 +1,5 @@
 //! What servers report of themselves, for people who operate them.
+#![expect(clippy::disallowed_types, reason = "times that people read; no decision uses them")]
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};

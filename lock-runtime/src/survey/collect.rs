@@ -160,7 +160,7 @@ impl Answers {
             let held = heard.holds.iter().map(|hold| &hold.name);
             held.chain(heard.waits.iter().map(|wait| &wait.name))
         });
-        names.filter_map(|name| LockKey::new(name.clone()).ok()).collect()
+        names.filter_map(|name| LockKey::new(name).ok()).collect()
     }
 }
 
@@ -216,7 +216,7 @@ fn row<'a>(
     locks: &'a mut BTreeMap<LockKey, SurveyedLock>,
     name: &str,
 ) -> Option<&'a mut SurveyedLock> {
-    let key = LockKey::new(name.to_owned()).ok()?;
+    let key = LockKey::new(name).ok()?;
     Some(locks.entry(key.clone()).or_insert_with(|| SurveyedLock {
         key,
         kind: None,

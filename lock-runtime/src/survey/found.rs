@@ -2,6 +2,7 @@
 //!
 //! Every type here implements `Serialize`: durations are whole milliseconds, in fields that end in `_ms`, and times are
 //! milliseconds since 1970.
+#![expect(clippy::disallowed_types, reason = "times that people read; no decision uses them")]
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! What this process says of itself: who it is, what it holds, and who waits in it.
+#![expect(clippy::disallowed_types, reason = "times that people read; no decision uses them")]
 
 use std::sync::{Arc, LazyLock};
 use std::time::{SystemTime, UNIX_EPOCH};

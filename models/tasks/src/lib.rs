@@ -40,6 +40,8 @@ pub mod observe;
 mod opaque;
 #[path = "../../../lock-runtime/src/options/mod.rs"]
 pub mod options;
+#[path = "../../../lock-runtime/src/order/off.rs"]
+mod order;
 #[path = "../../../lock-runtime/src/owned_hold/mod.rs"]
 mod owned_hold;
 #[path = "../../../lock-runtime/src/reuse.rs"]

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 39] = [
+const LEVELS: [(&str, u8); 40] = [
     ("backoff", 0),
     ("opaque", 0),
     ("error", 0),

@@ -50,7 +50,9 @@ impl World {
             token_ttl: hour,
         };
         let clock = store.clock();
-        let leases = LeaseManager::new(Arc::clone(&store) as _, clock, timing, Arc::default());
+        let order = crate::order::ClientOrder;
+        let leases =
+            LeaseManager::new(Arc::clone(&store) as _, clock, timing, Arc::default(), order);
         Arc::new(Self {
             store,
             leases: Arc::new(leases),

@@ -1,4 +1,5 @@
 //! What the server reports of itself.
+#![expect(clippy::disallowed_types, reason = "times that people read; no decision uses them")]
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

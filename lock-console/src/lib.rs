@@ -1,0 +1,86 @@
+//! A page in the browser that shows who holds which lock, since when and from which line of which program, who waits, and
+//! which holders wait for each other.
+//!
+//! [`router`] makes an [`axum::Router`] to nest in a service's own admin port. Who may open that port is the service's affair;
+//! with [`ConsoleOptions::bearer_token`] the console asks for a token by itself. `lockctl console` serves the same alone.
+//!
+//! ```no_run
+//! use axum::Router;
+//! use lock_console::ConsoleOptions;
+//! use lock_runtime::LockClient;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = LockClient::connect("redis://127.0.0.1:6379").await?;
+//! let admin = Router::new().nest("/locks", lock_console::router(client, ConsoleOptions::new()));
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:9000").await?;
+//! axum::serve(listener, admin).await?;     // the page is at http://127.0.0.1:9000/locks
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it asks
+//!
+//! The console [surveys](lock_runtime::survey) all processes once a second while a page is open, however many pages there
+//! are, and never otherwise. Nothing is stored.
+//!
+//! # The same as JSON
+//!
+//! | request | answers |
+//! |---|---|
+//! | `GET api/survey` | a [`Survey`](lock_runtime::survey::Survey) as it serializes: durations are milliseconds, in fields that end in `_ms` |
+//! | `GET api/events` | the same as Server-Sent Events: `survey` each second, `failed` with a sentence while the store does not answer |
+//! | `GET api/session` | `{"allow_release": bool, "csrf": "…"}` |
+//! | `POST api/release` | releases a lock: `{"name": "…", "typed": "…"}` with the header `x-csrf-token`; see [`ConsoleOptions::allow_release`] |
+//!
+//! An error is `{"error": "…"}` with one sentence.
+
+mod access;
+mod events;
+mod options;
+mod page;
+mod release;
+mod surveys;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{get, post};
+use lock_runtime::LockClient;
+
+use self::access::Access;
+pub use self::options::ConsoleOptions;
+use self::surveys::Surveys;
+
+/// What all requests share.
+struct Console {
+    client: LockClient,
+    allow_release: bool,
+    access: Access,
+    surveys: Arc<Surveys>,
+}
+
+/// Returns the console: its page at `/`, and its JSON under `/api/`. Nest it under any path.
+pub fn router(client: LockClient, options: ConsoleOptions) -> Router {
+    let ConsoleOptions { allow_release, token } = options;
+    let console = Arc::new(Console {
+        surveys: Surveys::of(client.clone()),
+        client,
+        allow_release,
+        access: Access::new(token),
+    });
+    let api = Router::new()
+        .route("/api/survey", get(surveys::survey))
+        .route("/api/events", get(events::events))
+        .route("/api/session", get(access::session))
+        .route("/api/release", post(release::release));
+    let guarded = axum::middleware::from_fn_with_state(Arc::clone(&console), access::guard);
+    Router::new()
+        .route("/", get(page::page))
+        .route("/console.css", get(page::style))
+        .route("/console.js", get(page::script))
+        .merge(api)
+        .layer(guarded)
+        .route("/login", post(access::login))
+        .layer(axum::middleware::map_response(page::with_security_headers))
+        .with_state(console)
+}

@@ -1,0 +1,251 @@
+//! The console's requests: what it shows, to whom, and what it may do.
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use futures_util::StreamExt;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use lock_console::{ConsoleOptions, router};
+use lock_runtime::LockClient;
+use lock_runtime::store::MemoryStore;
+use lock_tests::{RedisServer, eventually};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+use tower::ServiceExt;
+
+const SOON: Duration = Duration::from_secs(10);
+
+fn request(method: Method, path: &str) -> http::request::Builder {
+    Request::builder().method(method).uri(path).header(header::HOST, "console.test")
+}
+
+async fn send(app: &Router, request: Request<Body>) -> Response<Body> {
+    timeout(SOON, app.clone().oneshot(request)).await.expect("no answer").unwrap()
+}
+
+async fn get(app: &Router, path: &str) -> Response<Body> {
+    send(app, request(Method::GET, path).body(Body::empty()).unwrap()).await
+}
+
+async fn body(response: Response<Body>) -> String {
+    let bytes = timeout(SOON, response.into_body().collect()).await.expect("no end").unwrap();
+    String::from_utf8(bytes.to_bytes().to_vec()).unwrap()
+}
+
+async fn json_of(response: Response<Body>) -> Value {
+    serde_json::from_str(&body(response).await).unwrap()
+}
+
+/// The next piece of an event stream that is not a comment.
+async fn event(
+    stream: &mut (impl futures_util::Stream<Item = Result<axum::body::Bytes, axum::Error>> + Unpin),
+) -> String {
+    loop {
+        let piece = timeout(SOON, stream.next()).await.expect("no event").unwrap().unwrap();
+        let text = String::from_utf8(piece.to_vec()).unwrap();
+        if !text.starts_with(':') {
+            return text;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_page_may_load_nothing_else() {
+    let app = router(LockClient::in_memory(), ConsoleOptions::new());
+    for (path, kind) in
+        [("/", "text/html"), ("/console.css", "text/css"), ("/console.js", "text/javascript")]
+    {
+        let response = get(&app, path).await;
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        let headers = response.headers();
+        assert!(headers[header::CONTENT_TYPE].to_str().unwrap().starts_with(kind), "{path}");
+        let policy = headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+        assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+        assert_eq!(headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
+    }
+    let nested = Router::new().nest("/admin/locks", app);
+    let page = body(get(&nested, "/admin/locks").await).await;
+    assert!(page.contains("src=\"/admin/locks/console.js\""), "{page}");
+    assert_eq!(get(&nested, "/admin/locks/console.js").await.status(), StatusCode::OK);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_on_a_server_are_shown() {
+    let server = RedisServer::start().await;
+    let client = LockClient::builder().service("billing").connect(&server.url()).await.unwrap();
+    let _held = client.mutex("order:1").lock().await.unwrap();
+    let app = router(client, ConsoleOptions::new());
+    let survey = json_of(get(&app, "/api/survey").await).await;
+    assert_eq!(survey["locks"][0]["key"], "order:1");
+    assert_eq!(survey["locks"][0]["holders"][0]["client"]["service"], "billing");
+    server.kill();
+    let failed = async || get(&app, "/api/survey").await;
+    eventually(SOON, "the outage shows", async || {
+        failed().await.status() == StatusCode::BAD_GATEWAY
+    })
+    .await;
+    let error = json_of(failed().await).await["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("the lock store"), "{error}");
+}
+
+/// The viewers together cost one survey a second, and none is made without a viewer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn surveys_are_shared() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let app = router(client, ConsoleOptions::new());
+    let asked = async || server.command_calls().await.get("publish").copied().unwrap_or(0);
+    let mut viewers = Vec::new();
+    for _ in 0..3 {
+        viewers.push(get(&app, "/api/events").await.into_body().into_data_stream());
+    }
+    let start = Instant::now();
+    server.reset_stats().await;
+    for _ in 0..4 {
+        for viewer in &mut viewers {
+            assert!(event(viewer).await.starts_with("event: survey\n"));
+        }
+    }
+    // A survey is a request and an answer.
+    let most = 2 * (start.elapsed().as_secs() + 2);
+    let published = asked().await;
+    assert!(published <= most, "{published} messages for 3 viewers in {:?}", start.elapsed());
+    assert!(start.elapsed() >= Duration::from_millis(2_500), "more than one a second");
+
+    drop(viewers);
+    let mut before = asked().await;
+    eventually(SOON, "the surveys end", async || {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let now = asked().await;
+        std::mem::replace(&mut before, now) == now
+    })
+    .await;
+}
+
+/// A viewer that takes nothing keeps no more than the last survey, and delays no other.
+#[tokio::test(start_paused = true)]
+async fn a_slow_viewer_misses_surveys() {
+    let client = LockClient::in_memory();
+    let app = router(client.clone(), ConsoleOptions::new());
+    let mut slow = get(&app, "/api/events").await.into_body().into_data_stream();
+    let mut quick = get(&app, "/api/events").await.into_body().into_data_stream();
+    event(&mut slow).await;
+    for number in 0..50 {
+        let _held = client.mutex(format!("order:{number}")).lock().await.unwrap();
+        while !event(&mut quick).await.contains(&format!("\"order:{number}\"")) {}
+    }
+    // At most one that was taken from the surveys already, and the last.
+    let late = [event(&mut slow).await, event(&mut slow).await].concat();
+    assert!(
+        !late.contains("\"order:20\"") && !late.contains("\"order:40\""),
+        "surveys were kept for it"
+    );
+}
+
+fn release(csrf: &str) -> http::request::Builder {
+    request(Method::POST, "/api/release")
+        .header(header::CONTENT_TYPE, "application/json")
+        .header("x-csrf-token", csrf)
+}
+
+fn with(builder: http::request::Builder, name: &str, typed: &str) -> Request<Body> {
+    builder.body(Body::from(json!({ "name": name, "typed": typed }).to_string())).unwrap()
+}
+
+#[tokio::test]
+async fn a_release_needs_permission_token_origin_and_name() {
+    let store = MemoryStore::new();
+    let client = || LockClient::builder().namespace("shop").store(store.peer()).unwrap();
+    let holder = client();
+    let _held = holder.mutex("order:1").lock().await.unwrap();
+    let name = "shop:order:1";
+    let csrf = async |app: &Router| {
+        json_of(get(app, "/api/session").await).await["csrf"].as_str().unwrap().to_owned()
+    };
+    let held = async || holder.inspect("order:1").await.unwrap().kind.is_some();
+
+    let reads = router(client(), ConsoleOptions::new());
+    let own = csrf(&reads).await;
+    let answer = send(&reads, with(release(&own), name, name)).await;
+    assert_eq!(answer.status(), StatusCode::FORBIDDEN, "without permission");
+
+    let app = router(client(), ConsoleOptions::new().allow_release(true));
+    let own = csrf(&app).await;
+    for (what, request, status) in [
+        ("no token", with(release(""), name, name), StatusCode::FORBIDDEN),
+        ("another token", with(release(&csrf(&reads).await), name, name), StatusCode::FORBIDDEN),
+        (
+            "another origin",
+            with(release(&own).header("origin", "https://evil.test"), name, name),
+            StatusCode::FORBIDDEN,
+        ),
+        (
+            "another site",
+            with(release(&own).header("sec-fetch-site", "cross-site"), name, name),
+            StatusCode::FORBIDDEN,
+        ),
+        (
+            "another name",
+            with(release(&own), name, "shop:order:2"),
+            StatusCode::UNPROCESSABLE_ENTITY,
+        ),
+        ("another namespace", with(release(&own), "order:1", "order:1"), StatusCode::CONFLICT),
+        ("a free lock", with(release(&own), "shop:free", "shop:free"), StatusCode::CONFLICT),
+    ] {
+        let answer = send(&app, request).await;
+        assert_eq!(answer.status(), status, "{what}");
+        assert!(
+            json_of(answer).await["error"].as_str().is_some_and(|error| error.len() > 10),
+            "{what}"
+        );
+        assert!(held().await, "{what}: released");
+    }
+    let own_page = release(&own).header("origin", "http://console.test");
+    let own_page = own_page.header("sec-fetch-site", "same-origin");
+    let answer = send(&app, with(own_page, name, name)).await;
+    assert_eq!(answer.status(), StatusCode::OK);
+    assert!(!held().await);
+}
+
+#[tokio::test]
+async fn the_token_lets_in() {
+    let options = ConsoleOptions::new().bearer_token("open sesame");
+    assert!(!format!("{options:?}").contains("sesame"));
+    let app = router(LockClient::in_memory(), options);
+    for path in ["/", "/console.js", "/api/survey", "/api/events", "/api/session"] {
+        assert_eq!(get(&app, path).await.status(), StatusCode::UNAUTHORIZED, "{path}");
+    }
+    let page = body(get(&app, "/").await).await;
+    assert!(page.contains("action=\"/login\""), "{page}");
+    let bearer = |token: &str| {
+        request(Method::GET, "/api/session")
+            .header(header::AUTHORIZATION, format!("Bearer {token}"))
+    };
+    for (token, status) in [
+        ("open sesame", StatusCode::OK),
+        ("open", StatusCode::UNAUTHORIZED),
+        ("", StatusCode::UNAUTHORIZED),
+    ] {
+        let answer = send(&app, bearer(token).body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.status(), status, "{token:?}");
+    }
+    let login = |token: &str| {
+        let form = request(Method::POST, "/login")
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        form.body(Body::from(format!("token={token}"))).unwrap()
+    };
+    assert_eq!(send(&app, login("wrong")).await.status(), StatusCode::UNAUTHORIZED);
+    let answer = send(&app, login("open+sesame")).await;
+    assert_eq!(answer.status(), StatusCode::SEE_OTHER);
+    let cookie = answer.headers()[header::SET_COOKIE].to_str().unwrap().to_owned();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    assert!(!cookie.contains("sesame"), "the token itself");
+    let cookie = cookie.split(';').next().unwrap();
+    let with_cookie =
+        request(Method::GET, "/").header(header::COOKIE, cookie).body(Body::empty()).unwrap();
+    assert_eq!(send(&app, with_cookie).await.status(), StatusCode::OK);
+}
