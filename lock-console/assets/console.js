@@ -109,6 +109,7 @@ function select() {
 
 function spark(samples) {
   const most = Math.max(1, ...samples);
+  if (most === 1 && samples.every((count) => count === 0)) samples = [];
   const points = samples.map((count, at) => `${at === 0 ? "M" : "L"}${(at * 100) / (SAMPLES - 1)} ${25 - (count * 24) / most}`);
   const svg = make("svg", { class: "spark", viewBox: "0 0 100 26", preserveAspectRatio: "none", "aria-hidden": "true" });
   svg.append(make("path", { d: points.join(" ") }));
@@ -273,7 +274,8 @@ function receive(survey) {
   state.survey = survey;
   const missing = survey.missing > 0 ? `, ${survey.missing} did not answer` : "";
   const part = survey.not_listed ? "; the store's names cannot be listed" : !survey.is_complete && survey.missing === 0 ? "; not all are listed" : "";
-  say(`${survey.locks.length} locks, ${survey.clients.length} processes${missing}${part}`);
+  const count = (number, one, many) => `${number} ${number === 1 ? one : many}`;
+  say(`${count(survey.locks.length, "lock", "locks")}, ${count(survey.clients.length, "process", "processes")}${missing}${part}`);
   draw();
 }
 

@@ -5,10 +5,10 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::cargo::{self, Step};
-use crate::{Failure, deny, install, redis, test};
+use crate::{Failure, console, deny, install, redis, test};
 
 /// The crates that users name in their code.
-const FOR_USERS: [&str; 3] = ["lock-runtime", "lock-tower", "lock-macros"];
+const FOR_USERS: [&str; 4] = ["lock-runtime", "lock-tower", "lock-macros", "lock-console"];
 
 /// Builds and runs the tests with the other checks beside them.
 ///
@@ -56,9 +56,11 @@ fn counts() -> Result<(), Failure> {
     counts.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
-/// The dependencies, clippy, each feature alone, the documentation and the public API, at the lowest priority.
+/// The dependencies, clippy, each feature alone, the documentation, the public API, and the console in a browser, at the
+/// lowest priority.
 fn checks() -> Result<(), Failure> {
     deny::run()?;
+    install::ensure_chromedriver()?;
     let deny = &["--", "-D", "warnings"];
     let everything = &["--workspace", "--all-targets", "--all-features"];
     Step::new("clippy").in_background().args(everything).args(deny).run()?;
@@ -66,7 +68,8 @@ fn checks() -> Result<(), Failure> {
     let docs =
         Step::new("doc").in_background().args(&["--workspace", "--no-deps", "--all-features"]);
     docs.env("RUSTDOCFLAGS", "-D warnings").run()?;
-    api(false)
+    api(false)?;
+    console::run(&[])
 }
 
 /// Builds or runs the benchmarks that CI runs, with half as many crates as all of them need. Warnings are errors; clippy

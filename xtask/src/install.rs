@@ -50,6 +50,29 @@ Instructions, allocations and system calls are counted by valgrind. Install it o
 and run this again.",
 };
 
+/// It brings the browser along.
+const CHROMIUM_DRIVER: Package = Package {
+    name: "chromium-driver",
+    brew: None,
+    by_hand: "\
+The console is tested in headless Chromium, driven by chromedriver. Install both with one of
+
+    sudo apt-get install chromium-driver   # Debian
+    sudo dnf install chromedriver          # Fedora
+    sudo apk add chromium-chromedriver     # Alpine
+
+and run this again.",
+};
+
+/// Installs Chromium and its driver if they are not on the `PATH`.
+///
+/// # Errors
+///
+/// As [`install`].
+pub(crate) fn ensure_chromedriver() -> Result<(), Failure> {
+    if has("chromedriver") { Ok(()) } else { install(&CHROMIUM_DRIVER) }
+}
+
 /// Installs valgrind if it is not on the `PATH`.
 ///
 /// # Errors

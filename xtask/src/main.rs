@@ -3,6 +3,7 @@
 mod cargo;
 mod ci;
 mod compile_time;
+mod console;
 mod deny;
 mod fuzz;
 mod install;
@@ -27,6 +28,8 @@ cargo xtask <command>
   interop [--redisson=VERSION] …
                        runs the tests beside the real Redisson; needs a JDK and Maven, which
                        fetches Redisson; args go to the test program
+  console-test [args]  runs the tests of the console in headless Chromium; finds or installs the browser, and
+                       fetches axe-core with npm
   fuzz [--for 60s] [TARGET …]
                        runs the fuzz targets, each for that long (10s), guided by coverage, and keeps inputs
                        that reach new code in the corpus; needs a C++ compiler
@@ -45,8 +48,8 @@ cargo xtask <command>
   sabotage [name]      plants bugs in a copy of the sources, all or those with `name` in their names; a test
                        has to catch each
   compile-time         measures what the attribute costs the compiler, with 200 functions
-  ci                   test, formatting, clippy, docs, public API, each feature alone, and the
-                       counts on record of what a pair costs: all that has to pass
+  ci                   test, formatting, clippy, docs, public API, each feature alone, the console in a
+                       browser, and the counts on record of what a pair costs: all that has to pass
   help                 prints this
 
 redis-server (Redis 7.0 or later) is the program named by REDIS_SERVER, or the one on the PATH, or gets
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         ("bench", _) => bench(&rest),
         ("fuzz", _) => fuzz::run(&rest),
         ("interop", _) => interop::run(&rest),
+        ("console-test", _) => console::run(&rest),
         ("models", _) => models(&rest),
         ("compile-time", []) => compile_time::run(),
         ("features", []) => ci::features(2),
