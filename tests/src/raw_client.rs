@@ -7,6 +7,9 @@ use std::time::Duration;
 use redis::{Client, Connection, FromRedisValue, IntoConnectionInfo, RedisResult, Value};
 use tokio::task::spawn_blocking;
 
+/// The channel on which clients are asked who holds and who waits.
+pub const SURVEYS: &str = "lock_runtime:survey";
+
 /// How long one command may take. Bounds a command that is sent to a stopped server.
 const REPLY_BOUND: Duration = Duration::from_secs(10);
 
@@ -129,6 +132,13 @@ impl RawClient {
         let mut keys: Vec<String> = self.get(&["KEYS", "*"]).await;
         keys.sort();
         keys
+    }
+
+    /// The channels of locks that are subscribed. Clients that answer surveys subscribe one that is no lock's.
+    pub async fn lock_channels(&self) -> Vec<String> {
+        let mut channels: Vec<String> = self.get(&["PUBSUB", "CHANNELS"]).await;
+        channels.retain(|channel| channel != SURVEYS);
+        channels
     }
 
     /// Deletes `key`, and says whether it was there.

@@ -21,7 +21,7 @@ use crate::store::{HoldKind, Inspection, NamesCursor, StoredHold, StoredWaiter};
 /// How many parts of answers wait to be read. Clients that send more than the survey can read are cut.
 const PARTS: usize = 4_096;
 
-/// The count of a holder before the store has said how often it has entered the lock.
+/// The count of a holder that the store has not named yet.
 const UNCOUNTED: u32 = 0;
 
 /// How many locks of the store are looked at, at once.
@@ -115,10 +115,12 @@ impl Surveying {
                 Err(error) => not_listed = Some(error),
             }
             if names.len() > self.limit {
-                is_cut = true;
                 break;
             }
         }
+        // What clients name is shown in any case; the store is asked for no more than that of each.
+        is_cut |= names.len() > self.limit;
+        let names = names.into_iter().take(self.limit);
         let look = |key: LockKey| async move {
             let found = store.inspect(&key, timeout).await.ok();
             (key, found)
@@ -194,10 +196,8 @@ fn join(answers: Answers, stored: Stored) -> Survey {
         }
     }
     for (key, found) in by_name {
-        match (row(&mut locks, key.as_str()), found) {
-            (Some(lock), Some(found)) => add_stored(lock, found, &clients),
-            (Some(lock), None) => lock.holders.iter_mut().for_each(|holder| holder.count = 1),
-            (None, _) => {}
+        if let (Some(lock), Some(found)) = (row(&mut locks, key.as_str()), found) {
+            add_stored(lock, found, &clients);
         }
     }
     let mut locks: Vec<_> = locks.into_values().collect();
@@ -235,7 +235,7 @@ fn holder(client: &Arc<SurveyedProcess>, hold: HoldLine) -> SurveyedHolder {
         client: Some(Arc::clone(client)),
         client_id: client.id.clone(),
         thread: None,
-        count: UNCOUNTED,
+        count: 1,
         held_for: Some(held_for),
         remaining: Some(left),
         site,
@@ -258,6 +258,7 @@ fn add_stored(lock: &mut SurveyedLock, found: Inspection, clients: &[SurveyedCli
     lock.remaining = found.remaining;
     lock.waiting_in_store = found.waiting;
     lock.free_permits = found.free_permits;
+    lock.holders.iter_mut().for_each(|holder| holder.count = UNCOUNTED);
     for stored in found.holders {
         let is_same = |holder: &&mut SurveyedHolder| {
             holder.count == UNCOUNTED && holder.client_id == stored.client

@@ -298,6 +298,9 @@ pub(crate) const ROWS: &[Row] = &[
     prepared!("LockClient::ready", Mutex, 2, |at, store| async move {
         at.client.ready().await.unwrap();
     }),
+    prepared!("LockClient::servers", Mutex, 2, |at, store| async move {
+        drop(at.client.servers().await.unwrap());
+    }),
     prepared!("LockClient::shutdown", Client, 2, |at, store| {
         drop(held(&at).await);
         async move { assert!(at.client.shutdown(secs(1)).await.is_clean()) }

@@ -72,7 +72,7 @@ async fn a_million_cycles_leave_nothing() {
             })
         });
         join_all(tasks).await.into_iter().for_each(|done| done.unwrap());
-        let channels = async || raw.get::<Vec<String>>(&["PUBSUB", "CHANNELS"]).await.len();
+        let channels = async || raw.lock_channels().await.len();
         eventually(SOON, "few channels are left", async || channels().await <= 2).await;
         // A dropped guard, and an acquire that was given up, are released in the background.
         let locks = async || raw.keys().await.into_iter().filter(|key| is_lock(key)).count();

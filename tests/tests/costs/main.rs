@@ -14,6 +14,7 @@ mod names;
 mod order;
 mod policies;
 mod routes;
+mod survey;
 mod waiting;
 
 use std::alloc::System;

@@ -97,7 +97,7 @@ async fn names_on_redis_leave_a_counter_each() {
     // First, while nothing lingers.
     let held = held_name(&client).await;
     raw.get::<String>(&["FLUSHALL"]).await;
-    let channels = async || raw.get::<Vec<String>>(&["PUBSUB", "CHANNELS"]).await.len();
+    let channels = async || raw.lock_channels().await.len();
     let visit = async |numbers: std::ops::Range<usize>| {
         let (client, other) = (&client, &other);
         let visits = stream::iter(numbers).for_each_concurrent(64, |number| async move {

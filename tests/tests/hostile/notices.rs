@@ -70,7 +70,7 @@ async fn a_forged_message_grants_nothing() {
         waiting.push((kind, tokio::spawn(async move { take(&client, kind, 6 * SOON).await })));
     }
     let raw = server.client();
-    let channels = async || raw.get::<Vec<String>>(&["PUBSUB", "CHANNELS", "*"]).await;
+    let channels = async || raw.lock_channels().await;
     eventually(SOON, "all waiters listen", async || channels().await.len() > KINDS.len()).await;
     let mut publisher = Publisher::of(&server).await;
     let mut received = 0;

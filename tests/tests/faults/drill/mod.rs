@@ -291,7 +291,12 @@ async fn left_at_end(server: &RedisServer) -> Vec<String> {
 
 /// The keys and the channels.
 async fn left(raw: &RawClient) -> redis::RedisResult<[Vec<String>; 2]> {
-    let counters = ["redisson_lock_token:", "redisson_unlock_latch:", "__sentinel__:"];
+    let counters = [
+        "redisson_lock_token:",
+        "redisson_unlock_latch:",
+        "__sentinel__:",
+        lock_tests::raw_client::SURVEYS,
+    ];
     let names = async |look: [&str; 2]| {
         let mut names: Vec<String> = redis::from_redis_value(raw.try_cmd(&look).await?)?;
         names.retain(|key| {

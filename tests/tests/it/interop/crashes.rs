@@ -70,10 +70,7 @@ async fn locks_of_killed_rust_processes_come_back() {
     }
     waiting.push(world.java.begin("s", "acquire permit s 1000"));
     // One for each but the permit, for which Redisson waits without listening while it has an end.
-    soon!(
-        "all wait",
-        world.server.client().get::<Vec<String>>(&["PUBSUB", "CHANNELS", "*"]).await.len() >= 4
-    );
+    soon!("all wait", world.server.client().lock_channels().await.len() >= 4);
     for waiting in &waiting {
         assert!(world.java.is_busy(waiting).await);
     }

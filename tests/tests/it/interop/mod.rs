@@ -15,4 +15,5 @@ mod mutex;
 mod rw;
 mod semaphore;
 mod shares;
+mod survey;
 mod world;

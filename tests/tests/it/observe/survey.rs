@@ -183,35 +183,32 @@ async fn a_deadlock_across_three_clients_is_named() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nested_locks_that_finish_are_no_deadlock() {
     let server = RedisServer::start().await;
-    let over = Arc::new(AtomicBool::new(false));
+    const NESTED: usize = 10_000;
+    let nested = Arc::new(AtomicUsize::new(0));
     let mut tasks = Vec::new();
     for number in 0..8_u64 {
-        let (client, over) = (service(&server, &number.to_string()).await, Arc::clone(&over));
+        let (client, nested) = (service(&server, &number.to_string()).await, Arc::clone(&nested));
         tasks.push(tokio::spawn(async move {
             let mut choices = fastrand::Rng::with_seed(number);
-            let mut nested = 0;
-            while !over.load(Ordering::Relaxed) {
+            while nested.fetch_add(1, Ordering::Relaxed) < NESTED {
                 let (low, high) = (choices.u32(0..4), choices.u32(4..8));
                 let inner = client.mutex(high.to_string());
                 let outer = client.mutex(low.to_string()).lock().await.unwrap();
                 drop(outer.run(inner.lock()).await.unwrap().unwrap());
                 drop(outer);
-                nested += 1;
             }
-            nested
         }));
     }
     let asking = service(&server, "asking").await;
     let mut met = 0;
-    for _ in 0..12 {
+    while nested.load(Ordering::Relaxed) < NESTED {
         let survey = asking.survey().within(SOON).await.unwrap();
         assert!(survey.deadlocks().is_empty(), "{:?}", survey.deadlocks());
         assert_eq!(survey.missing, 0, "all answer, four times a second");
         met += survey.locks.iter().map(|lock| lock.waiters.len()).sum::<usize>();
     }
-    over.store(true, Ordering::Relaxed);
-    let nested: usize = joined(tasks).await.into_iter().sum();
-    assert!(nested > 100 && met > 0, "{nested} nested, {met} waits met");
+    joined(tasks).await;
+    assert!(met > 0, "no survey has met a wait");
 }
 
 /// An answer says nothing that would release a lock or let its reader in.
