@@ -18,6 +18,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// How long an answer may be put off: a survey that looks twice, or two that are made at once, miss no client.
 const LONGEST_DELAY: Duration = Duration::from_millis(750);
 
+/// How long the server may take for a part of an answer. No lock waits for it.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A client lists at most so many holds, and so many waits, whatever is asked for.
 const MOST_LINES: usize = 10_000;
 
@@ -72,7 +75,7 @@ impl Answerer {
         let Some(engine) = self.engine.upgrade() else { return };
         let limit = request.limit.min(MOST_LINES);
         let Lines { holds, waits, cut } = Lines::of(&engine, &request.prefix, limit);
-        let (store, timeout) = (&engine.leases.store, engine.leases.timing.command_timeout);
+        let (store, timeout) = (&engine.leases.store, TIMEOUT);
         let channel = request.reply_channel(&self.channel);
         for part in Answer::parts(request.id, &self.identity, holds, waits, cut) {
             if let Err(error) = store.publish(&channel, &part, timeout).await {

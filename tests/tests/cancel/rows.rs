@@ -298,7 +298,7 @@ pub(crate) const ROWS: &[Row] = &[
     prepared!("LockClient::ready", Mutex, 2, |at, store| async move {
         at.client.ready().await.unwrap();
     }),
-    prepared!("LockClient::servers", Mutex, 2, |at, store| async move {
+    prepared!("LockClient::servers", Mutex, 1, |at, store| async move {
         drop(at.client.servers().await.unwrap());
     }),
     prepared!("LockClient::shutdown", Client, 2, |at, store| {
