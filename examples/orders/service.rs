@@ -68,6 +68,7 @@ impl Orders {
 
     /// Waits for the card network; meanwhile other requests want to change the balance.
     async fn card_network(&self) {
+        tracing::debug!("waiting for the card network");
         tokio::time::sleep(self.card).await;
     }
 }

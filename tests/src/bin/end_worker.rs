@@ -11,7 +11,8 @@
 //! - `tasks`: at once, with the guards in tasks that never end,
 //! - `outside`: after its runtime, the guards last.
 //!
-//! Its log is on its stdout.
+//! Its log is on its stdout. It records no history: it acquires each lock once, and what counts is what its end leaves on the
+//! server and how long that stays, which its test reads there.
 
 use std::any::Any;
 use std::future::pending;

@@ -9,7 +9,8 @@
 //!
 //! A job that ran answers `ran <tick> <asked> <begun>` from inside and `done <tick> <when>` after its
 //! lock was given back; one that was left to another replica answers `skipped <tick> <asked> <when>`.
-//! Times are nanoseconds of the machine's monotonic clock.
+//! Times are nanoseconds of the machine's monotonic clock, so the answers of all replicas are a history, which the test
+//! checks itself: for one run of each tick, a rule that the checker of locks does not have.
 
 use std::sync::Arc;
 use std::time::Duration;

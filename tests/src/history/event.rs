@@ -92,6 +92,8 @@ pub enum Op {
         fault: String,
         /// What it may do.
         may: May,
+        /// The process that it befalls, if that is only one.
+        befalls: Option<u32>,
     },
     /// The fault is over.
     FaultEnded {

@@ -16,6 +16,8 @@ pub(super) struct Faults<'r> {
 struct Fault {
     name: String,
     may: May,
+    /// The process that it befalls, if that is only one.
+    befalls: Option<u32>,
     began: Stamp,
     /// `MAX` if it was not over at the end.
     ended: Stamp,
@@ -29,6 +31,11 @@ impl Fault {
     /// True if it may have effects at that time.
     fn may_act(&self, at: Stamp) -> bool {
         (self.began..=self.until).contains(&at)
+    }
+
+    /// True if it has that process stand still.
+    fn stops(&self, process: u32) -> bool {
+        self.may == May::Stop && self.befalls.is_none_or(|it| it == process)
     }
 
     /// True if it may have come after the grant of the first and before the grant of the second: all that is known of a
@@ -45,9 +52,10 @@ impl<'r> Faults<'r> {
         let mut faults: Vec<Fault> = Vec::new();
         for event in history.events() {
             match &event.op {
-                Op::FaultBegan { fault, may } => faults.push(Fault {
+                Op::FaultBegan { fault, may, befalls } => faults.push(Fault {
                     name: fault.clone(),
                     may: *may,
+                    befalls: *befalls,
                     began: event.at,
                     ended: Stamp::MAX,
                     until: Stamp::MAX,
@@ -92,11 +100,15 @@ impl<'r> Faults<'r> {
             }
             // At its next poll.
             Violation::LateEffect(event) => {
-                self.any(&[May::Stop], |it| (it.began..=it.ended.after(notice)).contains(&event.at))
+                let explains = |it: &Fault| {
+                    let span = it.began..=it.ended.after(notice);
+                    it.stops(event.process) && span.contains(&event.at)
+                };
+                self.all.iter().any(explains)
             }
             Violation::LateNotice(claim, at) => claim.valid_until.is_some_and(|deadline| {
                 let stood_still =
-                    |it: &Fault| (it.may == May::Stop).then_some((it.began, it.ended));
+                    |it: &Fault| it.stops(claim.process).then_some((it.began, it.ended));
                 self.outside_of(deadline, *at, stood_still) <= notice
             }),
             Violation::Lost(claim) => claim.over.is_some_and(|(_, at)| {

@@ -105,7 +105,18 @@ impl Recorder {
     ///
     /// Panics when the file cannot be written to.
     pub fn record_fault(&self, fault: &str, may: May) {
-        self.write(self.process, 0, "", Op::FaultBegan { fault: fault.to_owned(), may });
+        self.begin(fault.to_owned(), may, None);
+    }
+
+    /// Records that this process stands still from now on.
+    ///
+    /// Panics when the file cannot be written to.
+    pub fn record_stop(&self, fault: &str, process: u32) {
+        self.begin(fault.to_owned(), May::Stop, Some(process));
+    }
+
+    fn begin(&self, fault: String, may: May, befalls: Option<u32>) {
+        self.write(self.process, 0, "", Op::FaultBegan { fault, may, befalls });
     }
 
     /// Records that a fault is over.

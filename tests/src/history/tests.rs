@@ -196,7 +196,8 @@ proptest! {
             Op::AcquireInvoked, Op::Acquired { share, token, valid_until }, Op::NotAcquired, Op::Effect,
             Op::Lost, Op::ReleaseInvoked, Op::Released, Op::NotReleased, Op::Killed,
             Op::Queued { place: nanos }, Op::Updated { from: nanos, to: task },
-            Op::FaultBegan { fault: fault.clone(), may: May::Forget }, Op::FaultEnded { fault },
+            Op::FaultBegan { fault: fault.clone(), may: May::Forget, befalls: Some(count) },
+            Op::FaultEnded { fault },
         ];
         ops.extend(valid_until.map(|valid_until| Op::Extended { valid_until }));
         for op in ops {

@@ -55,7 +55,7 @@ fn is_lock(key: &str) -> bool {
 
 /// Memory, keys, channels and connections are after many cycles what they were after some.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_million_cycles_leave_nothing() {
+async fn cycles_of_every_kind_leave_nothing() {
     let _alone = alone().await;
     let cycles = std::env::var(CYCLES).map_or(12_000, |cycles| cycles.parse().unwrap());
     let server = RedisServer::start().await;

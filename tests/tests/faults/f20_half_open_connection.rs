@@ -20,7 +20,11 @@ async fn the_waiter_finds_out() {
         let acquire = async move { job.acquire(&idle, &own_name(job), watched(LEASE)).await };
         waiting.push(tokio::spawn(acquire));
     }
-    sleep(ms(300)).await;
+    let raw = drill.server.client();
+    for job in [Job::Mutex, Job::Fair, Job::Write, Job::Pair] {
+        let listens = async || listeners(&raw, &own_name(job)).await > 0;
+        eventually(SOON, &format!("a waiter for {job:?} listens"), listens).await;
+    }
     let connections = router.accepted();
     let sever = async |drill: &mut Drill| {
         router.sever_all();

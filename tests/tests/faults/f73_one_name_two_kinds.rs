@@ -1,6 +1,6 @@
 //! Fault 73: one process uses a name as one kind of lock and another process as another kind.
 //!
-//! - Promised: who comes second is told that it is a collision, at once and in so many words; the first keeps what it holds,
+//! - Promised: the second process is told at once that the kinds collide; the first keeps what it holds,
 //!   renews it and releases it. The two sides of a read/write lock are one kind.
 //! - Seen: for every pair of kinds.
 

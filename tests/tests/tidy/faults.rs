@@ -12,7 +12,7 @@ const PREFACE: &str = "\
 Each row is a fault that a test injects for real, in every run of the tests. In most of them, tasks of three parties (a client
 beside the server, a client behind a proxy, another process) use a mutex, a fair mutex, a read/write lock, a semaphore and a
 lock of two names all the while. They record what they do, and the history is checked by the rules in
-[testing.md](testing.md#the-history-and-its-check): no two holders, no effect outside a hold, tokens in order, permits within
+[its checker](../tests/src/history/mod.rs): no two holders, no effect outside a hold, tokens in order, permits within
 their limit, no task waits for a free lock, nothing is left on the server. *Again within* says how long after the fault each
 party has to have every lock again, on a machine with 2 cores that runs ten tests at once; leases are 1 s there.
 
@@ -21,7 +21,7 @@ The numbers are those of the list of faults that this table began as. This page 
 ";
 
 /// How many faults the list has.
-const FAULTS: usize = 74;
+pub(crate) const FAULTS: usize = 74;
 
 /// The head of a test: what its documentation says.
 #[derive(Debug)]

@@ -136,7 +136,10 @@ impl Nemesis<'_> {
     /// Injects the fault and returns when it is over.
     pub(crate) async fn inject(&self, plan: Plan, party: &mut Party) {
         let Plan { fault, lasts, .. } = plan;
-        self.recorder.record_fault(fault.name(), fault.may());
+        match fault.may() {
+            May::Stop => self.recorder.record_stop(fault.name(), party.process.id()),
+            may => self.recorder.record_fault(fault.name(), may),
+        }
         match fault {
             Fault::BlackHole => self.network(&party.proxy, lasts, Proxy::black_hole).await,
             Fault::Stall => self.network(&party.proxy, lasts, Proxy::stall).await,

@@ -146,6 +146,25 @@ fn a_process_that_stood_still_knows_soon_after() {
 }
 
 #[test]
+fn a_stop_explains_only_what_the_stopped_process_did() {
+    let stops = |process| {
+        let befalls = Some(process);
+        let mut events = fault(15, Some(40), May::Stop);
+        events[0].op = Op::FaultBegan { fault: "a fault".to_owned(), may: May::Stop, befalls };
+        events
+    };
+    let granted = acquired(Some(1), Some(at(20)));
+    let learns = vec![
+        event(1, 0, Op::AcquireInvoked),
+        event(2, 0, granted),
+        event(25, 0, Op::Effect),
+        event(43, 0, Op::Lost),
+    ];
+    assert_eq!(judged([learns.clone(), stops(0)], &rules()), (0, 2));
+    assert_eq!(judged([learns, stops(1)], &rules()), (2, 0), "another process stood still");
+}
+
+#[test]
 fn a_fault_explains_nothing_that_began_after_it() {
     let lost = |invoked| {
         let granted = acquired(Some(1), Some(at(90)));

@@ -148,7 +148,9 @@ impl Plant {
             }
             Self::NoRecovery => {
                 let fault = "a fault".to_owned();
-                more.push(event(1, 0, Op::FaultBegan { fault: fault.clone(), may: May::Delay }));
+                let may = May::Delay;
+                let began = Op::FaultBegan { fault: fault.clone(), may, befalls: None };
+                more.push(event(1, 0, began));
                 more.push(event(2, 0, Op::FaultEnded { fault }));
                 rules.aftermath = span(0);
                 rules.recovery = Some(span(0));

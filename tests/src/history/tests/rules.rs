@@ -26,7 +26,7 @@ fn violations(events: impl IntoIterator<Item = Vec<Event>>) -> Vec<Violation> {
 
 pub(super) fn fault(began: u64, ended: Option<u64>, may: May) -> Vec<Event> {
     let name = || "a fault".to_owned();
-    let began = event(began, 15, Op::FaultBegan { fault: name(), may });
+    let began = event(began, 15, Op::FaultBegan { fault: name(), may, befalls: None });
     let ended = ended.map(|at| event(at, 15, Op::FaultEnded { fault: name() }));
     [began].into_iter().chain(ended).collect()
 }

@@ -158,13 +158,16 @@ impl<W: World> Drill<W> {
     }
 
     /// Injects a fault: it lasts as long as `inject` does. Returns what that does when every party has acquired every lock
-    /// a few times after it.
+    /// a few times after it. It is the process that a fault [stops](May::Stop).
     pub(crate) async fn fault<T>(
         &mut self,
         may: May,
         inject: impl AsyncFnOnce(&mut Self) -> T,
     ) -> T {
-        self.recorder.record_fault(FAULT, may);
+        match may {
+            May::Stop => self.recorder.record_stop(FAULT, self.process.id()),
+            May::Delay | May::Forget => self.recorder.record_fault(FAULT, may),
+        }
         let made = inject(self).await;
         self.recorder.record_end_of_fault(FAULT);
         self.all_work().await;

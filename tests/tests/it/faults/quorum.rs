@@ -139,6 +139,36 @@ async fn late_grants_are_given_back() {
     eventually(LONG, "it is given back", async || on(&servers, "late").await == 2).await;
 }
 
+/// S-29: a server that was still busy with an earlier request of the same acquire when the others had decided gets the hold,
+/// too. Otherwise the next server to fail would end it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_answers_late_gets_the_hold_too() {
+    let (servers, lease) = (servers(3).await, secs(2));
+    let client = LockClient::builder().command_timeout(ms(200));
+    let builder = Quorum::builder().without_restart_guard().client(client).server_timeout(SOON);
+    let quorum = connect(builder, &servers).await;
+    rounds(&quorum, 1).await;
+    soon!("it is on none", on(&servers, "r").await == 0);
+    let other = LockClient::connect(&servers[1].url()).await.unwrap();
+    let holder = other.mutex("late").lock().await.unwrap();
+    servers[0].pause();
+    let waiter = tokio::spawn(quorum.lock("late").with(watched(lease)).lock());
+    // It subscribes when its first request was refused. The first server has not answered that one.
+    let listens = async || {
+        let raw = servers[2].client();
+        !raw.get::<Vec<String>>(&["PUBSUB", "CHANNELS", "*late*"]).await.is_empty()
+    };
+    eventually(SOON, "it waits", listens).await;
+    holder.release().await.unwrap();
+    let guard = timeout(SOON, waiter).await.expect("two are free").unwrap().unwrap();
+    servers[0].resume();
+    soon!("it is on all", on(&servers, "late").await == 3);
+    servers[1].kill();
+    sleep(lease * 3 / 2).await;
+    assert!(!guard.is_lost(), "only one server has it");
+    guard.release().await.unwrap();
+}
+
 /// S-21: an acquire that is dropped while servers are still to answer leaves nothing with them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_acquire_leaves_nothing() {

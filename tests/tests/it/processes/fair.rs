@@ -176,7 +176,7 @@ async fn a_stopped_waiter_lines_up_anew() {
     world.line_up(&mut stopped).await;
     world.line_up(&mut other).await;
     let [first, second] = &world.queue().await[..] else { panic!("not two in line") };
-    world.recorder.record_fault("a waiter stands still", May::Stop);
+    world.recorder.record_stop("a waiter stands still", stopped.id());
     stopped.sigstop();
     eventually(ANSWER, "its place is gone", async || world.queue().await.iter().eq([second])).await;
     stopped.sigcont();
@@ -202,7 +202,7 @@ async fn a_head_that_was_told_and_is_stopped_is_passed() {
     let (mut stopped, mut other) = (world.worker().await, world.worker().await);
     world.line_up(&mut stopped).await;
     world.line_up(&mut other).await;
-    world.recorder.record_fault("the head stands still", May::Stop);
+    world.recorder.record_stop("the head stands still", stopped.id());
     stopped.sigstop();
     guard.release().await.unwrap();
     let start = Instant::now();

@@ -79,7 +79,7 @@ async fn late_effects_of_a_stopped_holder(hold: &str) -> usize {
     let mut worker = world.worker().await;
     told(&mut worker, &format!("{hold} s 1000"), "held ").await;
     let recorder = Recorder::create(world.history.path()).unwrap();
-    recorder.record_fault("SIGSTOP", May::Stop);
+    recorder.record_stop("SIGSTOP", worker.id());
     worker.sigstop();
     let successor =
         timeout(ANSWER, world.client.mutex("s").lock()).await.expect("never free").unwrap();

@@ -124,6 +124,7 @@ impl Server {
         mut verdict: watch::Receiver<Verdict>,
         answers: mpsc::UnboundedSender<Answer>,
     ) {
+        let asked = Instant::now();
         if turn.length >= MAX_QUEUE {
             let message = "an earlier request to the server is still under way";
             let error = StoreError::new(StoreErrorKind::NotReady, message);
@@ -132,7 +133,15 @@ impl Server {
             return turn.come().await;
         }
         turn.come().await;
-        if *verdict.borrow() != Verdict::Open || verdict.has_changed().is_err() {
+        let decided = *verdict.borrow();
+        let is_wanted = match decided {
+            // The caller is gone if there is no sender any more.
+            Verdict::Open => verdict.has_changed().is_ok(),
+            // The hold does without this server so far, and would end with the next server that fails.
+            Verdict::Won => !turn.is_superseded() && asked.elapsed() < request.lease,
+            Verdict::Lost => false,
+        };
+        if !is_wanted {
             return;
         }
         let (vote, effect) = self.vote(number, &request).await;

@@ -81,11 +81,6 @@ impl Shop {
         fs::read_to_string(log_file(self.directory.path(), process)).unwrap()
     }
 
-    /// A file of the database, by what its name ends in.
-    pub(crate) fn database(&self, suffix: &str) -> PathBuf {
-        self.directory.path().join(format!("orders.db{suffix}"))
-    }
-
     pub(crate) fn signal(&self, process: usize, signal: Signal) {
         let id = Pid::from_raw(self.processes[process].id().try_into().unwrap()).unwrap();
         kill_process(id, signal).unwrap();

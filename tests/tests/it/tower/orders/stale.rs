@@ -8,29 +8,37 @@ const SHORT: (&str, &str) = ("MYAPP_LOCK_POLICIES__PAYMENTS__LEASE", "watchdog 1
 /// Time enough to do something in the middle of a payment.
 const SLOW: (&str, &str) = ("CARD_MS", "2000");
 
+/// Shows when a payment waits for the card network: it has read the balance by then, and the database is not locked. A
+/// process that is stopped in the middle of a statement would keep the database locked for the other one.
+const SHOWN: (&str, &str) = ("RUST_LOG", "info,orders=debug");
+
 const REFUSED: &str = "a late write is refused";
 
 impl Shop {
-    /// Waits for the next statement that the database logs. Nothing is checkpointed in these tests, so
-    /// its log grows with each.
-    async fn next_statement(&self, what: &str) {
-        let length = || fs::metadata(self.database("-wal")).unwrap().len();
-        let before = length();
-        eventually(BOUND, what, async || length() > before).await;
+    /// How many payments of that process have read the balance so far.
+    fn payments_begun(&self, process: usize) -> usize {
+        self.log(process).matches("waiting for the card network").count()
+    }
+
+    /// Waits until that process has read the balance for one more payment than `before`.
+    async fn begins_a_payment(&self, process: usize, before: usize) {
+        let what = format!("process {process} has read the balance");
+        eventually(BOUND, &what, async || self.payments_begun(process) > before).await;
     }
 }
 
-/// S-24: the lock has gone to somebody else while its holder slept. The holder wakes, writes, and is
-/// refused; the balance is that of its successor.
+/// S-24: another process has acquired the lock while its holder slept. The holder wakes, writes, and is refused; the
+/// balance is that of its successor.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_database_refuses_a_late_write() {
-    let shop = Shop::open_each([&[SHORT, SLOW], &[SHORT]]).await;
+    let shop = Shop::open_each([&[SHORT, SLOW, SHOWN], &[SHORT]]).await;
     let (slow, quick) = (0, 1);
     assert_eq!(shop.send(quick, money("pay", 7, 100)).await.0, StatusCode::OK);
+    let begun = shop.payments_begun(0);
 
     let late = shop.send(slow, money("pay", 7, 50));
     let meanwhile = async {
-        shop.next_statement("the slow one has read the balance").await;
+        shop.begins_a_payment(0, begun).await;
         shop.processes[0].sigstop();
         let answer = shop.send(quick, money("pay", 7, 25)).await;
         shop.processes[0].sigcont();
@@ -49,20 +57,21 @@ async fn the_database_refuses_a_late_write() {
     assert_eq!(shop.balance(7).await, 130);
 }
 
-/// S-24: reading under the lock is enough to shut out whoever had it before. A late write that came
-/// through after it would be overwritten by what the successor makes of the older balance.
+/// S-24: a holder that has only read shuts out all earlier holders. A late write after its read would be overwritten by
+/// what it makes of the older balance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_successor_that_has_only_read_is_not_undercut() {
-    let shop = Shop::open(&[SHORT, SLOW]).await;
+    let shop = Shop::open(&[SHORT, SLOW, SHOWN]).await;
     let (first, second) = (0, 1);
     assert_eq!(shop.send(second, money("pay", 7, 100)).await.0, StatusCode::OK);
+    let begun = [0, 1].map(|process| shop.payments_begun(process));
 
     let late = shop.send(first, money("pay", 7, 50));
     let meanwhile = async {
-        shop.next_statement("the first has read the balance").await;
+        shop.begins_a_payment(0, begun[0]).await;
         shop.processes[0].sigstop();
         let resume = async {
-            shop.next_statement("the second has read the balance").await;
+            shop.begins_a_payment(1, begun[1]).await;
             shop.processes[0].sigcont();
         };
         tokio::join!(shop.send(second, money("pay", 7, 25)), resume).0
@@ -74,7 +83,7 @@ async fn a_successor_that_has_only_read_is_not_undercut() {
     assert!(shop.log(0).contains(REFUSED), "{}", shop.log(0));
 }
 
-/// S-13: told to, by `on_lost = "cancel"`, the holder that has lost its lock does not even try.
+/// S-13: with `on_lost = "cancel"`, a holder that has lost its lock does not try to write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_that_is_told_to_stop_does_not_write() {
     let envs = [SHORT, ("MYAPP_LOCK_POLICIES__PAYMENTS__ON_LOST", "cancel"), ("CARD_MS", "60000")];
