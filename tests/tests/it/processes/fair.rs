@@ -1,6 +1,6 @@
 //! One line for several processes: waiting, killed, stopped (S-26).
 
-use lock_tests::history::{May, Recorder, Rules};
+use lock_tests::history::{Recorder, Rules};
 
 use crate::prelude::*;
 

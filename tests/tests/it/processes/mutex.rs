@@ -1,6 +1,6 @@
 //! Several processes on one Redis: killed, stopped, competing.
 
-use lock_tests::history::{May, Op, Recorder, Rules, Violation};
+use lock_tests::history::{Op, Recorder, Rules, Violation};
 
 use crate::prelude::*;
 use crate::support::workers::{ANSWER, Workers as World, numbers, told};
