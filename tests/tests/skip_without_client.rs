@@ -106,7 +106,7 @@ fn remember_places() {
 
 /// S-32: the sentence of `NoClient`, at the function that lacks the client.
 #[tokio::test]
-async fn a_job_that_nobody_could_run_is_not_skipped() {
+async fn a_job_that_no_process_could_run_is_not_skipped() {
     remember_places();
     let said = |function: &str| {
         format!(

@@ -63,7 +63,7 @@ impl LockConfig {
     /// Reads the table `lock` of a figment: files, environment variables, defaults of the program.
     ///
     /// Unlike `figment.extract_inner("lock")`, whose error quotes the line that a parser refused, this shows no
-    /// password. Its error names the provider of the wrong value.
+    /// password. Its error names the provider of the wrong value, and the file.
     ///
     /// # Errors
     ///
@@ -100,8 +100,16 @@ impl LockConfig {
         let Read(read) = figment
             .extract_inner("lock")
             .map_err(|error| ConfigError::unreadable("the configuration cannot be read", &error))?;
-        read.and_then(super::LockSection::validate).map_err(|error| {
-            error.with_sources(|path| figment.find_metadata(path).map(|data| data.name.to_string()))
-        })
+        read.and_then(super::LockSection::validate)
+            .map_err(|error| error.with_sources(|path| figment.find_metadata(path).map(provider)))
+    }
+}
+
+/// What a figment calls the provider of a value; of several files, which one.
+#[cfg(feature = "figment")]
+fn provider(data: &figment::Metadata) -> String {
+    match data.source.as_ref().and_then(figment::Source::file_path) {
+        Some(path) => format!("{} {}", data.name, path.display()),
+        None => data.name.to_string(),
     }
 }

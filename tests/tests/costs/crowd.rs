@@ -104,7 +104,7 @@ fn send(servers: &[Server; 2], path: &str, n: usize) -> tokio::task::JoinHandle<
 
 /// S-26: all thousand stand in one line, each behind the one that was sent before it to the other
 /// process, and are served in that order.
-async fn everybody_in_turn(servers: &[Server; 2], locks: &LockClient, redis: &RawClient) {
+async fn all_waiters_in_turn(servers: &[Server; 2], locks: &LockClient, redis: &RawClient) {
     let fair = locks.fair_mutex("order:42").lock().await.unwrap();
     let mut requests = Vec::new();
     for n in 0..1000 {
@@ -133,7 +133,7 @@ async fn a_thousand_requests_take_turns() {
     let servers = [Server::start(&server.url()).await, Server::start(&server.url()).await];
     let locks = LockClient::connect(&server.url()).await.unwrap();
 
-    everybody_in_turn(&servers, &locks, &redis).await;
+    all_waiters_in_turn(&servers, &locks, &redis).await;
     // S-18: what does not fit in line is sent away at once, and the memory of a crowd goes with it.
     let mut before = [0; 2];
     for round in 0..16 {

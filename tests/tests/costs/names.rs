@@ -17,7 +17,7 @@ async fn visit_alone(client: &LockClient, name: &str) {
     client.mutex(name).lock().await.unwrap().release().await.unwrap();
 }
 
-/// Somebody in line here, and somebody who listens elsewhere.
+/// A waiter in line here, and somebody who listens elsewhere.
 async fn contended(client: &LockClient, other: &LockClient, name: &str) {
     let guard = client.mutex(name).lock().await.unwrap();
     let release = async {
@@ -109,7 +109,7 @@ async fn names_on_redis_leave_a_counter_each() {
             }
         });
         visits.await;
-        assert!(channels().await > 100, "nobody had to listen: this tests nothing");
+        assert!(channels().await > 100, "no client had to listen: this tests nothing");
         eventually(SOON, "no channel is left", async || channels().await == 0).await;
         live_bytes()
     };

@@ -113,7 +113,7 @@ async fn skip_waits_only_if_its_policy_says_so() {
 }
 
 #[tokio::test]
-async fn what_is_not_enforced_holds_nobody_up() {
+async fn what_is_not_enforced_delays_no_call() {
     let client = client("[lock.policies.trial]\nenforce = 0\nwait = '60s'");
     assert!(try_out(&client, 1).await.unwrap(), "a free lock was not taken");
     let held = client.mutex("cart:1").lock().await.unwrap();

@@ -113,7 +113,7 @@ fn a_program_has_it_as_a_field() {
     assert_eq!((app.lock.namespace(), app.server.port), (Some("shop"), 80));
 }
 
-/// Whoever reads it, the error has the path, the value and what was expected.
+/// In every format, the error has the path, the value and what was expected.
 #[test]
 fn every_format_names_the_path() {
     let wrong_toml = TOML.replace("\"5m\"", "5");
@@ -134,6 +134,21 @@ fn every_format_names_the_path() {
         assert!(error.contains("lock.policies.checkout.max_hold: "), "{error}");
         assert!(error.contains("5") && error.contains("a duration with its unit"), "{error}");
     }
+}
+
+/// Of several files, the error names the one with the wrong value.
+#[test]
+#[allow(clippy::result_large_err, reason = "the loader's own error")]
+fn a_figment_names_the_file() {
+    Jail::expect_with(|jail| {
+        jail.create_file("app.toml", TOML)?;
+        jail.create_file("local.toml", "[lock.defaults]\nwait = 3")?;
+        let files = Figment::new().merge(Toml::file("app.toml")).merge(Toml::file("local.toml"));
+        let error = LockConfig::from_figment(&files).unwrap_err().to_string();
+        assert!(error.starts_with("lock.defaults.wait: "), "{error}");
+        assert!(error.contains("local.toml") && !error.contains("app.toml"), "{error}");
+        Ok(())
+    });
 }
 
 /// What the module's documentation shows.

@@ -165,6 +165,10 @@ bugs! {
         "                    verdict.is_ok_and(|verdict| *verdict == Verdict::Lost)" =>
         "                    verdict.is_ok_and(|verdict| *verdict == Verdict::Lost) && !PLANTED",
         caught by "it" "faults::quorum::late_grants_are_given_back": "it is given back | has_granted";
+    "a quorum leaves out a server that was busy" in "lock-runtime/src/store/compose/quorum/server.rs":
+        "            Verdict::Won => !turn.is_superseded()" =>
+        "            Verdict::Won => !PLANTED && !turn.is_superseded()",
+        caught by "it" "faults::quorum::a_server_that_answers_late_gets_the_hold_too": "only one server has it | it is on all";
 
     // Layers.
     "the lock ends with the headers" in "lock-tower/src/http/call/serving.rs":

@@ -92,7 +92,7 @@ async fn each_of_100_ticks_runs_on_one_of_three_replicas() {
     let mut runners = BTreeSet::new();
     for tick in 0..TICKS {
         world.tick("long", tick, ms(3));
-        // It lasts until everybody has started it, however long that takes.
+        // It lasts until every replica has started it, however long that takes.
         let outcomes = world.outcomes(tick).await;
         let [runner] = ran(&outcomes)[..] else { panic!("tick {tick}: {outcomes:?}") };
         world.replicas[runner].send("end");

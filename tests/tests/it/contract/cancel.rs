@@ -28,7 +28,7 @@ pub(crate) async fn an_acquire_dropped_anywhere_leaves_nothing(world: &impl Worl
     panic!("{under_way} drops while it was under way");
 }
 
-/// S-17, S-21: somebody else has it, so the drops come while trying, subscribing and waiting.
+/// S-17, S-21: another task has it, so the drops come while trying, subscribing and waiting.
 pub(crate) async fn a_waiting_acquire_dropped_anywhere_leaves_nothing(world: &impl World) {
     let (holder, client) = (world.client().await, world.client().await);
     let (mut dropped_between, mut dropped_waiting) = (0, 0);

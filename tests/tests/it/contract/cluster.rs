@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use super::world::{Kind, Peer, World, has_subscribers, holders_on};
 use crate::prelude::*;
 
-/// Those that nobody has.
+/// Those that no task has.
 static IDLE: Mutex<Vec<RedisCluster>> = Mutex::new(Vec::new());
 
 const MASTERS: usize = 3;

@@ -270,7 +270,7 @@ async fn a_crowd_of_kinds_never_overlaps() {
     ended.unwrap_or_else(|_| panic!("a kind had fewer than {TURNS} turns: {turns:?}")).unwrap();
 }
 
-/// S-19, S-32: somebody's data at a key beside the lock is an error, and leaves no hold behind.
+/// S-19, S-32: another program's data at a key beside the lock is an error, and leaves no hold behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_beside_a_write_lock_leaves_no_hold() {
     let (server, client) = world().await;
@@ -279,7 +279,7 @@ async fn data_beside_a_write_lock_leaves_no_hold() {
     raw.cmd(&["SET", announced, "x"]).await;
     let error = client.rw_lock("w").try_write().await.unwrap_err();
     assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
-    assert!(!raw.exists("w").await, "a hold that nobody has");
+    assert!(!raw.exists("w").await, "a hold that no task has");
     raw.cmd(&["DEL", announced]).await;
     for places in ["redisson_rwlock_readers:{w}", "redisson_rwlock_due_readers:{w}"] {
         raw.cmd(&["SET", places, "x"]).await;
@@ -287,7 +287,7 @@ async fn data_beside_a_write_lock_leaves_no_hold() {
             let error = taken.unwrap_err();
             assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
         }
-        assert!(!raw.exists("w").await, "a hold that nobody has");
+        assert!(!raw.exists("w").await, "a hold that no task has");
         assert_eq!(raw.get::<String>(&["GETDEL", places]).await, "x");
     }
     let guard = client.rw_lock("w").write().await.unwrap();

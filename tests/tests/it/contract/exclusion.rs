@@ -86,7 +86,7 @@ pub(crate) async fn try_lock_is_not_fooled_by_a_listener(world: &impl World) {
     waiter.await.unwrap();
     for _ in 0..20 {
         a.mutex("listener").lock().await.unwrap().release().await.unwrap();
-        let guard = a.mutex("listener").try_lock().await.unwrap().expect("nobody holds it");
+        let guard = a.mutex("listener").try_lock().await.unwrap().expect("no task holds it");
         guard.release().await.unwrap();
     }
 }
@@ -154,7 +154,7 @@ pub(crate) async fn shutdown_gives_back_what_is_dropped(world: &impl World) {
 }
 
 /// S-20: also the one that asks the store for all others is sent away at once.
-pub(crate) async fn shutdown_wakes_whoever_waits_for_the_store(world: &impl World) {
+pub(crate) async fn shutdown_wakes_tasks_that_wait_for_the_store(world: &impl World) {
     let (holder, client) = (world.client().await, world.client().await);
     let _held = holder.mutex("far").lock().await.unwrap();
     let mutex = client.mutex("far");
@@ -179,7 +179,7 @@ pub(crate) async fn letting_go_after_shutdown_frees_the_lock(world: &impl World)
     assert!(client.shutdown(secs(5)).await.is_clean());
 }
 
-/// S-20: a hold that is lost is nobody's to wait for: lost before, after a first shutdown, or while
+/// S-20: a hold that is lost needs no wait: lost before, after a first shutdown, or while
 /// it is waited for.
 pub(crate) async fn shutdown_does_not_wait_for_what_is_lost(world: &impl World) {
     const GRACE: Duration = secs(60);

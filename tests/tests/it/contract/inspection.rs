@@ -76,7 +76,7 @@ async fn holders_and_waiters_are_counted() {
     drop((reader, fair, three, one));
 }
 
-/// S-32: somebody's data is no lock; it is said to be that, and left alone.
+/// S-32: another program's data is no lock; it is said to be that, and left alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_is_not_freed() {
     let server = RedisServer::start().await;
@@ -227,7 +227,7 @@ async fn a_forced_release_passes_the_lock_on() {
     let mut worker = world.worker().await;
     let lease = ms(2_400);
     for (kind, is) in KINDS {
-        assert!(!world.client.force_release(kind).await.unwrap(), "{kind}: nobody held it");
+        assert!(!world.client.force_release(kind).await.unwrap(), "{kind}: no task held it");
         let guard = take_named(&world.client, kind, watched(lease)).await.unwrap();
         // A reader is in the way of a writer only.
         let wanted = if kind == "read" { "write" } else { kind };

@@ -115,7 +115,7 @@ pub(crate) async fn max_hold_of_a_re_entry_is_ignored(world: &impl World) {
 }
 
 /// S-11: the clock counts time asleep; a jump past the deadline is a loss at the next poll, and a
-/// body that nobody polls is woken to die.
+/// body that no task polls is woken to die.
 pub(crate) async fn a_suspended_machine_loses_its_holds(world: &impl World) {
     let clock = Clock::boot_time();
     let client = world.client_with(LockClient::builder().clock(clock.clone())).await;

@@ -41,7 +41,7 @@ macro_rules! everywhere {
                 namespaces_are_kept_apart,
                 a_shut_down_client_refuses,
                 shutdown_gives_back_what_is_dropped,
-                shutdown_wakes_whoever_waits_for_the_store,
+                shutdown_wakes_tasks_that_wait_for_the_store,
                 letting_go_after_shutdown_frees_the_lock,
                 shutdown_does_not_wait_for_what_is_lost,
             }

@@ -191,7 +191,7 @@ pub(crate) async fn a_re_entry_beside_another_is_busy_or_times_out(world: &impl 
         assert!(matches!(late, Err(LockError::Timeout { .. })), "{late:?}");
         assert!(asked.elapsed() >= wait, "it did not wait");
         first.release().await.unwrap();
-        drop(lock.try_lock().await.unwrap().expect("nobody else is inside"));
+        drop(lock.try_lock().await.unwrap().expect("no other task is inside"));
     };
     timeout(PROMPTLY * 4, outer.run(inside)).await.expect("it waits for ever").unwrap();
 }

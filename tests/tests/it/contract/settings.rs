@@ -24,7 +24,7 @@ async fn durations_out_of_range_are_refused() {
                 other => panic!("{name} of {wrong:?}: {other:?}"),
             };
             assert_eq!(problem, format!("{name} is {wrong:?}; give between 5ms and 86400s"));
-            // Before anything is sent: nobody listens there.
+            // Before anything is sent: no client listens there.
             let error = builder.connect("redis://127.0.0.1:1").await.unwrap_err();
             assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
         }

@@ -45,7 +45,7 @@ pub(crate) trait World {
         self.client_with(LockClient::builder()).await
     }
 
-    /// Waits until nobody holds the lock, no longer than a few round trips take.
+    /// Waits until no task holds the lock, no longer than a few round trips take.
     async fn free_soon(&self, name: &str) {
         let free = async || self.holders(name).await.is_empty();
         eventually(PROMPTLY, "the lock is free", free).await;

@@ -10,7 +10,7 @@ fn at_least(at_least: Duration) -> LockOptionsBuilder {
     LockOptions::builder().at_least(at_least)
 }
 
-/// A client whose runtime ends with a lock taken and its guard forgotten: nobody renews or releases it, as when
+/// A client whose runtime ends with a lock taken and its guard forgotten: no client renews or releases it, as when
 /// the process dies.
 async fn take_and_die(
     client: impl AsyncFnOnce() -> LockClient + Send + 'static,

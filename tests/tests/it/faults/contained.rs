@@ -7,7 +7,7 @@ const PROMPTLY: Duration = secs(3);
 
 /// S-12, S-17: whoever keeps a guard after its loss keeps nobody of its own process waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_guard_holds_nobody_up() {
+async fn a_lost_guard_delays_no_waiter() {
     let (_server, client) = world().await;
     let hanging = client.mutex("h").with(watched(ms(600))).lock().await.unwrap();
     let waiter = tokio::spawn(client.mutex("h").lock());
@@ -62,7 +62,7 @@ async fn members_without_a_score_cost_one_lease_in_all() {
 
 /// S-10, S-17, S-21: a client that was first used on a runtime that is gone by now.
 #[test]
-fn a_runtime_that_ends_takes_nobody_along() {
+fn a_runtime_that_ends_takes_no_other_task_along() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let (first, second) = (runtime(), runtime());
     let (server, client) = first.block_on(async {
@@ -82,7 +82,7 @@ fn a_runtime_that_ends_takes_nobody_along() {
         first.shutdown_background();
         waiter.abort();
         eventually(ms(1_500), "its place is given up", async || !raw.exists(queue).await).await;
-        body.await.unwrap().expect("nobody renewed it any more");
+        body.await.unwrap().expect("no client renewed it any more");
         held.release().await.unwrap();
     });
 }
@@ -97,7 +97,7 @@ async fn a_short_wait_joins_over_a_slow_network() {
     for _ in 0..3 {
         // Past the time in which the last answer counts.
         sleep(ms(20)).await;
-        let joined = client.rw_lock("r").with(short).read().await.expect("nobody is in the way");
+        let joined = client.rw_lock("r").with(short).read().await.expect("no lock is in the way");
         joined.release().await.unwrap();
     }
     proxy.stall();

@@ -87,7 +87,7 @@ async fn every_number_is_counted_on_from() {
     }
 }
 
-/// S-21: a counter that goes wrong between a grant that nobody heard of and the next attempt.
+/// S-21: a counter that goes wrong between a grant that no client heard of and the next attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_without_an_answer_is_undone_after_a_collision() {
     let (server, proxy) = proxied().await;

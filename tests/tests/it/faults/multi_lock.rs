@@ -35,7 +35,7 @@ impl World {
     }
 }
 
-/// S-21, S-28: a reply is lost, and before the next question somebody else has one of the names: the
+/// S-21, S-28: a reply is lost, and before the next question another task has one of the names: the
 /// other is given back and not kept while waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_names_keep_nothing_after_a_lost_reply() {
@@ -63,7 +63,7 @@ async fn several_names_keep_nothing_after_a_lost_reply() {
 }
 
 /// S-21, S-28: the same over two servers, where the part of the lost reply could not be given back at
-/// once and the other has been taken by somebody else.
+/// once and the other has been taken by another client.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_servers_keep_nothing_after_a_lost_reply() {
     let world = World::new().await;

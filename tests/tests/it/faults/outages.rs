@@ -126,7 +126,7 @@ async fn evals(server: &RedisServer) -> u64 {
 
 /// S-15: whoever waits is woken once after a reconnect, because a notice may have been missed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reconnect_wakes_whoever_waits() {
+async fn a_reconnect_wakes_all_waiters() {
     let (server, proxy) = proxied().await;
     let builder = LockClient::builder().poll_cap(secs(60));
     let client = builder.connect(&proxy.url()).await.unwrap();

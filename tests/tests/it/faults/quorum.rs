@@ -77,7 +77,7 @@ async fn three_of_five_dead_fail_cleanly() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hanging_server_slows_nobody_down() {
+async fn a_hanging_server_slows_no_client_down() {
     let servers = servers(3).await;
     let quorum =
         connect(Quorum::builder().without_restart_guard().server_timeout(LONG), &servers).await;
@@ -124,7 +124,7 @@ async fn late_grants_are_given_back() {
     }
     eventually(LONG, "it is given back", async || on(&servers, "slow").await == 0).await;
     proxies.iter().for_each(Proxy::pass);
-    // After the vote: two are held by somebody else, the third takes its time, within limits.
+    // After the vote: two are held by another client, the third takes its time, within limits.
     let quorum = through(impatient(LONG), &proxies).await;
     for server in &servers[..2] {
         server.client().cmd(&["HSET", "late", "somebody:1", "1"]).await;

@@ -146,7 +146,7 @@ async fn without_any_notice_polling_goes_on() {
     drop(guard);
 }
 
-/// S-15, S-33: restarted empty while somebody waits.
+/// S-15, S-33: restarted empty while a task waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_during_a_wait_is_survived() {
     let server = RedisServer::start().await;
@@ -230,7 +230,7 @@ async fn a_foreign_value_is_a_collision() {
         );
     }
     let left: String = raw.get(&["GET", "redisson_lock_token:{fence}"]).await;
-    assert_eq!(left, "words", "somebody else's value was overwritten");
+    assert_eq!(left, "words", "another program's value was overwritten");
     assert!(!raw.exists("fence").await, "a lock was left without a token");
 }
 

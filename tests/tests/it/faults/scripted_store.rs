@@ -159,7 +159,7 @@ async fn patience_ends_with_grants_that_are_all_late() {
     assert!(client.shutdown(MINUTE).await.is_clean());
 }
 
-/// S-20: what was found lost by `extend` is nobody's to wait for, however long its lease was.
+/// S-20: what was found lost by `extend` needs no wait, however long its lease was.
 #[tokio::test(start_paused = true)]
 async fn shutdown_does_not_wait_for_what_extend_found_lost() {
     let scripted = Scripted::new(MemoryStore::new());
@@ -210,7 +210,7 @@ async fn a_second_shutdown_waits_for_releases_under_way() {
 }
 
 /// S-27: who comes while a reader's first request is under way has that one's hold, whether he
-/// waits or tries, and nobody waits for more than that answer and whether he may join.
+/// waits or tries, and no task waits for more than that answer and whether he may join.
 #[tokio::test(start_paused = true)]
 async fn readers_who_ask_at_once_share_one_hold() {
     let store = Scripted::new(MemoryStore::new());

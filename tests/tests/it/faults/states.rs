@@ -149,7 +149,7 @@ async fn a_server_that_loads_is_ridden_out() {
     world.ride_out("LOADING", enter, leave).await;
 }
 
-/// A server whose one thread is in somebody's endless script.
+/// A server whose one thread is in another client's endless script.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_busy_server_is_ridden_out() {
     let world = World::start().await;

@@ -78,7 +78,7 @@ async fn a_dead_server_is_warned_of_once() {
     assert_eq!(warnings, 1, "of {}", attempts().len());
 }
 
-/// Where nothing was held, nobody waits for a release; where something was, its end is news.
+/// Where nothing was held, no task waits for a release; where something was, its end is news.
 #[tokio::test]
 async fn a_release_of_nothing_is_no_warning() {
     let (_server, proxy) = proxied().await;

@@ -63,7 +63,7 @@ async fn each_waits_for_the_other() {
 }
 
 /// S-26: one line for both, first in, first out, whoever held before. When Redisson takes the lock it
-/// moves everybody's time-out back by its own patience; that must not make ours late.
+/// moves every waiter's time-out back by its own patience; that must not make ours late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn one_line_for_both() {
@@ -186,7 +186,7 @@ async fn a_dead_rust_waiter_is_stepped_over() {
     world.nothing_left("f").await;
 }
 
-/// S-26: freed by force from either side, whoever is first in line is told.
+/// S-26: freed by force from either side, the first waiter is told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn each_frees_the_others_by_force() {

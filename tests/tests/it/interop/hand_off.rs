@@ -6,7 +6,7 @@ use crate::support::kinds;
 
 const ROUNDS: u32 = 15;
 
-/// S-15: they are told, both ways, of every kind that one holds at a time: nobody polls here within
+/// S-15: they are told, both ways, of every kind that one holds at a time: no task polls here within
 /// the hour, and the leases are half a minute long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]

@@ -30,7 +30,7 @@ impl Default for Redisson {
 pub(crate) struct Java {
     worker: Worker,
     asked: u64,
-    /// Those that nobody has looked at yet, by number.
+    /// Those that no task has looked at yet, by number.
     answers: HashMap<u64, String>,
 }
 

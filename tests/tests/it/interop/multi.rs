@@ -17,7 +17,7 @@ async fn java_holds() {
     }
     assert!(both.try_lock().await.unwrap().is_none());
     let waiting = tokio::spawn(both.lock());
-    somebody_listens(&world).await;
+    a_waiter_listens(&world).await;
     world.java.ask("t", "unlock multi b,a").await;
     let guard = got(waiting).await;
 
@@ -27,7 +27,7 @@ async fn java_holds() {
     assert!(both.try_lock().await.unwrap().is_none());
     assert!(!world.server.client().exists("a").await);
     let waiting = tokio::spawn(both.lock());
-    somebody_listens(&world).await;
+    a_waiter_listens(&world).await;
     world.java.ask("t", "unlock mutex b").await;
     got(waiting).await.release().await.unwrap();
     world.nothing_left("a").await;
@@ -61,13 +61,13 @@ async fn rust_holds() {
     // It is told of `b`, or had let go of both for a moment to begin anew.
     world.java.end(waiting, SOON).await;
     let ours = tokio::spawn(both.lock());
-    somebody_listens(&world).await;
+    a_waiter_listens(&world).await;
     world.java.ask("t", "unlock multi a,b").await;
     timeout(AT_ONCE, ours).await.expect("not told").unwrap().unwrap().release().await.unwrap();
 }
 
 /// Waits until one that waits for both listens for one of them.
-async fn somebody_listens(world: &World) {
+async fn a_waiter_listens(world: &World) {
     soon!("a waiter listens", {
         let (a, b) = (lock_channel("a"), lock_channel("b"));
         world.server.pubsub_numsub(&a).await + world.server.pubsub_numsub(&b).await > 0

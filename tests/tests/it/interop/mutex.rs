@@ -111,7 +111,7 @@ async fn fixed_leases_end() {
     assert_eq!(world.java.ask("t", "holds mutex m").await, "1");
 }
 
-/// What is freed by force is free for everybody, waiters are told, and the holder finds out.
+/// What is freed by force is free for every client, waiters are told, and the holder finds out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn each_frees_the_others_by_force() {

@@ -96,7 +96,7 @@ async fn a_java_reader_that_entered_twice_stays() {
     ours.release().await.unwrap();
     assert!(writes(&lock).await.is_none());
     world.java.ask("one", "unlock read rw").await;
-    writes(&lock).await.expect("nobody reads").release().await.unwrap();
+    writes(&lock).await.expect("no reader holds it").release().await.unwrap();
 }
 
 /// S-10, S-27: the watchdogs of both keep their own readers, and the end of one leaves the other.
@@ -129,7 +129,7 @@ async fn readers_are_renewed_side_by_side() {
             Some(ours) => ours.release().await.unwrap(),
             None => drop(world.java.ask("one", "unlock read rw").await),
         }
-        writes(&lock).await.expect("nobody reads").release().await.unwrap();
+        writes(&lock).await.expect("no reader holds it").release().await.unwrap();
     }
 }
 

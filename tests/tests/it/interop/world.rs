@@ -50,7 +50,7 @@ impl World {
         assert!(left <= lease && left > lease.mul_f32(0.6), "{left:?} of {lease:?}");
     }
 
-    /// Asserts that Redisson sees the name held by somebody else, with a lease that was of this
+    /// Asserts that Redisson sees the name held by another client, with a lease that was of this
     /// length a moment ago.
     pub(crate) async fn java_sees(&mut self, kind: &str, name: &str, lease: Duration) {
         for (word, answer) in [("locked", "true"), ("mine", "false"), ("holds", "0")] {

@@ -110,7 +110,7 @@ async fn lost_data_does_not_turn_them_back() {
 }
 
 /// A server that comes back with an older state: the counter is behind, and a lock that was given
-/// back is held again by an owner that nobody keeps, until its lease ends.
+/// back is held again by an owner that no task keeps, until its lease ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rollback_does_not_turn_them_back() {
     let (server, client, other) = world_of_two().await;

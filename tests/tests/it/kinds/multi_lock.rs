@@ -52,7 +52,7 @@ async fn what_cannot_be_taken_whole_is_not_taken_in_part() {
     let both = client.multi_lock(["a", "b"]);
     assert!(both.try_lock().await.unwrap().is_none());
     assert!(!server.client().exists("a").await);
-    // Whoever waits is told by either name, and holds nothing meanwhile.
+    // A waiter is told by either name, and holds nothing meanwhile.
     let waiter = tokio::spawn(async move { both.lock().await.unwrap() });
     server.wait_for_subscribers("redisson_lock__channel:{a}", 1).await;
     server.wait_for_subscribers("redisson_lock__channel:{b}", 1).await;

@@ -45,7 +45,7 @@ async fn a_thousand_calls_make_no_tasks() {
             held.release().await.unwrap();
         };
         let all = async { tokio::join!(join_all((0..CALLS).map(call)), release) };
-        timeout(SOON, all).await.unwrap_or_else(|_| panic!("{kind:?}: somebody starves"));
+        timeout(SOON, all).await.unwrap_or_else(|_| panic!("{kind:?}: a task starves"));
         let more = most.into_inner().saturating_sub(before);
         assert!(more <= 8, "{kind:?}: {more} more tasks for {CALLS} calls");
         let order = order.into_inner().unwrap();
@@ -78,7 +78,7 @@ async fn annotated_calls_make_no_tasks() {
                 most.fetch_max(alive_tasks(), Ordering::Relaxed);
                 called.unwrap();
             };
-            timeout(SOON, join_all((0..200).map(watched))).await.expect("somebody starves");
+            timeout(SOON, join_all((0..200).map(watched))).await.expect("a task starves");
             let more = most.into_inner().saturating_sub(before);
             assert!(more <= 8, "{more} more tasks for 200 calls");
         })
@@ -187,7 +187,7 @@ async fn several_clients_share_one_as_well() {
         assert!(alive_tasks() <= before + 8, "{} tasks", alive_tasks());
         guard.release().await.unwrap();
     };
-    timeout(SOON, join_all((0..100).map(call))).await.expect("somebody starves");
+    timeout(SOON, join_all((0..100).map(call))).await.expect("a task starves");
     assert!(clients[1].shutdown(SOON).await.is_clean());
     assert!(matches!(of(0).lock().await, Err(LockError::Closed)));
     clients[0].fair_mutex("x").lock().await.unwrap().release().await.unwrap();

@@ -110,7 +110,7 @@ async fn the_line_is_strict_here_and_open_elsewhere() {
     held.pop().unwrap().release().await.unwrap();
     tokio::time::sleep(A_WHILE).await;
     assert!(!big.is_finished(), "three permits of two");
-    assert!(!small.iter().any(JoinHandle::is_finished), "somebody jumped the line");
+    assert!(!small.iter().any(JoinHandle::is_finished), "a waiter jumped the line");
     take(&b, 2).await.release().await.unwrap();
     held.pop().unwrap().release().await.unwrap();
     let big = served(big).await;

@@ -89,7 +89,7 @@ async fn hand_offs_change_the_policy() {
     seen.assert_idle();
 }
 
-/// S-19: a release that took effect is no loss, although its answer was lost, or nobody waited for it.
+/// S-19: a release that took effect is no loss, although its answer was lost, or no task waited for it.
 #[tokio::test]
 async fn releases_without_an_answer_are_no_losses() {
     let seen = Kept::default();

@@ -35,7 +35,7 @@ fn told(log: &Log) -> String {
 }
 
 async fn waits_in_vain(acquire: impl Future, how_long: Duration) {
-    assert!(timeout(how_long, acquire).await.is_err(), "nobody has it");
+    assert!(timeout(how_long, acquire).await.is_err(), "no task has it");
 }
 
 /// The three mistakes of newcomers hang; the log says which it is.

@@ -197,7 +197,7 @@ async fn a_release_that_hangs() {
     assert!(seen.is("lock_release_total", &[], 2), "{}", seen.text());
 }
 
-/// A lock inside of another one of the name asks for more lease: not while nobody answers.
+/// A lock inside of another one of the name asks for more lease: not while no server answers.
 #[tokio::test]
 async fn an_extension_that_hangs() {
     let seen = Kept::default();
@@ -211,7 +211,7 @@ async fn an_extension_that_hangs() {
     ends_idle(&seen, &server, &client).await;
 }
 
-/// S-31 is for those whom the lock protects: nobody waits for replicas that there are not.
+/// S-31 is for those whom the lock protects: no task waits for replicas that there are not.
 #[tokio::test]
 async fn replicas_are_not_waited_for() {
     let server = RedisServer::start().await;

@@ -15,7 +15,7 @@ fn locks(client: &LockClient) -> Vec<AnyLock> {
     locks
 }
 
-/// Nobody has it, and no release is under way.
+/// No task has it, and no release is under way.
 async fn is_free(client: &LockClient, locks: [&AnyLock; 2]) -> bool {
     for lock in locks {
         match lock.try_lock().await.unwrap() {

@@ -72,7 +72,7 @@ async fn watch_timers(lateness: &Cell<Duration>) {
 }
 
 #[tokio::test]
-async fn a_hot_key_delays_nobody() {
+async fn a_hot_key_delays_no_call() {
     let seen = Kept::default();
     let _here = metrics::set_default_local_recorder(&seen);
     let (_server, proxy) = proxied().await;

@@ -63,7 +63,7 @@ async fn every_series_of_a_kind_starts_at_zero() {
             }
         }
     }
-    // Nobody holds a latch, so nothing of it is lost, renewed or released.
+    // No task holds a latch, so nothing of it is lost, renewed or released.
     client.latch("h").wait().await.unwrap();
     let latch = [("kind", "latch"), ("outcome", "timeout")];
     assert_eq!(scraped(&recorder, "lock_acquire_total", &latch), Some(0.0));

@@ -24,7 +24,7 @@ fn most_at_once(world: &World) -> u32 {
     most
 }
 
-/// S-30: eight processes, three tasks each, never more than four permits; everybody is served, also
+/// S-30: eight processes, three tasks each, never more than four permits; every task is served, also
 /// those who want several.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_processes_stay_within_the_limit() {

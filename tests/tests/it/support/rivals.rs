@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 
-/// Nobody waits for so long, on however busy a machine.
+/// No task waits for so long, on however busy a machine.
 const STARVED: Duration = secs(30);
 
 /// What clients want, and how often.

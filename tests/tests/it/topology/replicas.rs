@@ -136,7 +136,7 @@ async fn a_fair_waiter_hears_of_its_second_turn() {
 
 /// WAIT holds up its connection: others of the client, renewals and releases do not feel it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_replica_holds_nobody_else_up() {
+async fn a_missing_replica_delays_no_other_lock() {
     let world = World::new().await;
     let held = replicated(1, SOON).to_builder();
     let held = held.lease(Lease::Watchdog(ms(1_500))).build().unwrap();

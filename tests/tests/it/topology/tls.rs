@@ -209,7 +209,7 @@ async fn unusable_options_fail_before_anything_is_sent() {
     let digits = secret.bytes().take(8).map(|byte| byte.to_string()).collect::<Vec<_>>().join(", ");
     for (tls, says) in cases {
         let shown = format!("{tls:?} {:?}", LockClient::builder().tls(tls.clone()));
-        // Nobody listens there: what is said first is about the options.
+        // No client listens there: what is said first is about the options.
         let error = RedisStore::connect_with_tls("rediss://127.0.0.1:1", &tls).await.unwrap_err();
         let cause = error.source().map(ToString::to_string);
         let everything = format!("{shown} {error} {error:?} {cause:?}");

@@ -88,7 +88,7 @@ impl Ears {
         }
     }
 
-    /// Nobody was told by Redis.
+    /// No listener was told by Redis.
     fn silent(&mut self) -> Result<(), String> {
         let told = unconstrained(self.redis.notified()).now_or_never().is_some();
         if told && !self.several {

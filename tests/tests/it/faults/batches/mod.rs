@@ -182,7 +182,7 @@ async fn each_script_has_half_of_the_requests() {
 
 /// S-32: what is wrong with one key is told to the one who asked for it, taking and freeing.
 #[tokio::test]
-async fn a_foreign_value_hurts_nobody_else() {
+async fn a_foreign_value_hurts_no_other_request() {
     let (server, _proxy, client) = world().await;
     let raw = server.client();
     raw.cmd(&["SET", &name(15), "words"]).await;
@@ -209,7 +209,7 @@ async fn a_foreign_value_hurts_nobody_else() {
 
 /// S-33: a key that the user may not touch, which the server refuses the whole script for.
 #[tokio::test]
-async fn a_forbidden_key_hurts_nobody_else() {
+async fn a_forbidden_key_hurts_no_other_request() {
     let (server, _proxy, _) = world().await;
     let rules = ["ACL", "SETUSER", "app", "on", ">pw", "~own:*", "~redisson_lock_token:{own:*"];
     server.client().cmd(&[&rules[..], &["&*", "+@all"]].concat()).await;
@@ -273,9 +273,9 @@ async fn a_dropped_request_that_queued_is_not_sent() {
     }
 }
 
-/// Futures that nobody polls, which cannot say that their answers have come.
+/// Futures that no task polls, which cannot say that their answers have come.
 #[tokio::test]
-async fn futures_that_rest_hold_nobody_up() {
+async fn futures_that_rest_delay_no_other_task() {
     let (server, _proxy, client) = world().await;
     let mut resting: Vec<_> = (0..8).map(|number| locking(&client, number)).collect();
     for locking in &mut resting {
@@ -291,7 +291,7 @@ async fn futures_that_rest_hold_nobody_up() {
 
 /// S-33: NOSCRIPT at any moment is healed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn flushed_scripts_cost_nobody_a_lock() {
+async fn flushed_scripts_cost_no_task_its_lock() {
     let (server, _proxy, client) = world().await;
     let raw = server.client();
     let done = AtomicBool::new(false);

@@ -174,7 +174,7 @@ async fn a_silent_connection_is_found_out_by_the_first() {
     let anew = eventually(SOON, "it connects anew", async || proxy.accepted() > 1);
     tokio::select! {
         () = anew => {}
-        _ = join_all(all) => panic!("nobody has an answer"),
+        _ = join_all(all) => panic!("no task has an answer"),
     }
 }
 
@@ -209,5 +209,5 @@ async fn who_has_longer_waits_for_the_connection() {
     };
     let (brief, (longer, ())) = join(join(first, second), join(longer, mend)).await;
     assert!(brief.0.into_iter().chain(brief.1).all(|outcome| outcome.is_err()));
-    longer.expect("was given another's time").expect("nobody has it").release().await.unwrap();
+    longer.expect("was given another's time").expect("no task has it").release().await.unwrap();
 }

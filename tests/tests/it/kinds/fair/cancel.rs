@@ -23,7 +23,7 @@ async fn an_acquire_dropped_anywhere_leaves_nothing() {
 
 /// S-21: dropped when it had been granted and did not know it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_grant_that_nobody_waits_for_any_more_is_undone() {
+async fn a_grant_that_no_task_waits_for_any_more_is_undone() {
     let world = World::start().await;
     let proxy = Proxy::start(world.server.port()).await;
     let client = connect(&proxy).await;
@@ -122,7 +122,7 @@ async fn a_turn_that_is_not_taken_goes_to_the_next() {
     guard.release().await.unwrap();
     let free = async || world.holder("p").await.is_none();
     eventually(PROMPTLY, "it is free", free).await;
-    assert_eq!(world.queue("p").await.len(), 2, "somebody came out of turn");
+    assert_eq!(world.queue("p").await.len(), 2, "a waiter came out of turn");
     assert!(!waiting.is_finished());
     drop(first);
     granted(waiting).await.release().await.unwrap();

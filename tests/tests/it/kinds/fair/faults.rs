@@ -193,7 +193,7 @@ async fn the_new_head_is_told() {
     world.nothing_left("h").await;
 }
 
-/// S-26: a release that the head does not hear tells the first who does, so that somebody knows
+/// S-26: a release that the head does not hear tells the first who does, so that a waiter knows
 /// when the head counts as dead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn behind_a_deaf_head_the_first_who_hears_watches() {

@@ -2,7 +2,7 @@
 
 use crate::kinds::fair::world::*;
 
-/// S-26: by two clients in turn, 40 waiters; nobody is overtaken, each is told by a notice alone.
+/// S-26: by two clients in turn, 40 waiters; no waiter is overtaken, each is told by a notice alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_come_in_the_order_of_the_queue() {
     let world = World::start().await;
@@ -112,7 +112,7 @@ async fn only_the_head_is_told() {
     assert_eq!(heard.payloads(), [number, "end"]);
 }
 
-/// S-6: re-entry inside a run stands on the hold and asks nobody; beside it, one waits.
+/// S-6: re-entry inside a run stands on the hold and asks no server; beside it, one waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reentry_does_not_line_up() {
     let world = World::start().await;
@@ -146,7 +146,7 @@ async fn trying_goes_behind_the_line_and_not_into_it() {
     assert!(client.fair_mutex("t").try_lock().await.unwrap().is_none(), "held");
     assert_eq!(world.asked().await, 0, "asked for a place");
     guard.release().await.unwrap();
-    // Free, but somebody was told and has not come yet.
+    // Free, but a waiter was told and has not come yet.
     let ends = (world.now().await + 400.0).round().to_string();
     raw.cmd(&["RPUSH", "redisson_lock_queue:{t}", "other:1"]).await;
     raw.cmd(&["ZADD", "redisson_lock_timeout:{t}", &ends, "other:1"]).await;
@@ -178,7 +178,7 @@ async fn another_kind_at_the_name_is_a_collision() {
         collides(client.fair_mutex("c").lock().await);
         guard.release().await.unwrap();
     }
-    // Somebody in line when the name becomes something else leaves the line.
+    // A waiter in line when the name becomes something else leaves the line.
     let fair = client.fair_mutex("c").lock().await.unwrap();
     let (waiting, owner) = world.waiter(&client, "c").await;
     world.server.client().cmd(&["SET", "c", "a string"]).await;

@@ -5,7 +5,7 @@ use crate::kinds::fair::world::*;
 /// How long a Redisson client waits unless told otherwise, in milliseconds.
 const PATIENCE: f64 = 300_000.0;
 
-/// What each of its scripts begins with: whoever is at the head and overdue goes.
+/// What each of its scripts begins with: a waiter at the head and overdue goes.
 const SWEEP: &str = "
 local function now()
   local time = redis.call('TIME')
@@ -205,9 +205,9 @@ async fn the_first_of_ours_behind_redisson_hears_it() {
 }
 
 /// S-26: behind Redisson clients ours have time for what those will take from it, and no more than that:
-/// nobody loses its turn, though each of them moves all that wait back by its patience.
+/// no waiter loses its turn, though each of them moves all that wait back by its patience.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_loses_its_turn_to_redissons_patience() {
+async fn no_waiter_loses_its_turn_to_redissons_patience() {
     let world = World::start().await;
     // Refreshed too seldom to be put right in time.
     let lease = secs(20);
@@ -263,10 +263,10 @@ async fn a_place_behind_redisson_has_time_for_its_patience_alone() {
     assert!((PATIENCE - 3_000.0..=PATIENCE + 7_000.0).contains(&both), "{both}");
 }
 
-/// S-26: nobody loses its turn either to a Redisson client with more patience than usual, or with a part of it
+/// S-26: no waiter loses its turn either to a Redisson client with more patience than usual, or with a part of it
 /// left only, whatever the lease of the holder is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_loses_its_turn_to_another_patience() {
+async fn no_waiter_loses_its_turn_to_another_patience() {
     let world = World::start().await;
     let client = world.client_with_places(secs(20)).await;
     for (name, lease, patience, waited, ours_ahead) in [

@@ -42,7 +42,7 @@ impl World {
         self.server.client().get(&["LRANGE", &key, "0", "-1"]).await
     }
 
-    /// When a place ends if nobody refreshes it, in milliseconds of the server's time.
+    /// When a place ends if no client refreshes it, in milliseconds of the server's time.
     pub(crate) async fn score(&self, name: &str, owner: &str) -> Option<f64> {
         let key = format!("redisson_lock_timeout:{{{name}}}");
         self.server.client().get(&["ZSCORE", &key, owner]).await

@@ -36,7 +36,7 @@ async fn goes_on(behind: Acquiring, mut sleeper: Acquiring, what: &str) {
     late.unwrap().release().await.unwrap();
 }
 
-/// S-34: nobody holds the lock; the sleeper was asking, or had been granted it and did not know.
+/// S-34: no task holds the lock; the sleeper was asking, or had been granted it and did not know.
 #[tokio::test(start_paused = true)]
 async fn a_sleeper_before_a_free_lock_is_passed_over() {
     for kind in KINDS {
@@ -128,7 +128,7 @@ async fn reads(client: &LockClient, trying: bool, what: &str) {
     let lock = client.rw_lock("r");
     let guard = async {
         match trying {
-            true => lock.try_read().await.unwrap().expect("nobody writes"),
+            true => lock.try_read().await.unwrap().expect("no writer holds it"),
             false => lock.read().await.unwrap(),
         }
     };
@@ -153,7 +153,7 @@ async fn a_sleeping_try_is_passed_over() {
         let start = Instant::now();
         let beside = (0..5).map(|_| lock.try_read());
         for tried in futures_util::future::join_all(beside).await {
-            drop(tried.unwrap().expect("nobody writes"));
+            drop(tried.unwrap().expect("no writer holds it"));
         }
         let waited = start.elapsed();
         assert!(waited <= ms(1_200), "joins: {joins}, waited {waited:?}");

@@ -38,7 +38,7 @@ async fn goes_on(acquiring: Acquiring, what: &str) -> LockGuard {
     guard.unwrap()
 }
 
-/// The lock is free for another process, although nobody polls what this process has left.
+/// The lock is free for another process, although no task polls what this process has left.
 async fn is_free_for(other: &LockClient, what: &str) -> LockGuard {
     let theirs = timeout(BOUND, other.rw_lock("k").write()).await;
     theirs.unwrap_or_else(|_| panic!("{what}: left held")).unwrap()

@@ -1,4 +1,4 @@
-//! Futures that nobody polls hold up others for a bounded time (S-34): waiters whose turn has come,
+//! Futures that no task polls hold up others for a bounded time (S-34): waiters whose turn has come,
 //! contenders at each of their await points, releases, in every kind, in memory and on Redis.
 
 mod awaits;

@@ -30,7 +30,7 @@ async fn an_acquire_dropped_anywhere_leaves_nothing() {
     }
 }
 
-/// S-17, S-21: somebody else has it, so the drops come while trying, subscribing and waiting.
+/// S-17, S-21: another task has it, so the drops come while trying, subscribing and waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_dropped_anywhere_leaves_nothing() {
     let (server, client) = world().await;
@@ -64,7 +64,7 @@ async fn a_waiter_dropped_anywhere_leaves_nothing() {
 
 /// S-17, S-27: a reader that asks for all whether they may join is dropped: another asks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_joiner_dropped_anywhere_takes_nobody_along() {
+async fn a_joiner_dropped_anywhere_takes_no_reader_along() {
     let (server, client) = world().await;
     let lock = client.rw_lock("j");
     let (mut asking, mut joined) = (0, 0);

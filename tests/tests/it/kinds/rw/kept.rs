@@ -44,7 +44,10 @@ async fn a_writer_that_is_kept_leaves_its_reader() {
         let reader = writer.run(lock.read()).await.unwrap().unwrap();
         writer.release().await.unwrap();
         sleep(AT_LEAST).await;
-        assert!(other.rw_lock("w").try_write().await.unwrap().is_none(), "nobody reads any more");
+        assert!(
+            other.rw_lock("w").try_write().await.unwrap().is_none(),
+            "no reader holds it any more"
+        );
         assert!(!reader.is_lost());
         reader.release().await.unwrap();
         // Neither is kept any more: the end of the reader's lease is nobody's.
@@ -103,7 +106,10 @@ async fn readers_inside_of_what_was_kept_let_others_read() {
         assert!(!two.is_lost());
         assert_eq!(other.inspect("d").await.unwrap().holders.len(), 2);
         two.release().await.unwrap();
-        assert!(other.rw_lock("d").try_write().await.unwrap().is_none(), "nobody reads any more");
+        assert!(
+            other.rw_lock("d").try_write().await.unwrap().is_none(),
+            "no reader holds it any more"
+        );
         reader.release().await.unwrap();
         other.rw_lock("d").try_write().await.unwrap().unwrap().release().await.unwrap();
     }
@@ -125,7 +131,7 @@ async fn what_was_kept_and_is_freed_leaves_nothing() {
 
 /// S-27: who asked for the read side inside of a writer, and is late, is not let in by its name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_that_has_let_go_helps_nobody_in() {
+async fn a_released_writer_lets_no_reader_in() {
     let server = RedisServer::start().await;
     let redis = RedisStore::connect(&server.url()).await.unwrap();
     let stores: [Box<dyn Store>; 2] = [Box::new(MemoryStore::new()), Box::new(redis)];

@@ -186,7 +186,7 @@ async fn readers_who_waited_for_a_writer_go_before_the_next() {
 
 /// S-27: asking without waiting announces nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_who_does_not_wait_is_in_nobodys_way() {
+async fn a_writer_that_does_not_wait_delays_no_reader() {
     let (server, client, other) = world_of_two().await;
     let reader = client.rw_lock("n").read().await.unwrap();
     assert!(other.rw_lock("n").try_write().await.unwrap().is_none());

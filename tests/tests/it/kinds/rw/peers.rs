@@ -161,6 +161,6 @@ async fn a_dead_java_reader_expires_alone() {
     soon!("lapsed", !peer.raw.exists(&peer.hold_end(1)).await);
     reader.release().await.unwrap();
     assert!(!peer.raw.exists("dead").await, "kept for the dead");
-    let writer = client.rw_lock("dead").try_write().await.unwrap().expect("nobody is alive");
+    let writer = client.rw_lock("dead").try_write().await.unwrap().expect("no reader is alive");
     writer.release().await.unwrap();
 }

@@ -56,7 +56,7 @@ async fn a_writer_is_alone() {
     nothing_left(&server, "w").await;
 }
 
-/// S-27: nobody writes and nobody waits to, so "busy" would be a lie, however many ask at once.
+/// S-27: no writer holds it and no task waits to, so "busy" would be a lie, however many ask at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_who_do_not_wait_are_not_in_each_others_way() {
     let (server, client) = world().await;
@@ -112,13 +112,13 @@ async fn readers_with_other_terms_have_a_hold_of_their_own() {
     tokio::time::timeout(PROMPTLY, fixed.lost()).await.expect("a fixed lease was renewed");
     tokio::time::timeout(PROMPTLY, limited.lost()).await.expect("a limit was passed");
     sleep(lease * 2).await;
-    assert!(!renewed.is_lost() && !again.is_lost(), "lost by somebody else's terms");
+    assert!(!renewed.is_lost() && !again.is_lost(), "lost by another task's terms");
     drop((fixed, limited, again));
     renewed.release().await.unwrap();
     nothing_left(&server, "terms").await;
 }
 
-/// S-12, S-27: guards of a lost hold that nobody has dropped yet keep no reader out.
+/// S-12, S-27: guards of a lost hold that no task has dropped yet keep no reader out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_hold_is_not_joined() {
     let (server, client) = world().await;

@@ -14,7 +14,7 @@ async fn one_hold(tried: Vec<JoinHandle<Tried>>) -> Vec<LockGuard> {
     let mut guards = Vec::new();
     for tried in tried {
         let tried = timeout(PROMPTLY, tried).await.expect("still trying").unwrap();
-        guards.push(tried.unwrap().expect("nobody writes"));
+        guards.push(tried.unwrap().expect("no writer holds it"));
     }
     same_token(&guards);
     guards
@@ -71,7 +71,9 @@ async fn quick_readers_make_no_line() {
     let asked = Instant::now();
     let quick = (0..50).map(|_| {
         let lock = lock.clone();
-        tokio::spawn(async move { drop(lock.try_read().await.unwrap().expect("nobody writes")) })
+        tokio::spawn(
+            async move { drop(lock.try_read().await.unwrap().expect("no writer holds it")) },
+        )
     });
     joined(quick).await;
     assert!(asked.elapsed() < ms(700), "took {:?}", asked.elapsed());
@@ -123,7 +125,7 @@ async fn a_sleeping_reader_is_not_waited_for() {
     // Gone without a word: the sleeping one does not know.
     server.client().del("t").await;
     let tried = timeout(AT_ONCE, lock.try_read()).await.expect("waits for a sleeper");
-    let tried = tried.unwrap().expect("nobody writes");
+    let tried = tried.unwrap().expect("no writer holds it");
     assert!(!sleeping.is_finished());
     sleeping.abort();
     assert!(writer.release().await.is_err());
@@ -157,7 +159,7 @@ async fn a_waiting_writer_goes_first() {
     let (server, client) = world().await;
     let other = connect(&server).await;
     let lock = client.rw_lock("t");
-    let reader = lock.try_read().await.unwrap().expect("nobody writes");
+    let reader = lock.try_read().await.unwrap().expect("no writer holds it");
     let writer = writing(&other, "t");
     announced(&server, "t", 1).await;
     // Joining is free for as long as the last answer is fresh.
@@ -181,7 +183,7 @@ async fn an_old_refusal_is_not_shared() {
     writer.release().await.unwrap();
     let late = trying(&client, "t").await.unwrap().unwrap();
     assert!(early.await.unwrap().unwrap().is_none(), "not refused, not what this is about");
-    drop(late.expect("nobody writes any more"));
+    drop(late.expect("no writer holds it any more"));
     proxy.pass();
     nothing_left(&server, "t").await;
 }

@@ -29,7 +29,7 @@ async fn behind(lock: &RwLock, count: usize) -> Vec<Trying> {
 
 /// S-27: who comes while the first is asking waits for that answer and has the same hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_comes_in_between_joins() {
+async fn a_reader_that_comes_in_between_joins() {
     let (server, proxy, client) = far_world(secs(2)).await;
     proxy.delay_replies(ms(200));
     let first = asking(&server, &client.rw_lock("t")).await;
@@ -39,7 +39,7 @@ async fn whoever_comes_in_between_joins() {
     tries.extend((0..20).map(|_| trying(&client, "t")));
     let mut guards = Vec::new();
     for tried in tries {
-        guards.push(tried.await.unwrap().unwrap().expect("nobody writes"));
+        guards.push(tried.await.unwrap().unwrap().expect("no writer holds it"));
     }
     guards.extend(all_got(waiters, PROMPTLY).await);
     same_token(&guards);
@@ -61,7 +61,7 @@ async fn a_dropped_asker_is_replaced() {
         drop(first);
         // Also those whose turn has come and who have not seen it.
         drop(behind.drain(..dropped_too));
-        let tried = timeout(AT_ONCE, join_all(behind)).await.expect("nobody took over");
+        let tried = timeout(AT_ONCE, join_all(behind)).await.expect("no task took over");
         let guards: Vec<_> = tried.into_iter().map(|tried| tried.unwrap().unwrap()).collect();
         same_token(&guards);
         proxy.pass();
@@ -87,7 +87,7 @@ async fn an_asker_who_stands_still_is_passed() {
         let apart = lock.clone().with(options).try_read().await.unwrap();
         // Those behind it wait for a second.
         assert!(asked.elapsed() < AT_ONCE, "took {:?}", asked.elapsed());
-        apart.expect("nobody writes").release().await.unwrap();
+        apart.expect("no writer holds it").release().await.unwrap();
     }
     let asked = Instant::now();
     let (tried, waited) = tokio::join!(lock.try_read(), got(reading(&client, "t"), PROMPTLY));
@@ -106,7 +106,7 @@ async fn a_lost_reply_is_no_refusal() {
     let mut tried = join_all((0..20).map(|_| lock.try_read())).await.into_iter();
     let first = tried.next().unwrap();
     assert!(matches!(first, Err(LockError::Store(_))), "{first:?}");
-    let guards: Vec<_> = tried.map(|tried| tried.unwrap().expect("nobody writes")).collect();
+    let guards: Vec<_> = tried.map(|tried| tried.unwrap().expect("no writer holds it")).collect();
     assert_eq!(proxy.replies_dropped(), 1);
     same_token(&guards);
     drop(guards);
@@ -139,7 +139,7 @@ async fn a_collision_is_no_refusal() {
     for tried in join_all((0..20).map(|_| lock.try_read())).await {
         assert!(matches!(tried, Err(LockError::KeyCollision { .. })), "{tried:?}");
     }
-    // Nobody waits for more than two answers.
+    // No task waits for more than two answers.
     assert!(asked.elapsed() < ms(900), "took {:?}", asked.elapsed());
 }
 
@@ -178,7 +178,7 @@ async fn a_joiner_who_stands_still_is_passed() {
     nothing_left(&server, "t").await;
 }
 
-/// S-10, S-17: a hold that is only kept for somebody to join, who is not polled any more, ends with its
+/// S-10, S-17: a hold that is only kept for a reader to join, who is not polled any more, ends with its
 /// lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_kept_for_who_stands_still() {
@@ -187,11 +187,11 @@ async fn nothing_is_kept_for_who_stands_still() {
     proxy.delay_replies(ms(50));
     let first = asking(&server, &lock).await;
     let mut behind = behind(&lock, 1).await;
-    first.await.unwrap().expect("nobody writes").release().await.unwrap();
+    first.await.unwrap().expect("no writer holds it").release().await.unwrap();
     assert_eq!(holds(&server, "t").await.len(), 1, "not kept, not what this is about");
     proxy.pass();
     nothing_left(&server, "t").await;
     let late = timeout(PROMPTLY, behind.remove(0)).await.expect("no turn");
-    drop(late.unwrap().expect("nobody writes"));
+    drop(late.unwrap().expect("no writer holds it"));
     nothing_left(&server, "t").await;
 }

@@ -171,7 +171,7 @@ async fn out_of_memory_keeps_frees_and_downgrades() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_listens_for_longer_than_he_waits() {
+async fn no_waiter_listens_for_longer_than_it_waits() {
     let (server, client) = world().await;
     let writer = client.rw_lock("s").write().await.unwrap();
     let waiter = reading(&client, "s");

@@ -62,7 +62,7 @@ async fn a_master_dies() {
             guard.release().await.unwrap();
             slowest = slowest.max(asked.elapsed());
         }
-        assert!(start.elapsed() < FAIL_OVER, "nobody has taken over");
+        assert!(start.elapsed() < FAIL_OVER, "no node has taken over");
         tokio::time::sleep(ms(5)).await;
     }
     taken_over.await.unwrap();

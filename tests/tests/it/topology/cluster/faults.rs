@@ -51,7 +51,7 @@ async fn an_unknown_outcome_is_not_repeated() {
 /// The server says on its own account that a subscription is over. That is not taken for the answer to
 /// what is under way at the same node, of which there is always something here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_go_to_whoever_asked() {
+async fn answers_go_to_the_task_that_asked() {
     let cluster = RedisCluster::start().await;
     let proxy = behind_proxy(&cluster).await;
     let connect = || LockClient::builder().connect_cluster([cluster.node(1).url()]);

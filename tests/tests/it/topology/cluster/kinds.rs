@@ -106,7 +106,7 @@ async fn latches_open() {
     }
 }
 
-/// Waits until somebody listens for that name.
+/// Waits until a waiter listens for that name.
 pub(crate) async fn until_heard(cluster: &lock_tests::RedisCluster, name: &str) {
     let node = cluster.owner_of(name).await.client();
     soon!("a waiter listens", {

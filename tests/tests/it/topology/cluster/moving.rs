@@ -86,7 +86,7 @@ async fn waiters_listen_at_a_node_that_is_new() {
 /// S-15: a release between the end of one subscription and the next is found out by the next, however long
 /// it takes to have.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_that_nobody_heard_is_found_out() {
+async fn a_release_that_no_waiter_heard_is_found_out() {
     let cluster = RedisCluster::start().await;
     let (a, b) = (client(&cluster).await, client(&cluster).await);
     let name = "{unheard}";
@@ -267,7 +267,7 @@ async fn a_slot_moves_under_load() {
     };
     let fights = join_all((0..3 * ARENAS).map(|n| fight(&clients[n / ARENAS], n % ARENAS)));
     let turns = || arenas.iter().map(|arena| arena.turns.load(Ordering::SeqCst)).collect();
-    let everybody_goes_on = async || {
+    let all_tasks_go_on = async || {
         let before: Vec<u32> = turns();
         lock_tests::eventually(secs(20), "all names go on", async || {
             let now: Vec<u32> = turns();
@@ -276,7 +276,7 @@ async fn a_slot_moves_under_load() {
         .await;
     };
     let moves = async {
-        everybody_goes_on().await;
+        all_tasks_go_on().await;
         for _ in 0..3 {
             let half_way = async {
                 let ends: Vec<_> = held.iter().map(End::of).collect();
@@ -287,7 +287,7 @@ async fn a_slot_moves_under_load() {
                 lock_tests::eventually(PROMPTLY, "all are renewed half way", renewed).await;
             };
             move_on(&cluster, "{moving}", &["{moving}:held", "{moving}:1"], half_way).await;
-            everybody_goes_on().await;
+            all_tasks_go_on().await;
             for guard in &held {
                 assert!(!guard.is_lost(), "{:?}", guard.key());
             }

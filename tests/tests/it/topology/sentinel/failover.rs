@@ -45,7 +45,7 @@ async fn the_master_dies() {
 }
 
 /// S-12: the new master does not know of the lock. Its holder learns so from the next renewal, also if
-/// somebody else has it by then, whose token is higher.
+/// another task has it by then, whose token is higher.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_was_not_replicated_is_lost_and_told() {
     let world = World::new(1).await;

@@ -71,7 +71,7 @@ async fn a_late_grant_of_it_does_not_count() {
     let promoted = world.promoted().await;
     let guard =
         timeout(FAILOVER, acquire).await.expect("waits for the old master").unwrap().unwrap();
-    assert!(promoted.client().exists("late").await, "granted by nobody");
+    assert!(promoted.client().exists("late").await, "granted by no master");
     world.master().resume();
     guard.release().await.unwrap();
     assert_eq!(

@@ -90,7 +90,7 @@ async fn too_many_waiters_are_sent_away() {
     let mut waiting = Vec::new();
     let refused = loop {
         // One contends in the store, one waits behind it, and the next is too many.
-        assert!(waiting.len() < 4, "nobody is sent away");
+        assert!(waiting.len() < 4, "no request is sent away");
         let mut future = Box::pin(service.clone().oneshot(pay()));
         tokio::select! {
             biased;

@@ -170,7 +170,7 @@ async fn one_at_a_time_per_key() {
     };
     assert_eq!(run(["a", "a"]).await, 1);
     assert_eq!(run(["a", "b"]).await, 2, "different keys do not wait for each other");
-    assert_eq!(run(["free", "free"]).await, 20, "and without a lock nobody waits");
+    assert_eq!(run(["free", "free"]).await, 20, "and without a lock no task waits");
 }
 
 #[tokio::test(start_paused = true)]

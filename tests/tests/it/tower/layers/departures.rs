@@ -83,12 +83,12 @@ impl Server {
         soon!("they wait", self.requests() == requests);
     }
 
-    /// Requires that nobody waits any more, and that no handler runs when the lock is free.
-    async fn nobody_is_left(self, what: &str) {
-        self.nobody_is_left_after(what, LEFT).await;
+    /// Requires that no task waits any more, and that no handler runs when the lock is free.
+    async fn no_request_is_left(self, what: &str) {
+        self.no_request_is_left_after(what, LEFT).await;
     }
 
-    async fn nobody_is_left_after(self, what: &str, limit: Duration) {
+    async fn no_request_is_left_after(self, what: &str, limit: Duration) {
         let left_at = Instant::now();
         while self.requests() > 0 {
             assert!(left_at.elapsed() < limit, "{what}: {} keep their places", self.requests());
@@ -132,7 +132,7 @@ async fn leaves_after(what: &str, pieces: Vec<Vec<u8>>, on_disconnect: OnDisconn
     }
     server.waiting(1).await;
     drop(client);
-    server.nobody_is_left(what).await;
+    server.no_request_is_left(what).await;
 }
 
 fn chunk(bytes: &[u8]) -> Vec<u8> {
@@ -221,7 +221,7 @@ async fn a_stream_that_ends_leaves_the_line() {
                     socket.shutdown(Shutdown::Both).unwrap();
                 }
                 let what = format!("reset {reset}, {pieces:?}, whole {whole}");
-                server.nobody_is_left(&what).await;
+                server.no_request_is_left(&what).await;
             }
         }
     }
@@ -262,7 +262,7 @@ async fn of_three_hundred_that_leave_none_waits_and_none_runs() {
     let clients = clients.await;
     server.waiting(300).await;
     drop(clients);
-    server.nobody_is_left("300 clients").await;
+    server.no_request_is_left("300 clients").await;
 }
 
 #[tokio::test]
@@ -320,7 +320,7 @@ async fn a_client_that_vanishes_amid_a_large_upload_leaves_the_line() {
         sleep(ms(100)).await;
         drop(client);
         // Far less than the wait, after which it would leave anyway. On one machine megabytes are in buffers.
-        server.nobody_is_left_after(&format!("{sent:?}"), 3 * LEFT).await;
+        server.no_request_is_left_after(&format!("{sent:?}"), 3 * LEFT).await;
     }
 }
 

@@ -216,7 +216,7 @@ async fn a_stream_that_fails_or_is_dropped_frees_the_lock() {
     free_soon(&store, ORDER).await;
 }
 
-/// S-13: the body is gone before the store could give the lock to somebody else.
+/// S-13: the body is gone before the store could give the lock to another task.
 #[tokio::test(start_paused = true)]
 async fn a_lease_lost_on_the_way_is_never_a_clean_end() {
     let (locks, peer, _) = two_clients();
@@ -260,7 +260,7 @@ async fn a_body_that_takes_too_long_is_cut_off() {
     assert!(start.elapsed().abs_diff(limit) < ms(5), "{:?}", start.elapsed());
     assert_eq!(held(&store, ORDER), 0);
 
-    // Nobody polls a body whose client does not read.
+    // No task polls a body whose client does not read.
     let (sender, body) = sent(SizeHint::new());
     let mut body = respond(layer(), pay(), Response::new(body)).await.into_body();
     sleep(limit - ms(5)).await;

@@ -112,7 +112,7 @@ fn what_a_policy_cannot_be_is_found_when_the_layer_is_built() {
 
 /// Shadow mode: it runs, whatever the lock would have said, and the log has what that was.
 #[tokio::test(start_paused = true)]
-async fn what_is_not_enforced_holds_nobody_up() {
+async fn what_is_not_enforced_delays_no_call() {
     let text = CHECKOUT.replace("wait = \"none\"", "wait = \"forever\"\nenforce = 0");
     let (locks, peer) = clients(&text);
     let layer = LockLayer::http().client(locks).policy("checkout").build().unwrap();

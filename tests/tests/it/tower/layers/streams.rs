@@ -190,7 +190,7 @@ async fn a_client_that_hangs_up_amid_the_body_frees_the_lock() {
 
 /// A client behind a load balancer, over Redis: whatever its answers are, the next request finds the
 /// lock free, at whichever process it arrives. Every other request goes to a process that is closer to
-/// Redis than the one before, and would overtake a release that nobody waited for.
+/// Redis than the one before, and would overtake a release that no task waited for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sequential_client_never_meets_itself() {
     let server = RedisServer::start().await;

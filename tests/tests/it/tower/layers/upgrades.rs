@@ -35,7 +35,7 @@ async fn switch(request: Request<Body>, open: watch::Sender<usize>) -> Response<
         let _hung_up = echo(upgraded).await;
         open.send_modify(|open| *open -= 1);
     });
-    // A proxy's may have a body, which nobody sends.
+    // A proxy's may have a body, which no client sends.
     let body =
         if has_body { Body::from_stream(stream::pending::<NoChunk>()) } else { Body::empty() };
     Response::builder()
@@ -108,7 +108,7 @@ async fn the_lock_is_let_go_of_with_the_101() {
             }
         }
         assert_eq!(*open.borrow(), 3, "{hold:?}");
-        // Somebody else's hold is nothing to them, and ends none of them.
+        // Another task's hold is nothing to them, and ends none of them.
         let other = locks.mutex(ROOM).lock().await.unwrap();
         assert_eq!(upgrade(address).await.status(), StatusCode::CONFLICT);
         said_back(&mut connections[0], "still here").await;

@@ -75,7 +75,7 @@ where
     format!("{status}\n{}\n{}", headers.concat(), String::from_utf8_lossy(&body))
 }
 
-/// Waits until nobody holds the lock.
+/// Waits until no task holds the lock.
 pub(crate) async fn free_soon(store: &MemoryStore, key: &str) {
     soon!("the lock is free", held(store, key) == 0);
 }

@@ -239,7 +239,7 @@ fn the_overdue_are_sent_together() {
 }
 
 #[test]
-fn nobody_asks_for_a_caller_that_is_gone() {
+fn no_request_is_sent_for_a_caller_that_is_gone() {
     let (mut queue, keys, start) = queue([take("a"), take("b"), free("b")]);
     assert!(queue.remove(keys[1]).is_some());
     // Its place in the table belongs to the next request now.

@@ -79,7 +79,7 @@ async fn a_deadline_ends_the_wait() {
         assert!(either.contains(&status.code()), "{host:?}: {status:?}");
     }
     other.release().await.unwrap();
-    // Nobody was left in line to take it.
+    // No call was left in line to take it.
     assert!(peer.mutex(ORDER).try_lock().await.unwrap().is_some());
     assert_eq!(orders.calls.count(), 0);
 }
