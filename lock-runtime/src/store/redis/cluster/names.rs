@@ -8,16 +8,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::ClusterStore;
 use super::route::Moving;
 use super::slots::{NodeAddress, SLOTS, slot_of};
 use super::topology::{Map, Node};
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::key::LockKey;
 use crate::store::redis::requests::names::{Candidate, Keys, Place, in_use};
 use crate::store::{NamesCursor, NamesPage};
+
+/// The time between two looks for a master of slots that have none.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A set of slots, a bit for each.
 #[derive(Clone)]
@@ -124,21 +127,33 @@ impl ClusterStore {
         let names = in_use(candidates, prefix, &Everywhere { store: self, deadline }).await?;
         let next = match next {
             Some(place) => Some(Visit { place, ..visit }),
-            None => self.after(visit).await,
+            None => self.after(visit, deadline).await?,
         };
         Ok(NamesPage::new(names, next.map(NamesCursor::at)))
     }
 
-    /// The visit after one that has ended.
-    async fn after(&self, visit: Visit) -> Option<Visit> {
+    /// The visit after one that has ended. Waits for a master if the slots that are left have none, as during a fail-over:
+    /// the listing would else end without their names.
+    async fn after(&self, visit: Visit, deadline: Instant) -> Result<Option<Visit>, StoreError> {
         let topology = &self.shared.topology;
-        if let Err(error) = topology.refresh().await {
-            tracing::debug!(%error, "no node of the cluster says which node has which slot");
-        }
-        let map = topology.map();
         let mut done = visit.done;
-        done.add_common(&visit.slots, &Slots::of(&visit.node, &map));
-        Visit::after(done, &map)
+        loop {
+            if let Err(error) = topology.refresh().await {
+                tracing::debug!(%error, "no node of the cluster says which node has which slot");
+            }
+            let map = topology.map();
+            done.add_common(&visit.slots, &Slots::of(&visit.node, &map));
+            let next = Visit::after(done.clone(), &map);
+            if next.is_some() || (0..SLOTS).all(|slot| done.has(slot)) {
+                return Ok(next);
+            }
+            if Instant::now() + PAUSE >= deadline {
+                let message =
+                    "some slots of the cluster have no master, so their names are not known";
+                return Err(StoreError::new(StoreErrorKind::NotReady, message));
+            }
+            sleep(PAUSE).await;
+        }
     }
 
     fn node_at(&self, address: &NodeAddress) -> Option<Arc<Node>> {
