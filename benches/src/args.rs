@@ -22,7 +22,7 @@ Usage: lock-benches [--quick] [--only CASE]… [--rounds N] [--seconds S] [--str
 
   --quick       a short run, well under two minutes
   --only CASE   only this case: pair, own-keys, hot-key, fair, nested, cluster,
-                holds, waiters, attribute, layer, load; may be repeated
+                holds, waiters, survey, attribute, layer, load; may be repeated
   --rounds N    how often the contenders take turns
   --seconds S   how long each turn lasts, such as 0.5
   --strict      exit with 1 if a target is missed

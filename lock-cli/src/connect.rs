@@ -21,9 +21,8 @@ impl StoreArgs {
         }
         match (&self.config, &self.url) {
             (Some(file), _) => {
-                let config = LockConfig::from_toml_file(file).map_err(|error| {
-                    Failure::usage(format!("{}: {}", file.display(), with_causes(&error)))
-                })?;
+                let config = LockConfig::from_toml_file(file)
+                    .map_err(|error| Failure::usage(with_causes(&error)))?;
                 Ok(builder.connect_config(config).await?)
             }
             (None, Some(url)) => Ok(builder.connect(url).await?),

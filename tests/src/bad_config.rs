@@ -3,7 +3,7 @@
 /// The wrong file, and the exact message without where in the text it is.
 #[rustfmt::skip]
 pub const WRONG_TYPES: [(&str, &str); 36] = [
-    ("[server]\nport = 80", "missing field `lock`"),
+    ("[server]\nport = 80", "there is no table `lock`; put the settings of locks there, such as `lock.url`"),
     ("lock = 3", "lock: invalid type: integer `3`, expected the table [lock]"),
     ("lock = 'redis://:secret@one'", "lock: invalid type: text, expected the table [lock]"),
     ("lock = []", "lock: invalid type: sequence, expected the table [lock]"),

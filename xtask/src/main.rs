@@ -10,6 +10,7 @@ mod install;
 mod interop;
 mod redis;
 mod sabotage;
+mod tool;
 
 use std::env;
 use std::process::ExitCode;

@@ -46,6 +46,8 @@ impl Case {
         Self::Server(ServerCase::Holds),
         #[cfg(feature = "server")]
         Self::Server(ServerCase::Waiters),
+        #[cfg(feature = "server")]
+        Self::Server(ServerCase::Survey),
         Self::InProcess(InProcess::Attribute),
         Self::InProcess(InProcess::Layer),
         Self::InProcess(InProcess::Load),

@@ -12,6 +12,7 @@ mod hot_key;
 mod nested;
 mod own_keys;
 mod pair;
+mod survey;
 mod turns;
 mod usage;
 mod waiters;
@@ -31,6 +32,7 @@ pub(crate) enum ServerCase {
     Cluster,
     Holds,
     Waiters,
+    Survey,
 }
 
 impl ServerCase {
@@ -45,6 +47,7 @@ impl ServerCase {
             Self::Cluster => "cluster",
             Self::Holds => "holds",
             Self::Waiters => "waiters",
+            Self::Survey => "survey",
         }
     }
 
@@ -59,6 +62,7 @@ impl ServerCase {
             Self::Cluster => cluster::run(bench).await,
             Self::Holds => holds::run(bench).await,
             Self::Waiters => waiters::run(bench).await,
+            Self::Survey => survey::run(bench).await,
         }
     }
 }

@@ -32,6 +32,11 @@ pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
     ])
 }
 
+/// The nanoseconds of a pair, as the median of batches.
+pub(super) async fn pair(lock: Ours, turn: Duration) -> Result<f64> {
+    Ok(median(&tokio::spawn(batches(lock, turn)).await??))
+}
+
 /// Nanoseconds of a pair, averaged over each batch.
 async fn batches(mut lock: Ours, turn: Duration) -> Result<Vec<f64>> {
     let guard = lock.take().await?;

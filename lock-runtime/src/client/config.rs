@@ -127,7 +127,7 @@ impl LockClient {
     /// assert_eq!(
     ///     error.to_string(),
     ///     "no lock policy \"checkout\": the client has no configuration; give it one with \
-    ///      `LockClientBuilder::config`"
+    ///      `LockClient::from_config` or `LockClientBuilder::config`"
     /// );
     /// ```
     pub fn policy(&self, name: &str) -> Result<Policy, LockError> {
@@ -136,7 +136,7 @@ impl LockClient {
             None => Err(LockError::UnknownPolicy {
                 policy: name.to_owned(),
                 detail: "the client has no configuration; give it one with \
-                         `LockClientBuilder::config`"
+                         `LockClient::from_config` or `LockClientBuilder::config`"
                     .to_owned(),
             }),
         }

@@ -62,9 +62,18 @@ impl ConfigError {
         let path = path_text(root, error.path());
         let (said, place) = undrawn(&error.inner().to_string());
         let said = without_secrets(&said, in_address(&path));
+        // Figment puts the list of names, which has backticks, into backticks.
+        let said = said.replace("expected `one of `", "expected one of `").replace("``", "`");
         let near = suggestion(&said).map(|name| format!("; did you mean `{name}`?"));
         let message = format!("{said}{}{place}", near.unwrap_or_default());
         Self::new(vec![ConfigProblem { path, message }])
+    }
+
+    /// There is no table `lock`.
+    pub(super) fn no_table() -> Self {
+        let message =
+            "there is no table `lock`; put the settings of locks there, such as `lock.url`";
+        Self::new(vec![ConfigProblem::new("", message)])
     }
 
     /// The problem of a text that a parser cannot read.
@@ -76,7 +85,7 @@ impl ConfigError {
     }
 
     /// The same, with the source of the value at each path.
-    #[cfg(feature = "figment")]
+    #[cfg(any(feature = "toml", feature = "figment"))]
     pub(super) fn with_sources(mut self, source: impl Fn(&str) -> Option<String>) -> Self {
         for problem in &mut self.problems {
             if let Some(source) = source(&problem.path)
@@ -154,14 +163,21 @@ fn path_text(root: &str, path: &Path) -> String {
     })
 }
 
-/// Returns the known name that is most similar to an unknown one: serde lists them all, in backticks.
-fn suggestion(message: &str) -> Option<&str> {
+/// Returns the known name that is most similar to an unknown one: serde lists them all, in backticks. A table and a name
+/// in it, where one underscore joins them: environment variables need two.
+fn suggestion(message: &str) -> Option<String> {
     if !message.starts_with("unknown ") {
         return None;
     }
-    let mut names = message.split('`').skip(1).step_by(2);
+    let is_name =
+        |part: &&str| part.starts_with(|c: char| c.is_alphanumeric()) && !part.contains(' ');
+    let mut names = message.split('`').skip(1).filter(is_name);
     let found = names.next()?;
-    nearest(found, names)
+    let in_table = |table: &str| {
+        let name = found.strip_prefix(table)?.strip_prefix('_')?;
+        Some(format!("{table}.{name}"))
+    };
+    names.clone().find_map(in_table).or_else(|| nearest(found, names).map(str::to_owned))
 }
 
 /// Replaces text that is not shown.

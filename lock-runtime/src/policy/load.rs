@@ -36,7 +36,7 @@ impl LockConfig {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] if the file cannot be read, and as [`from_toml`](Self::from_toml).
+    /// [`ConfigError`] if the file cannot be read, and as [`from_toml`](Self::from_toml); it names the file.
     ///
     /// # Examples
     ///
@@ -58,6 +58,7 @@ impl LockConfig {
             ConfigError::unreadable(&what, &error)
         })?;
         Self::from_toml(&text)
+            .map_err(|error| error.with_sources(|_| Some(path.display().to_string())))
     }
 
     /// Reads the table `lock` of a figment: files, environment variables, defaults of the program.
@@ -97,9 +98,10 @@ impl LockConfig {
                 Ok(Self(read.map_err(|error| ConfigError::from_serde("lock", &error))))
             }
         }
-        let Read(read) = figment
-            .extract_inner("lock")
-            .map_err(|error| ConfigError::unreadable("the configuration cannot be read", &error))?;
+        let Read(read) = figment.extract_inner("lock").map_err(|error| match error.kind {
+            figment::error::Kind::MissingField(_) => ConfigError::no_table(),
+            _ => ConfigError::unreadable("the configuration cannot be read", &error),
+        })?;
         read.and_then(super::LockSection::validate)
             .map_err(|error| error.with_sources(|path| figment.find_metadata(path).map(provider)))
     }

@@ -225,11 +225,11 @@ impl LockConfig {
     pub fn from_deserializer<'de, D: Deserializer<'de>>(from: D) -> Result<Self, ConfigError> {
         #[derive(Deserialize)]
         struct File {
-            lock: LockSection,
+            lock: Option<LockSection>,
         }
         let file: File = serde_path_to_error::deserialize(from)
             .map_err(|error| ConfigError::from_serde("", &error))?;
-        file.lock.validate()
+        file.lock.ok_or_else(ConfigError::no_table)?.validate()
     }
 
     /// Returns the policy of that name: the policy with the name, else the one whose pattern matches most

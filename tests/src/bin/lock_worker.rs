@@ -10,6 +10,8 @@
 //! - `lock <name>`: takes the lock, answers `locked <token>`, and keeps it.
 //! - `lock <kind> <name>`: the same for `mutex`, `fair`, `read`, `write` or `semaphore` (one permit).
 //! - `lock-at-least <name> <ms>`: takes the lock to be kept at least so long, answers `locked <token>`.
+//! - `inside <name> <ms>`: waits so long at most for a second lock inside of what `lock` took, releases both, and answers
+//!   `nested` or `gave up`.
 //! - `release`: releases what `lock` took, answers `released`.
 //!
 //! - `take …`, `permits …`: see `permits`.
@@ -128,6 +130,16 @@ impl Worker {
                 let guard = self.client.mutex(name).with(options).lock().await?;
                 println!("locked {}", guard.token());
                 *held = Some(guard);
+            }
+            ["inside", name, ms] => {
+                let guard = held.take().ok_or("nothing is locked")?;
+                let inner = self.client.mutex(name).wait(Duration::from_millis(ms.parse()?));
+                tokio::spawn(async move {
+                    let nested = guard.run(inner.lock()).await;
+                    let answer = if matches!(nested, Ok(Ok(_))) { "nested" } else { "gave up" };
+                    drop((nested, guard));
+                    println!("{answer}");
+                });
             }
             ["release"] => {
                 held.take().ok_or("nothing is locked")?.release().await?;

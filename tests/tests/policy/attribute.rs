@@ -80,7 +80,7 @@ async fn a_policy_that_is_not_there_is_a_clear_error() {
     assert_eq!(
         error.to_string(),
         "no lock policy \"checkout\": the client has no configuration; give it one with \
-         `LockClientBuilder::config`"
+         `LockClient::from_config` or `LockClientBuilder::config`"
     );
     let error = check_out(&client("[lock.policies.check-out]\nwait = '1s'"), 1).await.unwrap_err();
     assert!(matches!(&error, LockError::UnknownPolicy { policy, .. } if policy == "checkout"));

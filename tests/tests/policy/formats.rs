@@ -147,6 +147,43 @@ fn a_figment_names_the_file() {
         let error = LockConfig::from_figment(&files).unwrap_err().to_string();
         assert!(error.starts_with("lock.defaults.wait: "), "{error}");
         assert!(error.contains("local.toml") && !error.contains("app.toml"), "{error}");
+        let error = LockConfig::from_toml_file("local.toml").unwrap_err().to_string();
+        assert!(
+            error.starts_with("lock.defaults.wait: ") && error.ends_with(" in local.toml"),
+            "{error}"
+        );
+        jail.create_file("open.toml", "[lock\n")?;
+        let error = LockConfig::from_toml_file("open.toml").unwrap_err().to_string();
+        assert!(error.ends_with(" in open.toml"), "{error}");
+        Ok(())
+    });
+}
+
+/// In every loader the error of a file without the table says what belongs into it.
+#[test]
+fn a_file_without_the_table_is_told_so() {
+    let told = "there is no table `lock`; put the settings of locks there, such as `lock.url`";
+    let figment = Figment::new().merge(Toml::string("[server]\nport = 80"));
+    for error in [
+        LockConfig::from_toml("[server]\nport = 80").unwrap_err(),
+        LockConfig::from_figment(&figment).unwrap_err(),
+        LockConfig::from_figment(&Figment::new()).unwrap_err(),
+    ] {
+        assert_eq!(error.to_string(), told);
+    }
+}
+
+/// One underscore between a table and a name in it is the usual mistake with variables.
+#[test]
+#[allow(clippy::result_large_err, reason = "the loader's own error")]
+fn a_variable_with_one_underscore_is_told_the_path() {
+    Jail::expect_with(|jail| {
+        jail.set_env("LOCK_DEFAULTS_WAIT", "250ms");
+        let figment = with_environment(Toml::string("[lock]"));
+        let error = LockConfig::from_figment(&figment).unwrap_err().to_string();
+        assert!(error.contains("`defaults_wait`"), "{error}");
+        assert!(error.contains("did you mean `defaults.wait`?"), "{error}");
+        assert!(error.contains("environment variable"), "{error}");
         Ok(())
     });
 }

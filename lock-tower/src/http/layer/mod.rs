@@ -218,7 +218,7 @@ impl Shared {
         let config = client.config().ok_or_else(|| {
             NoPlan::from(BuildError::new(
                 "the client has no configuration and so no routes; set one with \
-                 `LockClientBuilder::config`",
+                 `LockClient::from_config` or `LockClientBuilder::config`",
             ))
         })?;
         Ok(plans.get(client, &config, || self.plans_of_routes(client, &config))?)

@@ -155,11 +155,22 @@ fn placeholder(name: &str) -> Result<Piece, BuildError> {
                 "`{{{name}}}` names no header that could exist: {header:?} is no header name"
             ))
         }),
+        // Attributes name an argument so, and axum writes a path's parameter so.
+        None if is_parameter(name) => Err(BuildError::new(format!(
+            "unknown placeholder `{{{name}}}`; a parameter of the path is `{{path.{name}}}`"
+        ))),
         _ => Err(BuildError::new(format!(
             "unknown placeholder `{{{name}}}`; there are `{{method}}`, `{{route}}`, \
              `{{path.<parameter>}}`, `{{query.<parameter>}}`, `{{header.<name>}}` and `{{ext.<name>}}`"
         ))),
     }
+}
+
+/// True for what can only be meant as a parameter: a name, and no word that stands before one.
+fn is_parameter(name: &str) -> bool {
+    let is_name = name.starts_with(|c: char| c.is_lowercase())
+        && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    is_name && !["path", "query", "header", "ext"].contains(&name)
 }
 
 #[cfg(test)]
@@ -198,7 +209,8 @@ mod tests {
             ("{path.a{path.b}}", "never closed"),
             ("a}", "closes nothing; write `}}`"),
             ("{}", "unknown placeholder `{}`; there are `{method}`"),
-            ("{path}", "unknown placeholder `{path}`"),
+            ("{path}", "unknown placeholder `{path}`; there are"),
+            ("{id}", "unknown placeholder `{id}`; a parameter of the path is `{path.id}`"),
             ("{Method}", "unknown placeholder `{Method}`"),
             ("{method.x}", "unknown placeholder `{method.x}`"),
             (

@@ -4,7 +4,7 @@ use lock_runtime::store::{RedisStore, Store};
 use lock_runtime::survey::{Survey, SurveyedLock};
 
 use crate::prelude::*;
-use crate::support::workers::{Workers, told};
+use crate::support::workers::{ANSWER, Workers, told};
 
 /// A request as other clients send it.
 fn request(id: &str, prefix: &str) -> String {
@@ -141,42 +141,43 @@ async fn a_process_that_hangs_is_missing() {
     assert!(survey.is_complete, "{survey:?}");
 }
 
-/// Three clients in a circle, found with every site; in the order of a circle, whatever holder comes first.
+/// Three processes in a circle, found with every site; in the order of a circle, whatever holder comes first. The circle
+/// ends with their patience.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deadlock_across_three_clients_is_named() {
-    let server = RedisServer::start().await;
-    let mut clients = Vec::new();
-    for name in ["one", "two", "three"] {
-        clients.push(service(&server, name).await);
-    }
+async fn a_deadlock_across_three_processes_is_named() {
+    let all = Workers::new().await;
+    let mut workers = all.workers::<3>().await;
     let locks = ["a", "b", "c"];
-    let held = clients.iter().zip(locks).map(|(client, lock)| client.mutex(lock).lock());
-    let (held, mut tasks) = (join_all(held).await, Vec::new());
-    for (at, (client, outer)) in clients.iter().zip(held).enumerate() {
-        let outer = outer.unwrap();
-        let inner = client.mutex(locks[(at + 1) % 3]);
-        tasks.push(tokio::spawn(async move { outer.run(inner.lock()).await }));
+    for (worker, lock) in workers.iter_mut().zip(locks) {
+        told(worker, &format!("lock {lock}"), "locked").await;
     }
-    for client in &clients {
-        waits(client, 1).await;
+    for (worker, inner) in workers.iter_mut().zip(["b", "c", "a"]) {
+        worker.send(&format!("inside {inner} 4000"));
     }
-    let survey = clients[0].survey().within(SOON).await.unwrap();
-    let [deadlock] = survey.deadlocks() else { panic!("{:?}", survey.deadlocks()) };
+    let mut found = None;
+    eventually(SOON, "the survey finds a deadlock", async || {
+        found = all.client.survey().await.unwrap().deadlocks().first().cloned();
+        found.is_some()
+    })
+    .await;
+    let deadlock = found.unwrap();
     let mut circle: Vec<_> = deadlock.edges.iter().collect();
+    assert_eq!(circle.len(), 3, "{deadlock}");
     assert!(circle.windows(2).all(|two| two[0].waits_for == two[1].holds), "{deadlock}");
     circle.sort_by_key(|edge| edge.holds.clone());
-    for (edge, (name, at)) in circle.into_iter().zip([("one", 0), ("two", 1), ("three", 2)]) {
-        assert_eq!((&*edge.client.service, edge.holds.as_str()), (name, locks[at]));
+    for (at, (edge, worker)) in circle.into_iter().zip(&workers).enumerate() {
+        assert_eq!((edge.client.pid, edge.holds.as_str()), (worker.id(), locks[at]));
         assert_eq!(edge.waits_for.as_str(), locks[(at + 1) % 3]);
         for site in [&edge.acquired_at, &edge.waits_at] {
-            assert!(site.as_deref().unwrap().contains("observe/survey.rs:"), "{edge}");
+            assert!(site.as_deref().unwrap().contains("bin/lock_worker.rs:"), "{edge}");
         }
     }
-    tasks.remove(0).abort();
-    for task in tasks {
-        drop(task.await.unwrap().unwrap().unwrap());
+    let mut gave_up = 0;
+    for worker in &mut workers {
+        gave_up += usize::from(worker.next_line(ANSWER).await == "gave up");
     }
-    assert!(clients[0].survey().await.unwrap().deadlocks().is_empty());
+    assert!(gave_up >= 1, "the circle has ended by itself");
+    assert!(all.client.survey().await.unwrap().deadlocks().is_empty());
 }
 
 /// Holds in one order never look like a circle, however many surveys meet them.
