@@ -14,7 +14,6 @@ mod observe;
 mod operations;
 mod prelude;
 mod processes;
-mod readme;
 mod support;
 mod topology;
 mod tower;

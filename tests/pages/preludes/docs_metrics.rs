@@ -1,0 +1,1 @@
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};

@@ -1,0 +1,9 @@
+// Statements have: client: LockClient
+use lock_runtime::{FencingToken, LockClient, LockError, distributed_lock};
+
+type AccountId = u64;
+type Uuid = u64;
+type BankError = LockError;
+type ShopError = LockError;
+struct Report;
+struct Order;

@@ -1,0 +1,25 @@
+//! The code on the pages of the documentation.
+//!
+//! `blocks` are the Rust blocks, which the build script makes modules of: a block with tests runs as tests.
+
+#[allow(dead_code, reason = "the tests need its parser only")]
+#[path = "../../../../lock-cli/src/args.rs"]
+mod args;
+mod configuration;
+mod languages;
+mod manifests;
+mod shell;
+mod sql;
+
+/// A module for each page, and in it a module for each block.
+#[allow(dead_code, unused, unreachable_code, missing_docs, reason = "examples of a few lines")]
+mod blocks {
+    include!(concat!(env!("OUT_DIR"), "/blocks.rs"));
+}
+
+/// Reports all mistakes at once. Fails, too, if fewer than `at_least` things were looked at, since a check that
+/// finds nothing to check cannot fail.
+fn report(mistakes: Vec<String>, looked_at: usize, at_least: usize) {
+    assert!(mistakes.is_empty(), "\n{}", mistakes.join("\n"));
+    assert!(looked_at >= at_least, "only {looked_at} were found: the pages are not read any more");
+}
