@@ -35,7 +35,7 @@ fn each_fence_names_a_language() {
             }
         }
     }
-    report(mistakes, looked_at, 50);
+    report(mistakes, looked_at, 30);
 }
 
 /// Rust blocks show all of their code: GitHub does not hide lines as rustdoc does.

@@ -21,7 +21,8 @@ pub(crate) struct Package {
 /// The packages of this workspace and those that it depends on.
 pub(crate) static PACKAGES: LazyLock<BTreeMap<String, Package>> = LazyLock::new(|| {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.current_dir(root()).args(["metadata", "--format-version", "1", "--offline"]);
+    cargo.current_dir(root()).args(["metadata", "--format-version", "1"]);
+    cargo.args(["--filter-platform", env!("TARGET")]);
     let output = cargo.output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");

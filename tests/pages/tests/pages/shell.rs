@@ -177,9 +177,9 @@ async fn redis_accepts_each_command() {
         for block in page.in_language("sh") {
             for command in commands(&block.code) {
                 let Some(words) = for_the_server(&command) else { continue };
-                let server = match &server {
-                    Some(server) => server,
-                    none => none.get_or_insert(RedisServer::start().await),
+                let server: &RedisServer = match server {
+                    Some(ref server) => server,
+                    None => server.insert(RedisServer::start().await),
                 };
                 let words: Vec<_> = words.iter().map(String::as_str).collect();
                 if let Err(error) = server.client().try_cmd(&words).await {
