@@ -64,6 +64,14 @@ fn wrong_statements_are_found() {
     assert!(wrong("-- MySQL\nSELEC 1").contains("SELEC"));
     assert!(wrong("UPDATE a SET b = 1").contains("first line"));
     assert!(wrong("-- MySQL\n").contains("no statement"));
-    check(&connection, "-- SQLite\nCREATE TABLE a (b INTEGER);\nUPDATE a SET b = ?1 WHERE b <= :c;").unwrap();
-    check(&connection, "-- PostgreSQL\nSELECT pg_advisory_lock($1); UPDATE a SET b = $1 WHERE b <= $1").unwrap();
+    check(
+        &connection,
+        "-- SQLite\nCREATE TABLE a (b INTEGER);\nUPDATE a SET b = ?1 WHERE b <= :c;",
+    )
+    .unwrap();
+    check(
+        &connection,
+        "-- PostgreSQL\nSELECT pg_advisory_lock($1); UPDATE a SET b = $1 WHERE b <= $1",
+    )
+    .unwrap();
 }
