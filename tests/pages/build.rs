@@ -16,6 +16,8 @@ use library::{Block, Page, pages};
 fn main() {
     println!("cargo::rerun-if-changed={}", library::root().join("docs").display());
     println!("cargo::rerun-if-changed=preludes");
+    // Packages of other systems need not be there.
+    println!("cargo::rustc-env=TARGET={}", env::var("TARGET").expect("cargo sets it"));
     let to = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let mut modules = String::new();
     for page in pages() {

@@ -113,7 +113,8 @@ pub fn root() -> PathBuf {
 fn folders() -> Vec<PathBuf> {
     let top = fs::read_dir(root()).expect("the workspace can be read");
     let top = top.map(|entry| entry.expect("the workspace can be read").path());
-    let has_pages = |folder: &PathBuf| folder.join("README.md").is_file() || folder.ends_with("docs");
+    let has_pages =
+        |folder: &PathBuf| folder.join("README.md").is_file() || folder.ends_with("docs");
     let mut folders: Vec<_> = top.filter(has_pages).collect();
     folders.push(root());
     folders.sort();

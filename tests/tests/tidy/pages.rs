@@ -15,6 +15,8 @@ fn pages() -> Vec<PathBuf> {
         "benches",
         "fuzz",
         "models",
+        "lock-cli",
+        "lock-console",
         "lock-macros",
         "lock-runtime",
         "lock-tower",

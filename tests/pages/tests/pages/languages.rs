@@ -35,7 +35,7 @@ fn each_fence_names_a_language() {
             }
         }
     }
-    report(mistakes, looked_at, 50);
+    report(mistakes, looked_at, 30);
 }
 
 /// Rust blocks show all of their code: GitHub does not hide lines as rustdoc does.
@@ -48,7 +48,10 @@ fn no_line_is_hidden() {
             looked_at += 1;
             let hidden = |line: &str| line.trim() == "#" || line.trim_start().starts_with("# ");
             if block.code.lines().any(hidden) {
-                mistakes.push(format!("{}: GitHub shows lines that begin with `# `", page.place(block)));
+                mistakes.push(format!(
+                    "{}: GitHub shows lines that begin with `# `",
+                    page.place(block)
+                ));
             }
         }
     }
@@ -150,14 +153,14 @@ fn blocks_are_found() {
         page.blocks.iter().map(|block| (block.line, &*block.language, &*block.code)).collect();
     assert_eq!(found, [(3, "rust", "x();\n"), (9, "sh", "ls\n"), (13, "", "?\n")]);
     assert!(page.blocks[0].has("foreign") && page.blocks[0].quotes().is_none());
-    assert_eq!((page.spans, Page::parse("docs/a-b.md", "").module()), (
-        vec!["cargo run".to_owned()],
-        "docs_a_b".to_owned()
-    ));
+    assert_eq!(
+        (page.spans, Page::parse("docs/a-b.md", "").module()),
+        (vec!["cargo run".to_owned()], "docs_a_b".to_owned())
+    );
     assert_eq!(not_in_source("// p\na // b\n…\nc\n", "x\na\ny\n c // d\n"), None);
     assert_eq!(not_in_source("c\na\n", "a\nc\n"), Some("a"));
-    assert_eq!(metrics_in("rate(lock_a_total{x=\"y\"}) lock_b_bucket").collect::<Vec<_>>(), [
-        "lock_a_total",
-        "lock_b"
-    ]);
+    assert_eq!(
+        metrics_in("rate(lock_a_total{x=\"y\"}) lock_b_bucket").collect::<Vec<_>>(),
+        ["lock_a_total", "lock_b"]
+    );
 }

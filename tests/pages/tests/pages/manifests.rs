@@ -21,7 +21,8 @@ pub(crate) struct Package {
 /// The packages of this workspace and those that it depends on.
 pub(crate) static PACKAGES: LazyLock<BTreeMap<String, Package>> = LazyLock::new(|| {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.current_dir(root()).args(["metadata", "--format-version", "1", "--offline"]);
+    cargo.current_dir(root()).args(["metadata", "--format-version", "1"]);
+    cargo.args(["--filter-platform", env!("TARGET")]);
     let output = cargo.output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
@@ -36,7 +37,8 @@ pub(crate) static PACKAGES: LazyLock<BTreeMap<String, Package>> = LazyLock::new(
         package.versions.push(text(&found["version"]));
         package.features.extend(found["features"].as_object().expect("features").keys().cloned());
         // A dependency that is optional and that no feature names is a feature itself.
-        let optional = list(&found["dependencies"]).filter(|dependency| dependency["optional"] == true);
+        let optional =
+            list(&found["dependencies"]).filter(|dependency| dependency["optional"] == true);
         package.features.extend(optional.map(|dependency| text(&dependency["name"])));
         for target in list(&found["targets"]) {
             package.targets.push((text(&target["kind"][0]), text(&target["name"])));
@@ -81,7 +83,8 @@ fn mistake(name: &str, dependency: &toml::Value) -> Option<String> {
     }
     let features = dependency.get("features").and_then(toml::Value::as_array);
     let mut features = features.into_iter().flatten().filter_map(toml::Value::as_str);
-    let unknown = features.find(|feature| !package.features.iter().any(|found| found == feature))?;
+    let unknown =
+        features.find(|feature| !package.features.iter().any(|found| found == feature))?;
     Some(format!("`{name}` has no feature `{unknown}`"))
 }
 
@@ -110,7 +113,9 @@ fn dependencies_exist() {
         for block in page.in_language("toml").filter(|block| !block.code.contains("[lock")) {
             let (mistakes, count) = mistakes(&block.code);
             looked_at += count;
-            found.extend(mistakes.into_iter().map(|mistake| format!("{}: {mistake}", page.place(block))));
+            found.extend(
+                mistakes.into_iter().map(|mistake| format!("{}: {mistake}", page.place(block))),
+            );
         }
     }
     report(found, looked_at, 4);
@@ -121,9 +126,15 @@ fn wrong_dependencies_are_found() {
     let only = |manifest: &str| mistakes(manifest).0.pop().unwrap_or_default();
     assert!(only("lock-runtime = \"9\"").contains("is at"));
     assert!(only("lock-runtim = \"0.1\"").contains("no package"));
-    assert!(only("[dependencies]\ntokio = { version = \"1\", features = [\"no\"] }").contains("no feature"));
+    assert!(
+        only("[dependencies]\ntokio = { version = \"1\", features = [\"no\"] }")
+            .contains("no feature")
+    );
     assert!(only("lock-tower = { path = \"../x/lock-towr\" }").contains("no folder"));
     assert!(only("lock-tower = { features = [\"axum\"] }").contains("neither"));
-    assert_eq!(only("[dev-dependencies]\ntokio = { version = \"1\", features = [\"test-util\"] }"), "");
+    assert_eq!(
+        only("[dev-dependencies]\ntokio = { version = \"1\", features = [\"test-util\"] }"),
+        ""
+    );
     assert!(satisfies("0.13.6", "0.13") && !satisfies("0.13.6", "0.1"));
 }

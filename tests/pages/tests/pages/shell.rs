@@ -39,7 +39,8 @@ fn commands(script: &str) -> Vec<Vec<String>> {
 /// The commands of `cargo xtask`, from its help.
 fn xtasks() -> BTreeSet<String> {
     let source = fs::read_to_string(root().join("xtask/src/main.rs")).expect("it can be read");
-    let help = source.split("const HELP: &str = \"").nth(1).and_then(|rest| rest.split("\";").next());
+    let help =
+        source.split("const HELP: &str = \"").nth(1).and_then(|rest| rest.split("\";").next());
     let lines = help.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("  "));
     let names = lines.filter(|line| !line.starts_with(' '));
     names.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
@@ -85,7 +86,8 @@ fn cargo_mistake(words: &[String]) -> Option<String> {
             return Some(format!("this workspace knows no package `{name}`"));
         };
         let features = value(["-F", "--features"])?.split(',');
-        let unknown = features.into_iter().find(|feature| !package.features.iter().any(|f| f == feature));
+        let unknown =
+            features.into_iter().find(|feature| !package.features.iter().any(|f| f == feature));
         return unknown.map(|feature| format!("`{name}` has no feature `{feature}`"));
     }
     let runs_lockctl = subcommand == "run" && package.is_some_and(|(name, _)| name == "lock-cli");
@@ -126,9 +128,11 @@ fn scripts_parse() {
             }
             for line in block.code.replace("\\\n", " ").lines() {
                 // Quotation marks that end in another line would hide the command from the other checks.
-                let opens = ["cargo ", "lockctl ", "redis-cli "].iter().any(|name| line.starts_with(name));
+                let opens =
+                    ["cargo ", "lockctl ", "redis-cli "].iter().any(|name| line.starts_with(name));
                 if opens && shlex::split(line).is_none() {
-                    mistakes.push(format!("{}: `{line}` goes on in the next line", page.place(block)));
+                    mistakes
+                        .push(format!("{}: `{line}` goes on in the next line", page.place(block)));
                 }
             }
         }
@@ -142,7 +146,8 @@ fn commands_exist() {
     let mut mistakes = Vec::new();
     for page in pages() {
         let blocks = page.in_language("sh").map(|block| (page.place(block), &block.code));
-        let is_command = |span: &&String| span.starts_with("cargo ") || span.starts_with("lockctl ");
+        let is_command =
+            |span: &&String| span.starts_with("cargo ") || span.starts_with("lockctl ");
         let spans = page.spans.iter().filter(is_command).map(|span| (page.path.clone(), span));
         for (place, script) in blocks.chain(spans) {
             for words in commands(script) {
@@ -177,9 +182,9 @@ async fn redis_accepts_each_command() {
         for block in page.in_language("sh") {
             for command in commands(&block.code) {
                 let Some(words) = for_the_server(&command) else { continue };
-                let server = match &server {
-                    Some(server) => server,
-                    none => none.get_or_insert(RedisServer::start().await),
+                let server: &RedisServer = match server {
+                    Some(ref server) => server,
+                    None => server.insert(RedisServer::start().await),
                 };
                 let words: Vec<_> = words.iter().map(String::as_str).collect();
                 if let Err(error) = server.client().try_cmd(&words).await {

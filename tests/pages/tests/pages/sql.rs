@@ -5,6 +5,7 @@
 
 use lock_page_tests::pages;
 use rusqlite::Connection;
+use rusqlite::fallible_iterator::FallibleIterator as _;
 use sqlparser::dialect::{Dialect, MySqlDialect, PostgreSqlDialect};
 use sqlparser::parser::Parser;
 
@@ -59,10 +60,18 @@ fn wrong_statements_are_found() {
     let connection = Connection::open_in_memory().unwrap();
     let wrong = |code: &str| check(&connection, code).unwrap_err();
     assert!(wrong("-- SQLite\nUPDATE a SET b = 1").contains("no such table"));
-    assert!(wrong("-- PostgreSQL\nUPDATE a SETT b = 1").contains("SETT"));
+    assert!(wrong("-- PostgreSQL\nUPDATE a SETT b = 1").contains("Expected: SET"));
     assert!(wrong("-- MySQL\nSELEC 1").contains("SELEC"));
     assert!(wrong("UPDATE a SET b = 1").contains("first line"));
     assert!(wrong("-- MySQL\n").contains("no statement"));
-    check(&connection, "-- SQLite\nCREATE TABLE a (b INTEGER);\nUPDATE a SET b = ?1 WHERE b <= :c;").unwrap();
-    check(&connection, "-- PostgreSQL\nSELECT pg_advisory_lock($1); UPDATE a SET b = $1 WHERE b <= $1").unwrap();
+    check(
+        &connection,
+        "-- SQLite\nCREATE TABLE a (b INTEGER);\nUPDATE a SET b = ?1 WHERE b <= :c;",
+    )
+    .unwrap();
+    check(
+        &connection,
+        "-- PostgreSQL\nSELECT pg_advisory_lock($1); UPDATE a SET b = $1 WHERE b <= $1",
+    )
+    .unwrap();
 }
