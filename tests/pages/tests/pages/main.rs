@@ -8,6 +8,7 @@ mod args;
 mod configuration;
 mod languages;
 mod manifests;
+mod operations;
 mod shell;
 mod sql;
 
