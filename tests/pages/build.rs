@@ -54,11 +54,15 @@ fn module(block: &Block, prelude: &str) -> String {
     if has_items_only(&code) {
         return format!("use super::*;{before_code}{code}");
     }
-    let arguments = prelude.lines().find_map(|line| line.strip_prefix("// Statements have: "));
-    let arguments = arguments.unwrap_or_default();
+    let after = |start: &str| prelude.lines().find_map(|line| line.strip_prefix(start));
+    let arguments = after("// Statements have: ").unwrap_or_default();
+    let test = after("// Statements run with:").map(|values| {
+        format!("#[tokio::test] async fn runs() {{ block({values}).await.unwrap() }}\n")
+    });
     format!(
         "use super::*; async fn block({arguments}) -> \
-         Result<(), Box<dyn std::error::Error + Send + Sync>> {{ let _ = {{{before_code}{code}}}; Ok(()) }}\n"
+         Result<(), Box<dyn std::error::Error + Send + Sync>> {{ let _ = {{{before_code}{code}}}; Ok(()) }}\n{}",
+        test.unwrap_or_default()
     )
 }
 

@@ -9,6 +9,7 @@ mod configuration;
 mod fencing;
 mod languages;
 mod manifests;
+mod operations;
 mod shell;
 mod sql;
 

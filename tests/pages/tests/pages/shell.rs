@@ -14,19 +14,37 @@ use crate::args::Args;
 use crate::manifests::PACKAGES;
 use crate::report;
 
+/// What stands for a redirection once words have lost their quotation marks.
+const REDIRECTION: char = '\u{1}';
+
+/// The line with its redirections marked: `'>SECRET'` in quotation marks is none.
+fn with_marks(line: &str) -> String {
+    let mut quote = None;
+    let mark = |c: char| {
+        match quote {
+            Some(open) if open == c => quote = None,
+            None if c == '\'' || c == '"' => quote = Some(c),
+            None if c == '>' || c == '<' => return REDIRECTION,
+            _ => {}
+        }
+        c
+    };
+    line.chars().map(mark).collect()
+}
+
 /// The commands of a script, each as its words, without comments, variables before them and redirections after them.
-fn commands(script: &str) -> Vec<Vec<String>> {
+pub(crate) fn commands(script: &str) -> Vec<Vec<String>> {
     let script = script.replace("\\\n", " ");
     let mut commands = Vec::new();
     for line in script.lines() {
-        let words = shlex::split(line).unwrap_or_default();
+        let words = shlex::split(&with_marks(line)).unwrap_or_default();
         for command in words.split(|word| ["&&", "||", "|", "&", ";"].contains(&word.as_str())) {
             let is_variable = |word: &&String| {
                 let name = word.split('=').next().unwrap_or_default();
                 name.len() < word.len() && name.chars().all(|c| c.is_ascii_uppercase() || c == '_')
             };
             let words = command.iter().skip_while(is_variable);
-            let words = words.take_while(|word| !word.starts_with(['>', '<']));
+            let words = words.take_while(|word| !word.contains(REDIRECTION));
             let words: Vec<_> = words.map(|word| word.trim_end_matches(';').to_owned()).collect();
             if !words.is_empty() {
                 commands.push(words);
@@ -96,10 +114,16 @@ fn cargo_mistake(words: &[String]) -> Option<String> {
 
 /// What the parser of `lockctl` says of these arguments, if it refuses them.
 fn lockctl_mistake(words: &[String]) -> Option<String> {
+    let is_mention = words.len() == 1;
     let words = std::iter::once("lockctl").chain(words.iter().map(String::as_str));
     let error = Args::try_parse_from(words).err()?;
-    let is_help = [ErrorKind::DisplayHelp, ErrorKind::DisplayVersion].contains(&error.kind());
-    (!is_help).then(|| error.to_string())
+    let is_fine = match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
+        // A command that a sentence mentions: `lockctl release`.
+        ErrorKind::MissingRequiredArgument => is_mention,
+        _ => false,
+    };
+    (!is_fine).then(|| error.to_string())
 }
 
 /// What is wrong with a command, as far as it is one of this workspace.
@@ -160,7 +184,7 @@ fn commands_exist() {
 }
 
 /// The words of a `redis-cli` command for the server, without where the server is.
-fn for_the_server(words: &[String]) -> Option<&[String]> {
+pub(crate) fn for_the_server(words: &[String]) -> Option<&[String]> {
     let (program, mut rest) = words.split_first()?;
     if program != "redis-cli" {
         return None;
@@ -213,6 +237,6 @@ fn wrong_commands_are_found() {
                 lockctl --json ls order: --held-longer 3s && cargo install --path lock-cli\n\
                 cargo add lock-runtime -F metrics,sites";
     assert_eq!(only(fine), "");
-    let words = commands("redis-cli -u redis://h:1 ACL LIST  # all");
-    assert_eq!(for_the_server(&words[0]), Some(&["ACL".to_owned(), "LIST".to_owned()][..]));
+    let words = commands("redis-cli -u redis://h:1 ACL '>LIST' > log  # all");
+    assert_eq!(for_the_server(&words[0]), Some(&["ACL".to_owned(), ">LIST".to_owned()][..]));
 }

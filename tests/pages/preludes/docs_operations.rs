@@ -1,0 +1,2 @@
+use axum::http::StatusCode;
+use lock_runtime::LockClient;
