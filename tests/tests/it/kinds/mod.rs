@@ -10,7 +10,6 @@ mod many_keys;
 mod multi_lock;
 mod multi_lock_crowd;
 mod multi_lock_of;
-mod one_namespace;
 mod polled;
 mod quorum;
 mod quorum_start;
