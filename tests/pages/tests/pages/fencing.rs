@@ -15,7 +15,9 @@ fn statements(page: &Page) -> Vec<Vec<String>> {
         let lines = code.lines().filter(|line| !line.starts_with("--"));
         lines.collect::<Vec<_>>().join("\n")
     };
-    let split = |code: String| code.split(';').map(|part| part.trim().to_owned()).filter(is_statement).collect();
+    let split = |code: String| {
+        code.split(';').map(|part| part.trim().to_owned()).filter(is_statement).collect()
+    };
     blocks.map(|block| split(without_comments(&block.code))).collect()
 }
 
@@ -39,7 +41,9 @@ fn a_late_writer_is_refused() {
     let pages = pages();
     let page = pages.iter().find(|page| page.path == "docs/fencing.md").expect("the page is there");
     let blocks = statements(page);
-    let [table, account, fences] = &blocks[..] else { panic!("{} blocks for SQLite", blocks.len()) };
+    let [table, account, fences] = &blocks[..] else {
+        panic!("{} blocks for SQLite", blocks.len())
+    };
     let [stamp, write, upsert] = &account[..] else { panic!("{} statements", account.len()) };
     let [create, check] = &fences[..] else { panic!("{} statements", fences.len()) };
 
