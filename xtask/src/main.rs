@@ -8,9 +8,12 @@ mod deny;
 mod fuzz;
 mod install;
 mod interop;
+mod msrv;
+mod package;
 mod redis;
 mod sabotage;
 mod tool;
+mod typos;
 
 use std::env;
 use std::process::ExitCode;
@@ -41,6 +44,11 @@ cargo xtask <command>
                        puts the present one on record
   deny                 checks licences, sources and advisories of the dependencies by `deny.toml`; installs
                        cargo-deny below `target`
+  typos                checks the spelling of all files by `typos.toml`; installs typos below `target`
+  msrv                 compiles what is published with the oldest supported Rust, and says so if this toolchain
+                       is another
+  package              packs all crates from a clean checkout of the last commit, as for publishing, and compiles
+                       the packed crates against each other
   faults               writes `docs/faults.md` from the heads of the tests in `tests/tests/faults`
   soak [--seed N] [--for 60s] [--fuzz 60s]
                        processes use locks of every kind while faults are injected, in rounds of 15
@@ -56,6 +64,9 @@ cargo xtask <command>
 redis-server (Redis 7.0 or later) is the program named by REDIS_SERVER, or the one on the PATH, or gets
 installed by apt-get (with sudo for others than root, which asks first) or brew.
 ";
+
+const TAKE_NOTHING: [&str; 9] =
+    ["api", "ci", "compile-time", "deny", "faults", "features", "msrv", "package", "typos"];
 
 fn main() -> ExitCode {
     let mut args = env::args().skip(1);
@@ -73,6 +84,9 @@ fn main() -> ExitCode {
         ("api", []) => ci::api(false),
         ("api", [flag]) if flag == "--accept" => ci::api(true),
         ("deny", []) => deny::run(),
+        ("typos", []) => typos::run(),
+        ("msrv", []) => msrv::run(),
+        ("package", []) => package::run(),
         ("faults", []) => faults(),
         ("soak", _) => soak(&rest),
         ("sabotage", []) => sabotage::run(""),
@@ -82,7 +96,7 @@ fn main() -> ExitCode {
             print!("{HELP}");
             Ok(())
         }
-        ("api" | "ci" | "compile-time" | "deny" | "faults" | "features", [arg, ..]) => {
+        (command, [arg, ..]) if TAKE_NOTHING.contains(&command) => {
             Err(Failure::message(format!("`{command}` takes no `{arg}`\n\n{HELP}")))
         }
         _ => Err(Failure::message(format!("there is no command `{command}`\n\n{HELP}"))),
