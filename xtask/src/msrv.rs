@@ -77,11 +77,12 @@ fn minor(version: &str) -> String {
     version.split('.').take(2).collect::<Vec<_>>().join(".")
 }
 
-/// The versions that stand directly after `before`: digits with one dot.
+/// The versions that stand directly after `before`. A number without a dot is no version.
 fn versions_after(text: &str, before: &str) -> Vec<String> {
     let ends = |c: char| !c.is_ascii_digit() && c != '.';
     let after = text.split(before).skip(1);
     let words = after.filter_map(|rest| rest.split(ends).next());
+    let words = words.map(|word| word.trim_end_matches('.'));
     words.filter(|word| word.contains('.')).map(minor).collect()
 }
 
