@@ -124,6 +124,11 @@ impl Failure {
 }
 
 fn test(args: &[String]) -> Result<(), Failure> {
+    test_step(args)?.run()
+}
+
+/// The tests of the workspace, or of the packages that the arguments name.
+fn test_step(args: &[String]) -> Result<Step, Failure> {
     let redis = redis::find_or_install()?;
     // A package named by the caller takes the place of the whole workspace.
     let names_package = args
@@ -132,7 +137,7 @@ fn test(args: &[String]) -> Result<(), Failure> {
         .any(|arg| arg.starts_with("-p") || arg.starts_with("--package") || arg == "--workspace");
     let scope = if names_package { &[][..] } else { &["--workspace"] };
     let step = Step::new("test").args(scope).arg("--all-features").args(args);
-    step.env("REDIS_SERVER", redis).env("RUST_TEST_THREADS", test_threads()).run()
+    Ok(step.env("REDIS_SERVER", redis).env("RUST_TEST_THREADS", test_threads()))
 }
 
 /// Builds the processes of a soak and runs it, then the fuzz targets if that is wanted.

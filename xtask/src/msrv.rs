@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use crate::Failure;
-use crate::cargo::{Step, workspace_root};
+use crate::cargo::{Step, rustc_says, workspace_root};
 use crate::package::PUBLISHED;
 
 /// Compiles what is published with the oldest supported Rust, whichever releases of the dependencies `Cargo.lock` names.
@@ -27,7 +26,7 @@ pub(crate) fn run() -> Result<(), Failure> {
 /// When this toolchain, a page or a workflow has another version than `rust-version` in `Cargo.toml`.
 pub(crate) fn check() -> Result<(), Failure> {
     let supported = supported(&read("Cargo.toml")?)?;
-    let toolchain = toolchain()?;
+    let toolchain = rustc_says("release")?;
     if minor(&toolchain) != supported {
         return Err(Failure::message(format!(
             "this is Rust {toolchain}, and `rust-version` in Cargo.toml is {supported}; code that passes here may not \
@@ -61,15 +60,6 @@ fn supported(manifest: &str) -> Result<String, Failure> {
     let line = manifest.lines().find_map(|line| line.strip_prefix("rust-version = \""));
     let version = line.and_then(|line| line.strip_suffix('"')).map(str::to_owned);
     version.ok_or_else(|| Failure::message("Cargo.toml has no `rust-version`; add it"))
-}
-
-/// The 1.95.0 of `rustc 1.95.0 (…)`.
-fn toolchain() -> Result<String, Failure> {
-    let output = Command::new("rustc").arg("--version").current_dir(workspace_root()).output();
-    let said = output.map_err(|error| Failure::message(format!("cannot run rustc: {error}")))?;
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    let version = said.split(' ').nth(1).map(str::to_owned);
-    version.ok_or_else(|| Failure::message(format!("`rustc --version` says `{said}`")))
 }
 
 /// The 1.95 of 1.95.0.

@@ -15,8 +15,11 @@ fn pages() -> Vec<PathBuf> {
         "benches",
         "fuzz",
         "models",
+        "lock-cli",
+        "lock-console",
         "lock-macros",
         "lock-runtime",
+        "lock-syntax",
         "lock-tower",
     ];
     let mut pages: Vec<_> =
