@@ -6,8 +6,8 @@
 //! REDIS_URL=redis://127.0.0.1:6379 cargo run --example tonic_service    # the same through a Redis
 //! ```
 //!
-//! The service is that of the package `tonic-health`, so that nothing has to be generated. Its key is in the message, so
-//! the handler locks by itself. For a key in the metadata, `Server::builder().layer(LockLayer::http()…)` does it.
+//! The service is that of the crate `tonic-health`, so that nothing has to be generated. The key is in the message, so the
+//! handler locks by itself; `Server::builder().layer(LockLayer::http()…)` locks keys that are in the metadata.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tonic::codegen::BoxStream;
-use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Endpoint, Server};
 use tonic::{Code, Request, Response, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -36,12 +36,9 @@ struct Devices {
 }
 
 impl Devices {
-    /// `LockStatus` is made of a lock that is not free, and of a `Status` of one's own.
+    /// A lock that is not free becomes a `LockStatus`, and so does a `Status`.
     #[distributed_lock(key = "device:{device}", wait = none, client = self.locks)]
     async fn ask(&self, device: &str) -> Result<ServingStatus, LockStatus> {
-        if device.is_empty() {
-            return Err(Status::invalid_argument("name a device").into());
-        }
         sleep(Duration::from_millis(600)).await;
         Ok(ServingStatus::Serving)
     }
@@ -102,7 +99,8 @@ async fn process(number: u32, locks: LockClient) -> Result<(), Failure> {
 
 /// Asks a server about the printer, and again after the time that its refusals name.
 async fn call(number: u32, server: SocketAddr) -> Result<(), Failure> {
-    let mut health = HealthClient::connect(format!("http://{server}")).await?;
+    let server = Endpoint::from_shared(format!("http://{server}"))?.connect().await?;
+    let mut health = HealthClient::new(server);
     loop {
         let refused = match health.check(HealthCheckRequest { service: "printer".into() }).await {
             Ok(answer) => {
@@ -112,7 +110,7 @@ async fn call(number: u32, server: SocketAddr) -> Result<(), Failure> {
             Err(status) if status.code() == Code::Aborted => status,
             Err(status) => return Err(status.into()),
         };
-        let after = refused.metadata().get("grpc-retry-pushback-ms").ok_or("no time to retry")?;
+        let after = refused.metadata().get("grpc-retry-pushback-ms").ok_or("it names no time")?;
         let (code, message, after) = (refused.code(), refused.message(), after.to_str()?.parse()?);
         println!("server {number}: {code:?}, `{message}`, again in {after} ms");
         sleep(Duration::from_millis(after)).await;

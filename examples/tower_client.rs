@@ -6,8 +6,7 @@
 //! REDIS_URL=redis://127.0.0.1:6379 cargo run --example tower_client    # the same through a Redis
 //! ```
 //!
-//! The order of the layers matters. Retries are inside of the lock, so that no other process comes between two attempts.
-//! The timeout is inside too, so that it does not count the wait for the lock.
+//! The order matters: no other process comes between two attempts, and the timeout does not count the wait for the lock.
 
 use std::error::Error;
 use std::future::{Ready, ready};
@@ -17,15 +16,13 @@ use std::time::Duration;
 
 use lock_runtime::fence::FenceGate;
 use lock_runtime::store::MemoryStore;
-use lock_runtime::{FencingToken, LockClient, LockKey, LockOptions};
-use lock_tower::{HeldLock, LockLayer};
+use lock_runtime::{FencingToken, LockClient, LockError, LockKey, LockOptions};
+use lock_tower::{HeldLock, LockLayer, LockServiceError};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tower::retry::{Policy, RetryLayer};
+use tower::util::BoxCloneService;
 use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
-
-/// A request takes one piece of the article of this number.
-type Article = u32;
 
 /// The other side, which has one article. Every fifth request to it fails.
 #[derive(Default)]
@@ -56,30 +53,32 @@ impl Warehouse {
     }
 }
 
-/// What is to happen after an attempt: up to nine more, at once.
+type Client = BoxCloneService<u32, u32, BoxError>;
+
+/// Up to nine more attempts, at once.
 #[derive(Clone)]
 struct NineMore(u32);
 
-impl Policy<Article, u32, BoxError> for NineMore {
+impl Policy<u32, u32, BoxError> for NineMore {
     type Future = Ready<()>;
 
-    fn retry(&mut self, _: &mut Article, result: &mut Result<u32, BoxError>) -> Option<Ready<()>> {
+    fn retry(&mut self, _: &mut u32, result: &mut Result<u32, BoxError>) -> Option<Ready<()>> {
         self.0 += 1;
         (result.is_err() && self.0 <= 9).then(|| ready(()))
     }
 
-    fn clone_request(&mut self, article: &Article) -> Option<Article> {
+    fn clone_request(&mut self, article: &u32) -> Option<u32> {
         Some(*article)
     }
 }
 
-/// Takes 30 pieces one after the other, as one process.
-async fn take(locks: LockClient, warehouse: Arc<Warehouse>) -> Result<(), BoxError> {
-    let lock = LockLayer::new(locks.clone(), |article: &Article| {
+/// The client of the warehouse: takes a piece of the article of this number, and returns how many are left.
+fn client(locks: LockClient, warehouse: Arc<Warehouse>) -> Result<Client, LockError> {
+    let lock = LockLayer::new(locks, |article: &u32| {
         Ok(Some(LockKey::builder().text("article:").part(article).build()?))
     });
-    let in_time = LockOptions::builder().wait(Duration::from_secs(20)).build()?;
-    let client = service_fn(move |_: Article| {
+    let lock = lock.options(LockOptions::builder().wait(Duration::from_secs(20)).build()?);
+    let take = service_fn(move |_: u32| {
         let warehouse = Arc::clone(&warehouse);
         async move {
             let token = HeldLock::current().ok_or("no lock layer around this")?.token();
@@ -87,16 +86,9 @@ async fn take(locks: LockClient, warehouse: Arc<Warehouse>) -> Result<(), BoxErr
             warehouse.put(left, token).await.map(|()| left)
         }
     });
-    let stack = ServiceBuilder::new()
-        .layer(lock.options(in_time))
-        .layer(RetryLayer::new(NineMore(0)))
-        .timeout(Duration::from_secs(5))
-        .service(client);
-    for _ in 0..30 {
-        stack.clone().oneshot(7).await?;
-    }
-    locks.shutdown(Duration::from_secs(5)).await;
-    Ok(())
+    let layers = ServiceBuilder::new().map_err(LockServiceError::into_boxed).layer(lock);
+    let layers = layers.layer(RetryLayer::new(NineMore(0))).timeout(Duration::from_secs(5));
+    Ok(layers.service(take).boxed_clone())
 }
 
 #[tokio::main]
@@ -109,14 +101,19 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
             Ok(url) => LockClient::connect(&url).await?,
             Err(_) => LockClient::builder().store(store.peer())?,
         };
-        processes.spawn(take(locks, Arc::clone(&warehouse)));
+        let client = client(locks.clone(), Arc::clone(&warehouse))?;
+        processes.spawn(async move {
+            for _ in 0..30 {
+                client.clone().oneshot(7).await?;
+            }
+            Ok::<_, BoxError>(locks.shutdown(Duration::from_secs(5)).await)
+        });
     }
     while let Some(process) = processes.join_next().await {
         process??;
     }
     let requests = warehouse.requests.load(SeqCst);
-    let failed = requests / 5;
-    println!("two processes took 30 pieces each: {requests} requests, {failed} of them failed");
+    println!("2 processes took 30 pieces each: {requests} requests, {} failed", requests / 5);
     println!("of 100 pieces {} are left", warehouse.pieces.load(SeqCst));
     Ok(())
 }

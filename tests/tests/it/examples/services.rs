@@ -18,7 +18,7 @@ async fn tonic_service() {
 #[tokio::test]
 async fn tower_client() {
     let check = |lines: &[String]| {
-        let [pieces, requests, failed] = numbers(line(lines, "two processes took"))[..] else {
+        let [pieces, requests, failed] = numbers(line(lines, "2 processes took"))[..] else {
             panic!("{lines:#?}")
         };
         assert_eq!((pieces, failed), (30, requests / 5));
