@@ -24,7 +24,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("{}", with_causes(&*error));
             ExitCode::FAILURE
         }
     }
@@ -64,7 +64,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     // One command locks several names, and one master executes it. So the names must be in one slot.
     match one.multi_lock(["order:7:stock", "order:7:invoice"]).lock().await {
         Ok(_) => println!("these two names happen to share a slot"),
-        Err(error) => println!("without a hash tag: {error}"),
+        Err(error) => println!("without a hash tag: {}", with_causes(&error)),
     }
     // Only the part in braces decides about the slot.
     let both = one.multi_lock(["{order:7}:stock", "{order:7}:invoice"]).lock().await?;
@@ -96,4 +96,10 @@ async fn count<const N: usize>(
         lock.run(update).await?;
     }
     Ok(())
+}
+
+/// An error and what caused it; what a store says is in the cause.
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |&error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -5,8 +5,8 @@
 //! REDIS_URL=redis://127.0.0.1:6379 cargo run --example fair_queue    # the same through a Redis
 //! ```
 //!
-//! A fair mutex has one queue for all processes. A plain mutex is faster, because each process hands it on among its own
-//! tasks; the second line shows the order that comes of that.
+//! A fair mutex has one queue for all processes. A plain mutex costs less and keeps an order only among the tasks of each
+//! process: the last line shows what comes of that.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex};

@@ -23,7 +23,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("{}", with_causes(&*error));
             ExitCode::FAILURE
         }
     }
@@ -48,7 +48,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         println!("hold {number}: token {token}, at {}, after {waited:.0?}", server(&client).await?);
         if let Err(error) = work(guard).await {
             // The next hold is a new start. A release that failed is repeated in the background.
-            println!("hold {number}: {error}");
+            println!("hold {number}: {}", with_causes(&error));
         }
     }
     client.shutdown(Duration::from_secs(5)).await;
@@ -65,4 +65,10 @@ async fn work(guard: LockGuard) -> Result<(), LockError> {
 async fn server(client: &LockClient) -> Result<String, LockError> {
     let servers = client.servers().await?.into_iter();
     Ok(servers.map(|server| server.address).collect::<Vec<_>>().join(", "))
+}
+
+/// An error and what caused it; what a store says is in the cause.
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |&error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

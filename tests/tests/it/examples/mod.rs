@@ -52,19 +52,29 @@ async fn run_both(name: &str, check: impl Fn(&[String])) {
     let raw = server.client();
     let commands: String = raw.get(&["INFO", "commandstats"]).await;
     assert!(commands.contains("cmdstat_evalsha"), "{name} has not used the server: {commands}");
-    let held: Vec<_> = raw.keys().await.into_iter().filter(|key| !is_kept(key)).collect();
-    assert!(held.is_empty(), "{name} has left {held:?}");
+    // A job keeps its lock for `at_least`; that of a program that has forgotten it ends later.
+    soon!("no lock is left", locks(&server).await.is_empty());
 }
 
-/// True for what a lock leaves behind on purpose: its counter, and Redisson's note of an unlock.
-fn is_kept(key: &str) -> bool {
-    ["redisson_lock_token:", "redisson_unlock_latch:"].iter().any(|prefix| key.starts_with(prefix))
+/// The names that are locked. What a lock leaves behind on purpose are strings: counters, notes, the permits of a semaphore.
+async fn locks(server: &RedisServer) -> Vec<String> {
+    let (raw, mut locks) = (server.client(), Vec::new());
+    for key in raw.keys().await {
+        let kind: String = raw.get(&["TYPE", &key]).await;
+        // It may have ended meanwhile.
+        if kind != "string" && kind != "none" {
+            locks.push(key);
+        }
+    }
+    locks
 }
 
 /// Runs an example that has to fail, and returns what it says.
 fn run_without_servers(name: &str) -> String {
     let mut program = Command::new(example(name));
-    VARIABLES.iter().for_each(|name| drop(program.env_remove(name)));
+    for name in VARIABLES {
+        program.env_remove(name);
+    }
     let output = program.output().unwrap();
     assert!(!output.status.success(), "{name} has ended well without servers");
     String::from_utf8(output.stderr).unwrap()
