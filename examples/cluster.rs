@@ -48,7 +48,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         masters.iter().map(|m| &*m.address).collect::<Vec<_>>().join(", ")
     );
 
-    // Names of one part each: their slots, and with them the load, are spread over the masters.
+    // Names without a hash tag: their slots, and with them the load, are spread over the masters.
     let (counts, mut tasks) = (Arc::new([const { AtomicU32::new(0) }; ORDERS]), JoinSet::new());
     for client in [&one, &other] {
         for order in 0..ORDERS {
@@ -66,7 +66,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         Ok(_) => println!("these two names happen to share a slot"),
         Err(error) => println!("without a hash tag: {}", with_causes(&error)),
     }
-    // Only the part in braces decides about the slot.
+    // The part in braces alone determines the slot.
     let both = one.multi_lock(["{order:7}:stock", "{order:7}:invoice"]).lock().await?;
     println!("with one: both locked, token {}", both.token());
     both.release().await?;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A fair mutex has one queue for all processes. A plain mutex costs less and keeps an order only among the tasks of each
-//! process: the last line shows what comes of that.
+//! process, as the last line shows.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex};
@@ -31,8 +31,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Lets the customers come one after the other, each to the next door, and then opens the shop. Returns whom it served,
-/// in order.
+/// Lets the customers come one after the other, each to the next door, and then opens the shop. Returns the customers in
+/// the order in which they were served.
 async fn serve(doors: &[LockClient], kind: LockKind) -> Result<String, Box<dyn Error>> {
     let counter = format!("counter:{kind}");
     // While this holds the lock the shop is closed, and the line grows.
@@ -59,7 +59,7 @@ async fn serve(doors: &[LockClient], kind: LockKind) -> Result<String, Box<dyn E
     Ok(served.join(" "))
 }
 
-/// How many customers wait. The queue of a fair mutex is in the store; the queues of a mutex are in the processes.
+/// The number of customers that wait. The queue of a fair mutex is in the store; the queues of a mutex are in the processes.
 async fn in_line(doors: &[LockClient], kind: LockKind, counter: &str) -> Result<usize, LockError> {
     match kind {
         LockKind::Fair => Ok(doors[0].inspect(counter).await?.waiting),

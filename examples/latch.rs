@@ -17,7 +17,7 @@ const PARTS: u32 = 3;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // A latch has no lease: a count from a run that ended early would still be there. So each run has a name of its own.
+    // A latch has no lease: the count of a run that was killed stays. So each run has a name of its own.
     let name = format!("loaded:{}", std::process::id());
     let store = MemoryStore::new();
     let service = client(&store).await?;
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A worker: loads its part, and says so.
+/// Loads a part, as a worker, and counts the latch down.
 async fn load(client: LockClient, name: String, part: u32) -> Result<(), LockError> {
     sleep(Duration::from_millis(200) * part).await;
     println!("worker {part}: has loaded its part");

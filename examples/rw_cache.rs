@@ -21,12 +21,12 @@ use tokio::time::sleep;
 const ROUNDS: u32 = 3;
 const READERS: u32 = 9;
 
-/// The list, which all processes share; each part is a number that says of which round it is.
+/// The list, which all processes share: two parts, each of which is the number of its round.
 #[derive(Default)]
 struct Prices {
     net: AtomicU32,
     gross: AtomicU32,
-    // What this program wants to show:
+    // What this program counts:
     reading: AtomicU32,
     most_reading: AtomicU32,
     renewals: AtomicU32,
@@ -34,7 +34,7 @@ struct Prices {
 }
 
 impl Prices {
-    /// Reads for a moment. Returns the round of which the list is.
+    /// Reads for a moment. Returns the round of the older part.
     async fn read(&self) -> u32 {
         self.most_reading.fetch_max(self.reading.fetch_add(1, SeqCst) + 1, SeqCst);
         let net = self.net.load(SeqCst);
@@ -45,7 +45,7 @@ impl Prices {
         net.min(gross)
     }
 
-    /// Gets the list from where it is made, which takes long.
+    /// Fetches the list of this round, which takes long.
     async fn renew(&self, round: u32) {
         self.renewals.fetch_add(1, SeqCst);
         self.net.store(round, SeqCst);
@@ -54,7 +54,7 @@ impl Prices {
     }
 }
 
-/// Returns once the reader has seen the list of this round, and renews it if no other reader has.
+/// Reads until the list is that of this round, and renews it unless another reader has.
 async fn prices_of(round: u32, client: &LockClient, prices: &Prices) -> Result<u32, LockError> {
     let lock = client.rw_lock("prices");
     loop {
@@ -62,8 +62,8 @@ async fn prices_of(round: u32, client: &LockClient, prices: &Prices) -> Result<u
         if found >= round {
             return Ok(found);
         }
-        // A reader cannot become a writer: two that want to would wait for each other. So the read lock is released by
-        // now, and the list may have been renewed before the write lock is here.
+        // Two readers that both became writers would wait for each other. So the read lock is released by now, and another
+        // reader may renew the list before this one has the write lock: it has to look again.
         let renew = async {
             if prices.net.load(SeqCst) < round {
                 prices.renew(round).await;

@@ -22,14 +22,14 @@ const BETWEEN_TICKS: Duration = Duration::from_secs(3);
 struct Replica {
     number: u32,
     locks: LockClient,
-    /// How late its clock is.
+    /// The delay of its clock.
     late: Duration,
 }
 
 impl Replica {
-    /// `None` if another replica runs it, or has run it a moment ago.
+    /// Returns `None` if another replica runs the job, or has run it less than `at_least` ago.
     ///
-    /// `at_least` is longer than clocks differ, and shorter than the time between two ticks.
+    /// `at_least` is longer than the clocks differ, and shorter than the time between two ticks.
     #[distributed_lock(
         key = "report:nightly",
         on_busy = skip,

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! It ends after a few seconds. Kill the master meanwhile, and see the holds go on at the server that replaces it, with
-//! higher fencing tokens. The promoted replica may not know the last hold: if a resource must not be damaged by that, have it
-//! refuse lower tokens.
+//! higher fencing tokens. The promoted replica may not know the last hold, and grant the lock a second time: a resource
+//! that must not be damaged by that has to refuse lower tokens.
 
 use std::env;
 use std::error::Error;
@@ -47,7 +47,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         let (waited, token) = (start.elapsed(), guard.token());
         println!("hold {number}: token {token}, at {}, after {waited:.0?}", server(&client).await?);
         if let Err(error) = work(guard).await {
-            // The next hold is a new start. A release that failed is repeated in the background.
+            // The client repeats a release that failed in the background, and the next hold waits for it.
             println!("hold {number}: {}", with_causes(&error));
         }
     }

@@ -97,7 +97,7 @@ async fn process(number: u32, locks: LockClient) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks a server about the printer, and again after the time that its refusals name.
+/// Asks a server about the printer, and asks again after the time that a refusal names.
 async fn call(number: u32, server: SocketAddr) -> Result<(), Failure> {
     let server = Endpoint::from_shared(format!("http://{server}"))?.connect().await?;
     let mut health = HealthClient::new(server);

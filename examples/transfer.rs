@@ -5,8 +5,8 @@
 //! REDIS_URL=redis://127.0.0.1:6379 cargo run --example transfer    # the same through a Redis
 //! ```
 //!
-//! Who locks one account and then the other waits for a process that does the same the other way round: a deadlock, which
-//! ends when a wait does. `keys` locks both or none, so that no order is wrong.
+//! A process that locks one account and then the other waits for a process that locks them the other way round: a
+//! deadlock, which lasts until a wait ends. `keys` locks both accounts or none, so the order of the arguments is free.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ async fn transfer(
     Ok(())
 }
 
-/// What not to do. `both` makes certain that each of the two transfers has its first lock.
+/// The wrong way. `both` waits until each of the two transfers has its first lock.
 async fn transfer_in_two_steps(
     locks: &LockClient,
     from: &Account,

@@ -63,7 +63,7 @@ async fn transfer() {
         assert_eq!(numbers(line(lines, "both locks or none:"))[0], 100);
         let [ada, bob, together] = numbers(line(lines, "ada"))[..] else { panic!("{lines:#?}") };
         assert_eq!((ada + bob, together), (2_000, 2_000));
-        // One of the two that went wrong above may have moved a cent, when the other had given up.
+        // One of the two transfers above moves a cent if it gets its second lock when the other gives up.
         assert!((849..=851).contains(&ada), "{lines:#?}");
     };
     run_both("transfer", check).await;

@@ -52,7 +52,7 @@ async fn run_both(name: &str, check: impl Fn(&[String])) {
     let raw = server.client();
     let commands: String = raw.get(&["INFO", "commandstats"]).await;
     assert!(commands.contains("cmdstat_evalsha"), "{name} has not used the server: {commands}");
-    // A job keeps its lock for `at_least`; that of a program that has forgotten it ends later.
+    // A job keeps its lock for `at_least`, 2 s. A lock that is not released has a lease of 30 s.
     soon!("no lock is left", locks(&server).await.is_empty());
 }
 
