@@ -53,10 +53,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
             let service = Arc::clone(&service);
             let permits = client.semaphore("translations", AT_A_TIME);
             calls.spawn(async move {
-                match limited {
-                    true => permits.run(service.call()).await,
-                    false => Ok(service.call().await),
+                if limited {
+                    return permits.run(service.call()).await;
                 }
+                service.call().await;
+                Ok(())
             });
         }
         while let Some(call) = calls.join_next().await {

@@ -86,7 +86,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Ok::<_, LockError>(())
     };
     let (there, back) = join!(there, back);
-    (there?, back?);
+    there?;
+    back?;
     let (ada, bob) = (ada.cents.load(SeqCst), bob.cents.load(SeqCst));
     println!("both locks or none: 100 transfers in {:.0?}", start.elapsed());
     println!("ada has {ada}, bob has {bob}, together {}", ada + bob);
