@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 #[path = "src/lib.rs"]
-#[allow(dead_code, reason = "the tests use all of it")]
+#[allow(dead_code, unreachable_pub, reason = "the tests use all of it")]
 mod library;
 
 use library::{Block, Page, pages};
