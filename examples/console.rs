@@ -22,7 +22,12 @@ type Outcome = Result<(), LockError>;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = MemoryStore::new();
-    let service = |name: &str| LockClient::builder().service(name).store(store.peer());
+    let mut services = Vec::new();
+    let mut service = |name: &str| {
+        let client = LockClient::builder().service(name).store(store.peer())?;
+        services.push(client.clone());
+        Ok::<_, LockError>(client)
+    };
     // All wait for at most 20 s: so the deadlock below ends by itself.
     let (billing, warehouse) = (service("billing")?, service("warehouse")?);
     for number in 1..=4 {
@@ -45,15 +50,23 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     println!("The console is at http://{}/ (Ctrl+C ends it).", listener.local_addr()?);
     let options = ConsoleOptions::new().allow_release(true);
-    axum::serve(listener, lock_console::router(billing, options)).await?;
+    tokio::select! {
+        served = axum::serve(listener, lock_console::router(billing, options)) => served?,
+        asked_to_end = tokio::signal::ctrl_c() => asked_to_end?,
+    }
+    for service in services {
+        service.shutdown(Duration::from_millis(100)).await;
+    }
     Ok(())
 }
 
 /// Does it again and again; a lock that was not free in time, or was lost, is part of the scene.
 async fn forever<F: Future<Output = Outcome>>(client: LockClient, work: impl Fn(LockClient) -> F) {
     loop {
-        if let Err(error) = work(client.clone()).await {
-            eprintln!("{error}");
+        match work(client.clone()).await {
+            Ok(()) => {}
+            Err(LockError::Closed) => return,
+            Err(error) => eprintln!("{error}"),
         }
         sleep(Duration::from_millis(fastrand::u64(200..1_500))).await;
     }
@@ -82,15 +95,11 @@ async fn transfer(client: LockClient, from: &str, to: &str) -> Outcome {
 }
 
 async fn read_prices(client: LockClient) -> Outcome {
-    let guard = client.rw_lock("catalog:prices").read().await?;
-    guard.run(sleep(seconds(1, 3))).await?;
-    guard.release().await
+    client.rw_lock("catalog:prices").run_read(sleep(seconds(1, 3))).await
 }
 
 async fn change_prices(client: LockClient) -> Outcome {
-    let guard = client.rw_lock("catalog:prices").write().await?;
-    guard.run(sleep(seconds(2, 4))).await?;
-    guard.release().await?;
+    client.rw_lock("catalog:prices").run_write(sleep(seconds(2, 4))).await?;
     sleep(Duration::from_secs(5)).await;
     Ok(())
 }

@@ -84,3 +84,8 @@ pub fn router(client: LockClient, options: ConsoleOptions) -> Router {
         .layer(axum::middleware::map_response(page::with_security_headers))
         .with_state(console)
 }
+
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -195,3 +195,8 @@ const _: () = {
     sync::<LockError>();
     send_and_static::<guard::RunOwned<LockGuard, std::future::Ready<()>>>();
 };
+
+/// The examples of the README.
+#[cfg(all(doctest, feature = "macros", feature = "redis"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

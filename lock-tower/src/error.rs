@@ -1,5 +1,6 @@
 //! [`LockServiceError`].
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::sync::Arc;
 
@@ -28,6 +29,44 @@ impl<E> LockServiceError<E> {
         match self {
             Self::Lock(error) => Some(error),
             Self::Key(_) | Self::Inner(_) => None,
+        }
+    }
+
+    /// Returns the error in a box: an error of the lock as the [`LockError`], an error of the inner service as it is.
+    ///
+    /// Layers such as tower's `Timeout`, `Retry` and `Buffer` fail with boxed errors. A boxed error is no [`Error`]
+    /// itself, so a `LockServiceError` of one is none either, and neither `?` nor an outer layer can box it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::{LockClient, LockError, LockKey, LockOptions, Wait};
+    /// use lock_tower::{LockLayer, LockServiceError};
+    /// use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
+    ///
+    /// let locks = LockClient::in_memory();
+    /// let layer = LockLayer::new(locks.clone(), |_: &u64| LockKey::new("stock").map(Some));
+    /// let service = ServiceBuilder::new()
+    ///     .map_err(LockServiceError::into_boxed)
+    ///     .layer(layer.options(LockOptions::builder().wait(Wait::Never).build()?))
+    ///     .service(service_fn(|pieces: u64| async move { Ok::<_, BoxError>(pieces) }));
+    ///
+    /// let _other = locks.mutex("stock").lock().await?;
+    /// let error: BoxError = service.oneshot(7).await.unwrap_err();
+    /// assert!(error.downcast_ref::<LockError>().is_some_and(LockError::is_busy));
+    /// # Ok::<_, BoxError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    #[must_use]
+    pub fn into_boxed(self) -> Box<dyn Error + Send + Sync>
+    where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        match self {
+            Self::Lock(error) => Box::new(error),
+            Self::Key(error) => Box::new(LockServiceError::<Infallible>::Key(error)),
+            Self::Inner(error) => error.into(),
         }
     }
 

@@ -148,3 +148,8 @@ pub use held::HeldLock;
 pub use http::{HttpLockLayer, HttpLockLayerBuilder, LockBody};
 pub use layer::LockLayer;
 pub use service::LockService;
+
+/// The examples of the README.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -62,4 +62,7 @@ mod manuals {
 
     #[doc = include_str!("../../lock-macros/src/key_part/manual.md")]
     mod key_part {}
+
+    #[doc = include_str!("../../lock-macros/README.md")]
+    mod readme {}
 }

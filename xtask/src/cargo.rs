@@ -8,14 +8,23 @@ use std::time::Duration;
 
 use crate::Failure;
 
+/// When the output of a step is on the terminal.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Shows {
+    AtOnce,
+    /// In one piece, so that it does not mix with that of other steps.
+    AtTheEnd,
+    /// In one piece, if the step fails.
+    Failures,
+}
+
 /// One call of cargo.
 #[derive(Debug)]
 pub(crate) struct Step {
     command: Command,
     /// As one would type it.
     shown: String,
-    /// True if the output is shown only when the step fails.
-    is_quiet: bool,
+    shows: Shows,
 }
 
 impl Step {
@@ -28,7 +37,7 @@ impl Step {
     pub(crate) fn program(program: impl AsRef<OsStr>, shown: &str) -> Self {
         let mut command = command(program);
         command.current_dir(workspace_root());
-        Self { command, shown: shown.to_owned(), is_quiet: false }
+        Self { command, shown: shown.to_owned(), shows: Shows::AtOnce }
     }
 
     pub(crate) fn arg(mut self, arg: &str) -> Self {
@@ -58,7 +67,13 @@ impl Step {
             nice.current_dir(workspace_root());
             self.command = nice;
         }
-        self.is_quiet = true;
+        self.shows = Shows::Failures;
+        self
+    }
+
+    /// Shows the output also if the step succeeds, when it has ended.
+    pub(crate) fn with_output(mut self) -> Self {
+        self.shows = Shows::AtTheEnd;
         self
     }
 
@@ -70,18 +85,18 @@ impl Step {
     pub(crate) fn run(mut self) -> Result<(), Failure> {
         eprintln!("==> {}", self.shown);
         let clock = Stopwatch::start();
-        let done = match self.is_quiet {
-            true => self.command.output(),
-            false => self.command.status().map(|status| Output {
+        let done = match self.shows {
+            Shows::AtOnce => self.command.status().map(|status| Output {
                 status,
                 stdout: Vec::new(),
                 stderr: Vec::new(),
             }),
+            Shows::AtTheEnd | Shows::Failures => self.command.output(),
         };
         let shown = self.shown;
         let Output { status, stdout, stderr } =
             done.map_err(|error| Failure::message(format!("cannot run `{shown}`: {error}")))?;
-        if !status.success() {
+        if !status.success() || self.shows == Shows::AtTheEnd {
             for text in [stdout, stderr] {
                 eprint!("{}", String::from_utf8_lossy(&text));
             }
@@ -136,6 +151,20 @@ pub(crate) fn ensure_components(components: &[&str]) -> Result<(), Failure> {
 /// The cargo that runs this, if it tells, so that all is done by one toolchain.
 pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// A field of what the compiler says of itself: its `release`, or the `host` that it runs on.
+///
+/// # Errors
+///
+/// When rustc does not run, or does not say that.
+pub(crate) fn rustc_says(field: &str) -> Result<String, Failure> {
+    let output = Command::new("rustc").arg("-vV").current_dir(workspace_root()).output();
+    let output = output.map_err(|error| Failure::message(format!("cannot run rustc: {error}")))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let mut fields = said.lines().filter_map(|line| line.split_once(": "));
+    let value = fields.find_map(|(name, value)| (name == field).then(|| value.to_owned()));
+    value.ok_or_else(|| Failure::message(format!("`rustc -vV` does not say its {field}: {said}")))
 }
 
 /// The directory above this package's.

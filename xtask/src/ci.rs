@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::cargo::{self, Step};
 use crate::tool::Tool;
-use crate::{Failure, console, deny, install, redis, test};
+use crate::{Failure, console, deny, install, msrv, package, redis, test_step, typos};
 
 /// The crates that users name in their code.
 const FOR_USERS: [&str; 4] = ["lock-runtime", "lock-tower", "lock-macros", "lock-console"];
@@ -21,23 +21,26 @@ const CARGO_HACK: Tool = Tool {
 
 /// Builds and runs the tests with the other checks beside them.
 ///
-/// Tests mostly wait, and the checks get the processor time that they leave. The benchmarks are compiled while the tests
-/// are, in a folder of their own. The other checks use the folder of the tests, so that macros and build scripts are
-/// compiled once; cargo locks this folder only while it compiles, so they begin when the tests run.
+/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait, and the checks get the processor time that they leave.
+/// The benchmarks are compiled while the tests are, in a folder of their own. The other checks use the folder of the tests,
+/// so that macros and build scripts are compiled once; cargo locks this folder only while it compiles, so they begin when the
+/// tests run.
 ///
 /// # Errors
 ///
 /// When a check fails; the first one, after all have run.
 pub(crate) fn run() -> Result<(), Failure> {
     cargo::ensure_components(&["rustfmt", "clippy"])?;
+    msrv::check()?;
     Step::new("fmt").args(&["--all", "--check"]).run()?;
+    typos::run()?;
     let (report_build, built) = mpsc::channel();
     let checks = thread::spawn(move || {
         // The receiver is there until the checks have ended.
         let _ = report_build.send(benches("build").in_background().run());
         checks()
     });
-    let tests = test(&["--no-fail-fast".to_owned()]);
+    let tests = tests();
     let soak = thread::spawn(soak);
     let panicked = || Failure::message("a check panicked");
     let built = built.recv().map_err(|_| panicked());
@@ -47,6 +50,32 @@ pub(crate) fn run() -> Result<(), Failure> {
     let Some(first) = failures.next() else { return Ok(()) };
     failures.for_each(|Failure { message, .. }| eprintln!("xtask: {message}"));
     Err(first)
+}
+
+/// Builds all that the tests run, examples included, then runs the test programs. The examples in the documentation are one of
+/// the checks.
+fn tests() -> Result<(), Failure> {
+    let step =
+        |args: &[&str]| test_step(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>());
+    with_clippy(step(&["--no-run"])?).run()?;
+    let tests = with_clippy(step(&["--tests", "--no-fail-fast"])?);
+    // Some tests call cargo, and what that compiles is not for clippy.
+    let runner = cargo::rustc_says("host")?.to_uppercase().replace('-', "_");
+    let runner = format!("CARGO_TARGET_{runner}_RUNNER");
+    tests.env(&runner, format!("env -u {WRAPPER} -u {CLIPPY_ARGS}")).run()
+}
+
+/// The variables by which `cargo clippy` makes clippy the compiler of the crates of the workspace, and gives it arguments.
+const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
+const CLIPPY_ARGS: &str = "CLIPPY_ARGS";
+
+/// Lets clippy compile the crates of the workspace. It is the compiler, with lints of its own: one build is checked and run, and
+/// the dependencies are not compiled once more for clippy alone, which takes minutes. A warning is an error.
+fn with_clippy(step: Step) -> Step {
+    let clippy = Path::new(&cargo::cargo()).with_file_name("clippy-driver");
+    // This word separates arguments.
+    let step = step.env(CLIPPY_ARGS, "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+    step.env(WRAPPER, clippy)
 }
 
 /// A minute of faults at random, always the same. Runs the program that the tests were built with, as cargo would wait until
@@ -65,20 +94,19 @@ fn counts() -> Result<(), Failure> {
     counts.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
-/// The dependencies, clippy, each feature alone, the documentation, the public API, and the console in a browser, at the
-/// lowest priority.
+/// The dependencies, the examples in the documentation, each feature alone, the documentation with the public API, the packed
+/// crates, and the console in a browser, at the lowest priority.
 fn checks() -> Result<(), Failure> {
     deny::run()?;
     install::ensure_chromedriver()?;
-    let deny = &["--", "-D", "warnings"];
-    let everything = &["--workspace", "--all-targets", "--all-features"];
-    Step::new("clippy").in_background().args(everything).args(deny).run()?;
+    with_clippy(test_step(&["--doc".to_owned()])?).in_background().with_output().run()?;
+    // Its tests are a program of another kind; nothing else here has a program that no test needs.
+    let xtask = Step::new("clippy").in_background().args(&["--package", "xtask"]);
+    xtask.args(&["--", "-D", "warnings"]).run()?;
     features(1)?;
-    let docs =
-        Step::new("doc").in_background().args(&["--workspace", "--no-deps", "--all-features"]);
-    docs.env("RUSTDOCFLAGS", "-D warnings").run()?;
     api(false)?;
-    console::run(&[])
+    package::run()?;
+    with_clippy(console::step(&[])?).run()
 }
 
 /// Builds or runs the benchmarks that CI runs, with half as many crates as all of them need. Warnings are errors; clippy
@@ -94,16 +122,20 @@ fn benches(subcommand: &str) -> Step {
 
 /// Compares the public API of each crate with `tests/api/<crate>.txt`, or writes these files.
 ///
+/// rustdoc writes data, not pages. It checks links and examples as for pages, and sets what docs.rs sets; one run for all
+/// crates compiles their dependencies once.
+///
 /// # Errors
 ///
-/// When an API is not the one on record.
+/// When the documentation has a warning, or an API is not the one on record.
 pub(crate) fn api(accept: bool) -> Result<(), Failure> {
     let root = cargo::workspace_root();
     let rustdoc = Path::new(&root).join("xtask/src/rustdoc_json.sh");
+    let docs = Step::new("doc").in_background();
+    let docs = docs.args(&["--workspace", "--no-deps", "--all-features"]);
+    let flags = "-D warnings --cfg docsrs -Zunstable-options --output-format json";
+    docs.env("RUSTDOC", &rustdoc).env("RUSTDOCFLAGS", flags).run()?;
     for package in FOR_USERS {
-        let json = &["--", "-Zunstable-options", "--output-format", "json"];
-        let step = Step::new("rustdoc").in_background().args(&["--package", package]);
-        step.args(&["--lib", "--all-features"]).args(json).env("RUSTDOC", &rustdoc).run()?;
         let json = format!("doc/{}.json", package.replace('-', "_"));
         let json = cargo::build_folder().join(json).display().to_string();
         let on_record = format!("tests/api/{package}.txt");

@@ -18,11 +18,20 @@ const AXE_FILE: &str = "package/axe.min.js";
 ///
 /// When one of the programs is missing and cannot be installed, or a test fails.
 pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
+    step(args)?.run()
+}
+
+/// The tests, as a step that is yet to run.
+///
+/// # Errors
+///
+/// When one of the programs is missing and cannot be installed.
+pub(crate) fn step(args: &[String]) -> Result<Step, Failure> {
     install::ensure_chromedriver()?;
     let axe = axe()?;
     let test = &["--workspace", "--all-features", "--test=browser", "--", "--ignored"];
     let step = Step::new("test").args(test).args(args).env("AXE_JS", axe);
-    step.env("REDIS_SERVER", redis::find_or_install()?).run()
+    Ok(step.env("REDIS_SERVER", redis::find_or_install()?))
 }
 
 /// Fetches axe-core below `target`, once. Only its file is used: nothing of the package runs.

@@ -8,9 +8,12 @@ mod deny;
 mod fuzz;
 mod install;
 mod interop;
+mod msrv;
+mod package;
 mod redis;
 mod sabotage;
 mod tool;
+mod typos;
 
 use std::env;
 use std::process::ExitCode;
@@ -41,6 +44,11 @@ cargo xtask <command>
                        puts the present one on record
   deny                 checks licences, sources and advisories of the dependencies by `deny.toml`; installs
                        cargo-deny below `target`
+  typos                checks the spelling of all files by `typos.toml`; installs typos below `target`
+  msrv                 compiles what is published with the oldest supported Rust, and says so if this toolchain
+                       is another
+  package              packs all crates from a clean checkout of the last commit, as for publishing, and compiles
+                       the packed crates against each other
   faults               writes `docs/faults.md` from the heads of the tests in `tests/tests/faults`
   soak [--seed N] [--for 60s] [--fuzz 60s]
                        processes use locks of every kind while faults are injected, in rounds of 15
@@ -56,6 +64,9 @@ cargo xtask <command>
 redis-server (Redis 7.0 or later) is the program named by REDIS_SERVER, or the one on the PATH, or gets
 installed by apt-get (with sudo for others than root, which asks first) or brew.
 ";
+
+const TAKE_NOTHING: [&str; 9] =
+    ["api", "ci", "compile-time", "deny", "faults", "features", "msrv", "package", "typos"];
 
 fn main() -> ExitCode {
     let mut args = env::args().skip(1);
@@ -73,6 +84,9 @@ fn main() -> ExitCode {
         ("api", []) => ci::api(false),
         ("api", [flag]) if flag == "--accept" => ci::api(true),
         ("deny", []) => deny::run(),
+        ("typos", []) => typos::run(),
+        ("msrv", []) => msrv::run(),
+        ("package", []) => package::run(),
         ("faults", []) => faults(),
         ("soak", _) => soak(&rest),
         ("sabotage", []) => sabotage::run(""),
@@ -82,7 +96,7 @@ fn main() -> ExitCode {
             print!("{HELP}");
             Ok(())
         }
-        ("api" | "ci" | "compile-time" | "deny" | "faults" | "features", [arg, ..]) => {
+        (command, [arg, ..]) if TAKE_NOTHING.contains(&command) => {
             Err(Failure::message(format!("`{command}` takes no `{arg}`\n\n{HELP}")))
         }
         _ => Err(Failure::message(format!("there is no command `{command}`\n\n{HELP}"))),
@@ -110,6 +124,11 @@ impl Failure {
 }
 
 fn test(args: &[String]) -> Result<(), Failure> {
+    test_step(args)?.run()
+}
+
+/// The tests of the workspace, or of the packages that the arguments name.
+fn test_step(args: &[String]) -> Result<Step, Failure> {
     let redis = redis::find_or_install()?;
     // A package named by the caller takes the place of the whole workspace.
     let names_package = args
@@ -118,7 +137,7 @@ fn test(args: &[String]) -> Result<(), Failure> {
         .any(|arg| arg.starts_with("-p") || arg.starts_with("--package") || arg == "--workspace");
     let scope = if names_package { &[][..] } else { &["--workspace"] };
     let step = Step::new("test").args(scope).arg("--all-features").args(args);
-    step.env("REDIS_SERVER", redis).env("RUST_TEST_THREADS", test_threads()).run()
+    Ok(step.env("REDIS_SERVER", redis).env("RUST_TEST_THREADS", test_threads()))
 }
 
 /// Builds the processes of a soak and runs it, then the fuzz targets if that is wanted.

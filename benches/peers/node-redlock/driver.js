@@ -11,7 +11,7 @@ const { default: Redlock } = require("redlock");
 
 const LEASE_MS = 30_000;
 const SETTINGS =
-  "one ioredis client; default options: 10 retries, 200 to 400 ms between them; leases of 30 s";
+  "one ioredis client; default options: 10 retries, 100 to 300 ms between them; leases of 30 s";
 
 const nanos = () => process.hrtime.bigint();
 

@@ -4,8 +4,8 @@
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
+use hmac_sha256::Hash;
 use percent_encoding::percent_encode_byte;
-use sha2::{Digest, Sha256};
 
 /// Longest text that one [`KeyPart`] puts into a key before it is shortened to a hash.
 // S-3.
@@ -16,7 +16,7 @@ pub(super) const MAX_PART_BYTES: usize = 128;
 /// `%~` marks the hash: escaping writes hex digits after every `%`, so no short value can look
 /// like a shortened long one.
 pub(super) fn shorten(text: &mut String, start: usize) {
-    let hash = Sha256::digest(&text.as_bytes()[start..]);
+    let hash = Hash::hash(&text.as_bytes()[start..]);
     let mut keep = start + MAX_PART_BYTES - 2 - 32;
     while !text.is_char_boundary(keep) {
         keep -= 1;

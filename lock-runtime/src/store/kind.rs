@@ -3,6 +3,8 @@
 use std::fmt;
 
 /// The kind of lock that a name is used as.
+///
+/// With the feature `survey` it is serialized as its name in lower case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "survey", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "survey", serde(rename_all = "snake_case"))]

@@ -6,6 +6,7 @@
 
 mod attribute;
 mod contract;
+mod examples;
 mod faults;
 mod harness;
 mod interop;

@@ -7,6 +7,7 @@
 #[path = "../../../../lock-cli/src/args.rs"]
 mod args;
 mod configuration;
+mod fencing;
 mod languages;
 mod manifests;
 mod operations;

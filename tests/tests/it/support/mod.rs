@@ -1,6 +1,7 @@
 //! What tests of several subjects share.
 
 pub(crate) mod authority;
+pub(crate) mod examples;
 pub(crate) mod fair_line;
 pub(crate) mod handed_on;
 pub(crate) mod kinds;

@@ -1,9 +1,6 @@
 //! Two processes of the service, and what talks to them.
 
-use std::env;
 use std::path::PathBuf;
-use std::process::Command;
-use std::sync::LazyLock;
 
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -11,40 +8,11 @@ use hyper_util::rt::TokioExecutor;
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process, setrlimit};
 use tempfile::TempDir;
 
+use crate::support::examples::example;
 use crate::tower::prelude::*;
 
 /// More than anything here takes on a busy machine.
 pub(crate) const BOUND: Duration = secs(60);
-
-/// Where the example's binary is.
-///
-/// Cargo tells a test where its own package's binaries are, and says nothing of another package's
-/// examples; `cargo test --workspace` has built them, `cargo test -p lock-tests` has not. So cargo is
-/// asked: after `cargo xtask test` it finds nothing to do, because it chooses the same packages and features. The directory and
-/// the profile are those of this test. If another cargo compiles there at this moment, as in `cargo xtask ci`, this waits for it.
-pub(crate) static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
-    let test = env::current_exe().unwrap();
-    let built = test.parent().and_then(Path::parent).unwrap();
-    let (target, profile) = (built.parent().unwrap(), built.file_name().unwrap());
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
-    // What cargo told this test would make build scripts run again, and all that depends on them.
-    let told = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-    let mut build = Command::new(cargo);
-    env::vars().filter(|(name, _)| told(name)).for_each(|(name, _)| {
-        build.env_remove(name);
-    });
-    let status = build
-        .args(["build", "--quiet", "--workspace", "--all-features"])
-        .args(["--example", "orders", "--target-dir"])
-        .arg(target)
-        .arg("--profile")
-        .arg(if profile == "debug" { "dev".as_ref() } else { profile })
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status()
-        .unwrap();
-    assert!(status.success(), "cargo cannot build the example: {status}");
-    built.join("examples").join(format!("orders{}", env::consts::EXE_SUFFIX))
-});
 
 /// Two processes of the service, on one Redis and one database.
 pub(crate) struct Shop {
@@ -142,7 +110,8 @@ pub(crate) fn spawn(n: usize, directory: &Path, redis: &str, envs: &[(&str, &str
     let (database, log) = (directory.join("orders.db"), log_file(directory, n));
     let ours = [("PORT", "0"), ("REDIS_URL", redis), ("DATABASE", database.to_str().unwrap())];
     let envs: Vec<_> = ours.into_iter().chain(envs.iter().copied()).collect();
-    let args = ["-c", r#"exec "$0" 2>"$1""#, BINARY.to_str().unwrap(), log.to_str().unwrap()];
+    let program = example("orders");
+    let args = ["-c", r#"exec "$0" 2>"$1""#, program.to_str().unwrap(), log.to_str().unwrap()];
     Worker::spawn("sh", &args, &envs)
 }
 

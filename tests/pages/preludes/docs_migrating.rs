@@ -1,0 +1,2 @@
+async fn pay() {}
+async fn report() {}

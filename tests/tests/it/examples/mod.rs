@@ -1,0 +1,130 @@
+//! Every program of `examples/`, as a reader runs it: what it prints, and that it ends by itself or when asked to.
+
+mod front;
+mod kinds;
+mod servers;
+mod services;
+
+use std::process::{Command, ExitStatus};
+
+use lock_tests::{Worker, eventually};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::prelude::*;
+use crate::support::examples::example;
+
+/// More than any of them takes on a busy machine.
+const BOUND: Duration = secs(60);
+
+/// What the examples read from the environment, and a developer may have set.
+const VARIABLES: [&str; 7] =
+    ["CLUSTER", "CONFIG", "DATABASE", "MASTER", "PORT", "REDIS_URL", "SENTINELS"];
+
+/// Starts an example with these variables, and none of a developer's own.
+fn start(name: &str, envs: &[(&str, &str)]) -> Worker {
+    let program = example(name);
+    let mut args: Vec<&str> = VARIABLES.iter().flat_map(|name| ["-u", name]).collect();
+    args.push(program.to_str().unwrap());
+    // `env` removes what it inherits, so it gets what is to stay as words of its own.
+    let set: Vec<String> = envs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let program = args.pop().unwrap();
+    args.extend(set.iter().map(String::as_str));
+    args.push(program);
+    Worker::spawn("env", &args, &[])
+}
+
+/// Runs an example to its end, and returns the lines that it prints.
+async fn run(name: &str, envs: &[(&str, &str)]) -> Vec<String> {
+    let mut program = start(name, envs);
+    let mut lines = Vec::new();
+    while let Some(line) = program.try_next_line(BOUND).await {
+        lines.push(line);
+    }
+    assert!(program.wait(BOUND).await.success(), "{name} failed after {lines:#?}");
+    lines
+}
+
+/// Runs an example in memory, and again on a Redis, which then must not have a lock any more. `check` sees the lines.
+async fn run_both(name: &str, check: impl Fn(&[String])) {
+    check(&run(name, &[]).await);
+    let server = RedisServer::start().await;
+    check(&run(name, &[("REDIS_URL", &server.url())]).await);
+    let raw = server.client();
+    let commands: String = raw.get(&["INFO", "commandstats"]).await;
+    assert!(commands.contains("cmdstat_evalsha"), "{name} has not used the server: {commands}");
+    // A job keeps its lock for `at_least`, 2 s. A lock that is not released has a lease of 30 s.
+    soon!("no lock is left", locks(&server).await.is_empty());
+}
+
+/// The names that are locked. What a lock leaves behind on purpose are strings: counters, notes, the permits of a semaphore.
+async fn locks(server: &RedisServer) -> Vec<String> {
+    let (raw, mut locks) = (server.client(), Vec::new());
+    for key in raw.keys().await {
+        let kind: String = raw.get(&["TYPE", &key]).await;
+        // It may have ended meanwhile.
+        if kind != "string" && kind != "none" {
+            locks.push(key);
+        }
+    }
+    locks
+}
+
+/// Runs an example that has to fail, and returns what it says.
+fn run_without_servers(name: &str) -> String {
+    let mut program = Command::new(example(name));
+    for name in VARIABLES {
+        program.env_remove(name);
+    }
+    let output = program.output().unwrap();
+    assert!(!output.status.success(), "{name} has ended well without servers");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Asks an example to end, and returns how it did.
+async fn end(program: &mut Worker, signal: Signal) -> ExitStatus {
+    let id = Pid::from_raw(program.id().try_into().unwrap()).unwrap();
+    kill_process(id, signal).unwrap();
+    program.wait(BOUND).await
+}
+
+/// The only line that begins so, without its beginning.
+fn line<'a>(lines: &'a [String], beginning: &str) -> &'a str {
+    let found: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix(beginning)).collect();
+    let [line] = found[..] else { panic!("not one line begins with `{beginning}`: {lines:#?}") };
+    line
+}
+
+/// The numbers in a line, in order.
+fn numbers(line: &str) -> Vec<u64> {
+    let words = line.split(|c: char| !c.is_ascii_digit());
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// An example without a test, an entry in the manifest or a row in the README fails here.
+#[test]
+fn every_example_has_a_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |file: &Path| fs::read_to_string(file).unwrap();
+    let tests = fs::read_dir(root.join("tests/it/examples")).unwrap();
+    let tests: String = tests.map(|file| read(&file.unwrap().path())).collect();
+    let examples = root.join("../examples");
+    let (manifest, page) = (read(&examples.join("Cargo.toml")), read(&examples.join("README.md")));
+    let mut found = 0;
+    for entry in fs::read_dir(&examples).unwrap() {
+        let path = entry.unwrap().path();
+        let is_folder = path.join("main.rs").exists();
+        if !is_folder && path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        found += 1;
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let is_run =
+            ["run", "run_both", "start"].map(|run| tests.contains(&format!("{run}(\"{name}\"")));
+        assert!(is_run.contains(&true), "no test of tests/it/examples runs the example {name}");
+        assert!(manifest.contains(&format!("name = \"{name}\"")), "{name} is not in Cargo.toml");
+        assert!(page.contains(&format!("| [{name}]")), "{name} is not in the table of README.md");
+        let lines = if is_folder { 0 } else { read(&path).lines().count() };
+        assert!(lines <= 120, "{name} has {lines} lines; an example is to have at most 120");
+    }
+    assert!(found >= 13, "only {found} examples are found");
+}
