@@ -56,7 +56,8 @@ fn module(block: &Block, prelude: &str) -> String {
     }
     let after = |start: &str| prelude.lines().find_map(|line| line.strip_prefix(start));
     let arguments = after("// Statements have: ").unwrap_or_default();
-    let test = after("// Statements run with:").map(|values| {
+    let test = after("// Statements run with:").filter(|_| !block.has("no_run"));
+    let test = test.map(|values| {
         format!("#[tokio::test] async fn runs() {{ block({values}).await.unwrap() }}\n")
     });
     format!(
