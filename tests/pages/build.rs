@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 #[path = "src/lib.rs"]
-#[allow(dead_code, reason = "the tests use all of it")]
+#[allow(dead_code, unreachable_pub, reason = "the tests use all of it")]
 mod library;
 
 use library::{Block, Page, pages};
@@ -56,7 +56,8 @@ fn module(block: &Block, prelude: &str) -> String {
     }
     let after = |start: &str| prelude.lines().find_map(|line| line.strip_prefix(start));
     let arguments = after("// Statements have: ").unwrap_or_default();
-    let test = after("// Statements run with:").map(|values| {
+    let test = after("// Statements run with:").filter(|_| !block.has("no_run"));
+    let test = test.map(|values| {
         format!("#[tokio::test] async fn runs() {{ block({values}).await.unwrap() }}\n")
     });
     format!(

@@ -1,6 +1,7 @@
 //! The code on the pages of the documentation.
 //!
 //! `blocks` are the Rust blocks, which the build script makes modules of: a block with tests runs as tests.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 #[allow(dead_code, reason = "the tests need its parser only")]
 #[path = "../../../../lock-cli/src/args.rs"]
@@ -14,7 +15,17 @@ mod shell;
 mod sql;
 
 /// A module for each page, and in it a module for each block.
-#[allow(dead_code, unused, unreachable_code, missing_docs, reason = "examples of a few lines")]
+#[allow(
+    clippy::all,
+    clippy::unwrap_used,
+    dead_code,
+    missing_debug_implementations,
+    missing_docs,
+    unreachable_code,
+    unreachable_pub,
+    unused,
+    reason = "code as users write it, in examples of a few lines"
+)]
 mod blocks {
     include!(concat!(env!("OUT_DIR"), "/blocks.rs"));
 }

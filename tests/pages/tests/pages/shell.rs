@@ -87,7 +87,10 @@ fn cargo_mistake(words: &[String]) -> Option<String> {
     };
     for kind in ["example", "bin", "test"] {
         let flag = format!("--{kind}");
-        let Some(name) = value([&flag, &flag]) else { continue };
+        let is_placeholder = |name: &&String| name.chars().all(|c| c.is_ascii_uppercase());
+        let Some(name) = value([&flag, &flag]).filter(|name| !is_placeholder(name)) else {
+            continue;
+        };
         let is_it = |target: &(String, String)| target.0 == kind && target.1 == *name;
         let mut members = PACKAGES.values().filter(|package| package.is_member);
         if !members.any(|package| package.targets.iter().any(is_it)) {
