@@ -5,6 +5,7 @@ const base = document.querySelector('meta[name="base"]').content;
 const $ = (id) => document.getElementById(id);
 const ROW = 44; // The height of a row, as in the style sheet.
 const SAMPLES = 120; // So many seconds of contention are remembered for each lock.
+const RETRY = 2000; // In so many milliseconds a connection that was refused is tried again.
 const HISTORY = 50; // So many changes are remembered for each lock.
 
 const state = {
@@ -279,11 +280,30 @@ function receive(survey) {
   draw();
 }
 
+// What the page may do; asked again with each connection, since a console that was restarted has another token.
+async function greet() {
+  try {
+    const response = await fetch(`${base}/api/session`);
+    if (response.ok) state.session = await response.json();
+    return response.status;
+  } catch {
+    return 0;
+  }
+}
+
 function connect() {
   const events = new EventSource(`${base}/api/events`);
   events.addEventListener("survey", (event) => receive(JSON.parse(event.data)));
   events.addEventListener("failed", (event) => say(JSON.parse(event.data).error, true));
-  events.onerror = () => say("no connection to the console; trying again …", true);
+  events.onopen = greet;
+  events.onerror = async () => {
+    // The browser connects again by itself, but not after an answer that is no stream: of a proxy, or without the token.
+    if (events.readyState === EventSource.CLOSED) setTimeout(connect, RETRY);
+    const status = await greet();
+    if (events.readyState !== EventSource.OPEN) {
+      say(status === 401 ? "the console asks for its token; load this page again" : "no connection to the console; trying again …", true);
+    }
+  };
 }
 
 function open(key) {
@@ -388,5 +408,4 @@ $("typed").addEventListener("input", () => {
 $("release").addEventListener("submit", release);
 addEventListener("resize", draw);
 
-fetch(`${base}/api/session`).then((response) => response.json()).then((session) => { state.session = session; }).catch(() => {});
 connect();

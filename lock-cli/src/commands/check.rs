@@ -29,7 +29,15 @@ pub(super) fn check(file: &Path) -> Result<Answer, Failure> {
     })?;
     let is_json = file.extension().is_some_and(|extension| extension == "json");
     let config = match is_json {
-        true => LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(&text)),
+        true => {
+            let mut json = serde_json::Deserializer::from_str(&text);
+            let config = LockConfig::from_deserializer(&mut json);
+            // What stands behind the end is an error for every service that reads the whole file.
+            match (config, json.end()) {
+                (Ok(_), Err(error)) => return Err(cannot(&error)),
+                (config, _) => config,
+            }
+        }
         false => LockConfig::from_toml(&text),
     };
     let config = config.map_err(|error| cannot(&error))?;

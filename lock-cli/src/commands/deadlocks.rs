@@ -3,7 +3,7 @@
 use lock_runtime::LockClient;
 use serde_json::json;
 
-use super::{notes, survey};
+use super::notes;
 use crate::answer::Answer;
 use crate::args::Args;
 use crate::failure::{FINE, Failure, NO};
@@ -13,7 +13,8 @@ use crate::text::{count, harmless};
 const LIMIT: usize = 1_000_000;
 
 pub(super) async fn deadlocks(client: &LockClient, args: &Args) -> Result<Answer, Failure> {
-    let survey = survey(client, args, "", LIMIT).await?;
+    // Only clients know what waits inside of what.
+    let survey = client.survey().clients_only().limit(LIMIT).within(args.store.within).await?;
     let found = survey.deadlocks();
     let mut text = match found.len() {
         0 => "no deadlock\n".to_owned(),
