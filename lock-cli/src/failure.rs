@@ -46,7 +46,9 @@ impl From<LockError> for Failure {
             LockError::KeyCollision { .. } => Self::refused(message),
             LockError::InvalidKey { .. } | LockError::InvalidOptions(_) => Self::usage(message),
             // The address on the command line.
-            LockError::Store(error) if error.kind() == StoreErrorKind::Config => Self::usage(message),
+            LockError::Store(error) if error.kind() == StoreErrorKind::Config => {
+                Self::usage(message)
+            }
             _ => Self::store(message),
         }
     }

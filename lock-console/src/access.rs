@@ -96,7 +96,8 @@ pub(crate) async fn check_host(
     if console.access.is_for_us(request.headers(), request.uri()) {
         return next.run(request).await;
     }
-    let error = json!({ "error": "the console does not answer for this host; add it to its hosts" });
+    let error =
+        json!({ "error": "the console does not answer for this host; add it to its hosts" });
     (StatusCode::FORBIDDEN, Json(error)).into_response()
 }
 

@@ -153,9 +153,11 @@ impl Watch<'_> {
         match change {
             Change::Granted { to, kind, token } => {
                 let who = self.who(&to).await;
-                let token = token.map(|token| format!(", token {token}")).unwrap_or_default();
-                let text = format!("to {who} as a {kind}{token}");
-                self.print("granted", &text, json!({ "holder": who, "kind": kind }))
+                let with_token =
+                    token.map(|token| format!(", token {token}")).unwrap_or_default();
+                let text = format!("to {who} as a {kind}{with_token}");
+                let json = json!({ "holder": who, "kind": kind, "token": token });
+                self.print("granted", &text, json)
             }
             Change::GrantedAgain { to, token } => {
                 let who = self.who(&to).await;

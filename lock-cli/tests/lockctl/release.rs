@@ -26,6 +26,23 @@ async fn a_lock_is_released_by_force() {
     world.run(&["release", "order:1", "--yes"]).await.failed(1, "order:1 is not held");
 }
 
+/// A release takes a lock from all its holders, so one of several is not enough to name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_has_to_hold_it_alone() {
+    let world = World::start().await;
+    let one = world.billing.rw_lock("prices").read().await.unwrap();
+    let other = world.orders.rw_lock("prices").read().await.unwrap();
+    let refused = world.run(&["release", "prices", "--owner", "billing@", "--yes"]).await;
+    refused.failed(1, "billing@ does not hold prices alone");
+    assert!(refused.stderr.contains(&World::process("orders")), "{refused:?}");
+    let id = world.billing.id().to_string();
+    world.run(&["release", "prices", "--owner", &id[..4], "--yes"]).await.failed(1, "alone");
+    other.release().await.unwrap();
+    let freed = world.run(&["release", "prices", "--owner", &id[..8], "--yes"]).await;
+    assert_eq!(freed.code, 0, "{freed:?}");
+    eventually(SOON, "the holder learns of it", async || one.is_lost()).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_lock_is_left_alone() {
     let world = World::start().await;

@@ -125,7 +125,8 @@ impl<'a> Waits<'a> {
         }
         let mut left: BTreeMap<Node, usize> =
             self.0.iter().map(|(from, waits)| (*from, waits.len())).collect();
-        let goes_on = |left: &BTreeMap<Node, usize>, node| left.get(&node).is_some_and(|it| *it > 0);
+        let goes_on =
+            |left: &BTreeMap<Node, usize>, node| left.get(&node).is_some_and(|it| *it > 0);
         let mut ends: Vec<Node> = into.keys().copied().filter(|it| !goes_on(&left, *it)).collect();
         while let Some(end) = ends.pop() {
             for from in into.remove(&end).unwrap_or_default() {

@@ -114,7 +114,10 @@ async fn hand_offs_are_no_deadlock() {
                 let hot = client.mutex("hot");
                 while !done.load(Ordering::Relaxed) {
                     let held = outer.lock().await.unwrap();
-                    held.run(hot.run(async { tokio::task::yield_now().await })).await.unwrap().unwrap();
+                    held.run(hot.run(async { tokio::task::yield_now().await }))
+                        .await
+                        .unwrap()
+                        .unwrap();
                     held.release().await.unwrap();
                 }
             })

@@ -16,7 +16,8 @@ fn part(id: &str, number: u32, more: bool, names: &[String]) -> String {
     let hold = |name: &String| json!({ "hold": 1, "name": name, "kind": "mutex", "held_for": 1, "left": 2 });
     let client = json!({ "id": IMPOSTOR, "service": "impostor", "host": "h", "pid": 1, "started": 0, "version": "1" });
     let holds: Vec<_> = names.iter().map(hold).collect();
-    json!({ "v": 1, "id": id, "client": client, "part": number, "holds": holds, "more": more }).to_string()
+    json!({ "v": 1, "id": id, "client": client, "part": number, "holds": holds, "more": more })
+        .to_string()
 }
 
 /// Publishes to each request what `answers` makes of its id.
@@ -100,8 +101,7 @@ async fn parts_count_once_each() {
     let server = RedisServer::start().await;
     let client = LockClient::connect(&server.url()).await.unwrap();
     let whole = Impostor::start(&server, |id| {
-        let [first, last] =
-            [part(id, 0, true, &held(&["a"])), part(id, 1, false, &held(&["b"]))];
+        let [first, last] = [part(id, 0, true, &held(&["a"])), part(id, 1, false, &held(&["b"]))];
         vec![first.clone(), first.clone(), last, first]
     })
     .await;
@@ -132,7 +132,8 @@ async fn parts_count_once_each() {
 /// All servers of a quorum deliver a request and its answers: a client answers once, and is listed once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quorum_hears_each_client_once() {
-    let servers = [RedisServer::start().await, RedisServer::start().await, RedisServer::start().await];
+    let servers =
+        [RedisServer::start().await, RedisServer::start().await, RedisServer::start().await];
     let urls = servers.each_ref().map(RedisServer::url);
     let connect = async || Quorum::builder().without_restart_guard().connect(&urls).await.unwrap();
     let (holder, asking) = (connect().await, connect().await.client().clone());
