@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-use lock_runtime::{LockError, StoreErrorKind};
+use lock_runtime::LockError;
+use lock_runtime::error::StoreErrorKind;
 
 /// Fine.
 pub(crate) const FINE: u8 = 0;

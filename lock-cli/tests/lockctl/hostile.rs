@@ -65,7 +65,8 @@ async fn a_reader_may_leave() {
         held.push(world.billing.mutex(name).lock().await.unwrap());
     }
     for json in [&[][..], &["--json"]] {
-        let args = [&["--url", &world.server.url(), "ls"], json].concat();
+        let url = world.server.url();
+        let args = [&["--url", &url, "ls"], json].concat();
         let mut ls = begin(&args);
         // Less than a pipe holds.
         let mut out = BufReader::new(ls.stdout.take().unwrap());
