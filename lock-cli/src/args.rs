@@ -50,7 +50,7 @@ pub(crate) struct StoreArgs {
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
     /// How long to wait for the answers of the clients
-    #[arg(long, global = true, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    #[arg(long, global = true, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
     pub(crate) within: Duration,
 }
 

@@ -153,8 +153,7 @@ impl Watch<'_> {
         match change {
             Change::Granted { to, kind, token } => {
                 let who = self.who(&to).await;
-                let with_token =
-                    token.map(|token| format!(", token {token}")).unwrap_or_default();
+                let with_token = token.map(|token| format!(", token {token}")).unwrap_or_default();
                 let text = format!("to {who} as a {kind}{with_token}");
                 let json = json!({ "holder": who, "kind": kind, "token": token });
                 self.print("granted", &text, json)

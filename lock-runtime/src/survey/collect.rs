@@ -19,6 +19,9 @@ use crate::error::{LockError, StoreError, check_runtime};
 use crate::key::{LockKey, check_prefix};
 use crate::store::{HoldKind, Inspection, NamesCursor, StoredHold, StoredWaiter};
 
+/// After this time, and then after twice as long each, clients that have not answered are asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(400);
+
 /// How many parts of answers wait to be read. Clients that send more than the survey can read are cut.
 const PARTS: usize = 4_096;
 
@@ -112,10 +115,23 @@ impl Surveying {
         let asked = store.publish(&self.channel, &request.to_json(), timeout).await?;
         let (asked, mut answers) =
             (usize::try_from(asked).unwrap_or(usize::MAX), Answers::default());
+        let (mut again, mut pause) = (start + ASK_AGAIN, ASK_AGAIN);
         while answers.whole() < asked {
-            let Ok(Some(part)) = timeout_at(end, parts.recv()).await else { break };
-            if let Some(part) = Answer::read(&part, request.id) {
-                answers.add(part, self.limit, start.elapsed());
+            match timeout_at(end.min(again), parts.recv()).await {
+                Ok(Some(part)) => {
+                    if let Some(part) = Answer::read(&part, request.id) {
+                        answers.add(part, self.limit, start.elapsed());
+                    }
+                }
+                Ok(None) => break,
+                Err(_) if Instant::now() >= end => break,
+                Err(_) => {
+                    // A client that has answered many requests lately has passed this one over; the others know it again.
+                    let asking = store.publish(&self.channel, &request.to_json(), timeout);
+                    drop(timeout_at(end, asking).await);
+                    pause *= 2;
+                    again = Instant::now() + pause;
+                }
             }
         }
         answers.missing = asked.saturating_sub(answers.whole());

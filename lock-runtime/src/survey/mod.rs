@@ -51,7 +51,7 @@ impl Presence {
 opaque_debug!(Presence);
 
 /// How long a survey waits for answers.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How many locks a survey lists of each client, and of the store.
 const LIMIT: usize = 1_000;
@@ -88,7 +88,8 @@ impl Surveying {
         self
     }
 
-    /// Sets how long it waits for answers; it returns earlier if every client has answered. Default: 1 s.
+    /// Sets how long it waits for answers; it returns earlier if every client has answered. Default: 2 s,
+    /// in which also a client answers that others have asked four times within the last second.
     pub fn within(mut self, within: Duration) -> Self {
         self.within = within;
         self
