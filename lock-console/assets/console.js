@@ -120,7 +120,8 @@ function spark(samples) {
 function row(lock, at) {
   const past = state.past.get(lock.key) ?? { samples: [], lease: 0 };
   const first = lock.holders[0];
-  const name = make("td", { text: lock.key, title: lock.key, dir: "auto" });
+  // A narrow page has no column for the holder.
+  const name = make("td", { title: lock.key, dir: "auto" }, lock.key, make("small", { class: "narrow", text: holderText(lock) }));
   const holder = make("td", { title: holderText(lock) }, holderText(lock), make("small", { text: first?.site ?? "" }));
   const share = past.lease > 0 && lock.remaining_ms !== null ? Math.min(1, lock.remaining_ms / past.lease) : 0;
   const bar = make("div", { class: share < 0.34 ? "lease low" : "lease", role: "img", "aria-label": `${time(lock.remaining_ms)} left` }, make("div"));

@@ -52,6 +52,7 @@ async fn each_value_of_a_policy_has_its_place() {
         &["http.busy", "409", "[lock.policies.pay],", "line", "16"],
         &["http.hold", "'body'", "[lock.base.strict],", "line", "10"],
         &["wait", "'3s'", "[lock.defaults],", "line", "5"],
+        &["on_lost", "\"cancel\"", "built", "in,", "unless", "the", "program", "sets", "it"],
     ] {
         assert!(
             lines.iter().any(|line| line == expected),

@@ -249,11 +249,8 @@ async fn two_thousand_locks_scroll() {
 async fn a_narrow_page_does_not_scroll_sideways() {
     let world = World::start(ConsoleOptions::new()).await;
     let client = world.service("billing").await;
-    let _held = client
-        .mutex("a lock with a name that is longer than a telephone is wide")
-        .lock()
-        .await
-        .unwrap();
+    let long = client.mutex("a lock with a name that is longer than a telephone is wide").lock();
+    let _held = (long.await.unwrap(), client.mutex("order:1234567").lock().await.unwrap());
     let browser = world.driver.browser(500, 740).await;
     let page = Page(browser);
     let metrics = json!({ "width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": true });
@@ -263,7 +260,12 @@ async fn a_narrow_page_does_not_scroll_sideways() {
     )
     .await;
     page.0.goto(&world.url).await.unwrap();
-    eventually(SOON, "the table is filled", async || page.names().await.len() == 1).await;
+    eventually(SOON, "the table is filled", async || page.names().await.len() == 2).await;
+    let name = "document.querySelector('#rows tr[data-key=\"order:1234567\"]').firstChild";
+    let whole = format!(
+        "return {name}.scrollWidth <= {name}.clientWidth && {name}.innerText.includes('billing@')"
+    );
+    assert_eq!(page.js(&whole).await, json!(true), "an everyday name and its holder can be read");
     let wide = page.js("return [innerWidth, document.documentElement.scrollWidth]").await;
     assert_eq!(wide, json!([360, 360]));
     page.screenshot("console-narrow.png").await;

@@ -122,7 +122,7 @@ impl Page {
 
     /// The names in the table, as they are shown.
     pub(crate) async fn names(&self) -> Vec<String> {
-        let names = "return [...document.querySelectorAll('#rows tr[data-key]')].map((tr) => tr.firstChild.textContent)";
+        let names = "return [...document.querySelectorAll('#rows tr[data-key]')].map((tr) => tr.firstChild.firstChild.textContent)";
         serde_json::from_value(self.js(names).await).unwrap()
     }
 
