@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use humantime::format_duration;
-use lock_runtime::options::{OnLost, OnReleaseLost};
 use lock_runtime::{Lease, LockOptions, Wait};
 
 /// Each setting, as a file would write it.
@@ -14,25 +13,22 @@ pub(super) fn settings() -> Vec<(&'static str, String)> {
         Wait::Never => "none".to_owned(),
         Wait::UpTo(time) => seconds(time),
         Wait::Forever => "forever".to_owned(),
+        other => format!("{other:?}"),
     };
     let lease = match options.lease() {
         Lease::Watchdog(time) => format!("watchdog {}", seconds(time)),
         Lease::Fixed(time) => seconds(time),
+        other => format!("{other:?}"),
     };
-    let on_lost = match options.on_lost() {
-        OnLost::Cancel => "cancel",
-        OnLost::Finish => "finish",
-    };
-    let on_release_lost = match options.on_release_lost() {
-        OnReleaseLost::Log => "log",
-        OnReleaseLost::Error => "error",
-    };
+    // As their names in a file, in lower case.
+    let on_lost = format!("{:?}", options.on_lost()).to_lowercase();
+    let on_release_lost = format!("{:?}", options.on_release_lost()).to_lowercase();
     let quoted = |text: &str| format!("{text:?}");
     vec![
         ("kind", quoted("mutex")),
         ("lease", quoted(&lease)),
-        ("on_lost", quoted(on_lost)),
-        ("on_release_lost", quoted(on_release_lost)),
+        ("on_lost", quoted(&on_lost)),
+        ("on_release_lost", quoted(&on_release_lost)),
         ("wait", quoted(&wait)),
     ]
 }

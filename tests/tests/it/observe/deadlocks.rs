@@ -135,13 +135,13 @@ async fn hand_offs_are_no_deadlock() {
 async fn semaphores_make_no_deadlock() {
     let [one, two] = clients();
     let permits = NonZeroU32::new(2).unwrap();
-    let permit = one.semaphore("mail", permits).acquire().await.unwrap();
+    let own = one.semaphore("mail", permits);
     let _other = two.semaphore("mail", permits).acquire().await.unwrap();
     let held = two.mutex("x").lock().await.unwrap();
     let (x, mail) = (one.mutex("x"), two.semaphore("mail", permits));
-    tokio::spawn(async move { permit.run(x.lock()).await.map(drop) });
-    tokio::spawn(async move { held.run(mail.acquire()).await.map(drop) });
+    tokio::spawn(async move { own.run(x.lock()).await.map(drop) });
     waits(&one, 1).await;
+    tokio::spawn(async move { held.run(mail.acquire()).await.map(drop) });
     waits(&two, 1).await;
     assert_eq!(deadlocks(&one).await, []);
 }
