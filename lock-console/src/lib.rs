@@ -86,7 +86,6 @@ pub fn router(client: LockClient, options: ConsoleOptions) -> Router {
         .route("/console.css", get(page::style))
         .route("/console.js", get(page::script))
         .merge(api)
-        .fallback(page::other)
         .layer(guarded)
         .route("/login", post(access::login))
         .layer(for_us)

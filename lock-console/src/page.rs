@@ -1,10 +1,8 @@
 //! The page: files of ours, compiled in.
 
-use axum::Json;
-use axum::extract::{OriginalUri, Request};
+use axum::extract::OriginalUri;
 use axum::response::{Html, IntoResponse, Response};
-use http::{HeaderName, HeaderValue, StatusCode, header};
-use serde_json::json;
+use http::{HeaderName, HeaderValue, header};
 
 /// Nothing but this page's own files and requests: no inline scripts, no other host, no frame around it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
@@ -20,15 +18,6 @@ pub(crate) const LOGIN: &str = include_str!("../assets/login.html");
 /// The page, wherever the console is nested.
 pub(crate) async fn page(OriginalUri(uri): OriginalUri) -> Html<String> {
     at(PAGE, uri.path())
-}
-
-/// The page at `/locks/`, which a router that is nested at `/locks` does not match; and what else is asked for.
-pub(crate) async fn other(OriginalUri(uri): OriginalUri, request: Request) -> Response {
-    if request.uri().path() == "/" {
-        return at(PAGE, uri.path()).into_response();
-    }
-    let error = json!({ "error": "the console has no such page" });
-    (StatusCode::NOT_FOUND, Json(error)).into_response()
 }
 
 /// A page whose files and requests are below this path. The page names them relative to its own address, because a proxy may

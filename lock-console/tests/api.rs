@@ -71,13 +71,6 @@ async fn the_page_may_load_nothing_else() {
     let page = body(get(&nested, "/admin/locks").await).await;
     assert!(page.contains("src=\"./locks/console.js\""), "{page}");
     assert_eq!(get(&nested, "/admin/locks/console.js").await.status(), StatusCode::OK);
-    let page = body(get(&nested, "/admin/locks/").await).await;
-    assert!(page.contains("src=\"./console.js\""), "{page}");
-    for path in ["/admin/locks/nothing", "/admin/locks/api/nothing"] {
-        let answer = get(&nested, path).await;
-        assert_eq!(answer.status(), StatusCode::NOT_FOUND);
-        assert!(json_of(answer).await["error"].is_string(), "{path}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

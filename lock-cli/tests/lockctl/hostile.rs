@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use lock_tests::eventually;
-use tokio::io::{AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::time::timeout;
 
 use crate::world::{SOON, World, begin, service};
@@ -96,11 +96,14 @@ async fn a_time_may_have_no_end() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupt_ends_a_watch() {
     let world = World::start().await;
+    let _held = world.billing.mutex("order:1").lock().await.unwrap();
     let mut watch = world.begin(&["watch", "order:1", "--json"]);
-    world.server.pause();
-    let mut out = BufReader::new(watch.stdout.take().unwrap());
-    let mut first = [0; 16];
-    timeout(SOON, out.read_exact(&mut first)).await.expect("the outage is not said").unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    for event in ["granted", "silent"] {
+        let line = timeout(SOON, lines.next_line()).await.expect("nothing is printed");
+        assert!(line.unwrap().expect("it has ended").contains(event));
+        world.server.pause();
+    }
     let pid = watch.id().unwrap().to_string();
     let kill =
         std::process::Command::new("kill").args(["-INT", &pid]).stdin(Stdio::null()).status();

@@ -15,7 +15,7 @@ async fn a_lock_is_released_by_force() {
     assert!(asked.stdout.contains(&process) && asked.stdout.contains("--yes"), "{asked:?}");
     assert!(!held.is_lost(), "only asked");
     let other = world.run(&["release", "order:1", "--owner", "orders@", "--yes"]).await;
-    other.failed(1, "orders@ does not hold order:1; billing@");
+    other.failed(1, "orders@ does not hold order:1; it is held by billing@");
     assert!(world.server.client().exists("order:1").await);
 
     let freed = world.run(&["release", "order:1", "--owner", "billing@", "--yes"]).await;
