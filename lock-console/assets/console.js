@@ -372,7 +372,11 @@ $("rows").addEventListener("click", (event) => {
 });
 $("rows").addEventListener("keydown", (event) => {
   const tr = event.target.closest("tr");
-  if (event.key === "Enter" && tr?.dataset.key !== undefined) open(tr.dataset.key);
+  if (event.key === "Enter" && tr?.dataset.key !== undefined) {
+    // Or the same key press would go on to the button that has the focus next, which closes the details.
+    event.preventDefault();
+    open(tr.dataset.key);
+  }
   const other = { ArrowDown: tr?.nextElementSibling, ArrowUp: tr?.previousElementSibling }[event.key];
   if (other?.dataset.key !== undefined) {
     event.preventDefault();
