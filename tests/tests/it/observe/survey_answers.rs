@@ -80,9 +80,9 @@ async fn what_is_no_answer_is_passed_over() {
             "[".repeat(1 << 20),
             whole.replace("\"v\":1", "\"v\":2"),
             part(IMPOSTOR, 0, false, &held(&["of another request"])),
-            part(id, 0, false, &held(&["a\nb", "", &"x".repeat(513)])),
             // Too long for an answer, and otherwise one.
             part(id, 0, false, &held(&["x".repeat(200_000).as_str()])),
+            part(id, 0, false, &held(&["a\nb", "", &"x".repeat(513)])),
             whole.clone(),
             whole,
         ]
