@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::var("PORT").map_or(Ok(7379), |port| port.parse::<u16>())?;
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     println!("The console is at http://{}/ (Ctrl+C ends it).", listener.local_addr()?);
-    let options = ConsoleOptions::new().allow_release(true);
+    let options = ConsoleOptions::new().allow_release(true).hosts(["127.0.0.1", "localhost"]);
     tokio::select! {
         served = axum::serve(listener, lock_console::router(billing, options)) => served?,
         asked_to_end = tokio::signal::ctrl_c() => asked_to_end?,

@@ -50,7 +50,7 @@ pub(crate) struct StoreArgs {
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
     /// How long to wait for the answers of the clients
-    #[arg(long, global = true, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    #[arg(long, global = true, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
     pub(crate) within: Duration,
 }
 
@@ -127,6 +127,9 @@ pub(crate) struct Console {
     /// Let the page release locks by force
     #[arg(long)]
     pub(crate) allow_release: bool,
+    /// A host name under which browsers reach the page, for example through a proxy; without a token, only this machine's
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
     /// The token that a viewer has to give
     #[arg(long, env = "LOCK_CONSOLE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub(crate) token: Option<String>,

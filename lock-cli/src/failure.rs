@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use lock_runtime::LockError;
+use lock_runtime::error::StoreErrorKind;
 
 /// Fine.
 pub(crate) const FINE: u8 = 0;
@@ -45,6 +46,10 @@ impl From<LockError> for Failure {
         match error {
             LockError::KeyCollision { .. } => Self::refused(message),
             LockError::InvalidKey { .. } | LockError::InvalidOptions(_) => Self::usage(message),
+            // The address on the command line.
+            LockError::Store(error) if error.kind() == StoreErrorKind::Config => {
+                Self::usage(message)
+            }
             _ => Self::store(message),
         }
     }

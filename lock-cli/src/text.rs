@@ -20,12 +20,12 @@ pub(crate) fn time_or_dash(known: Option<Duration>) -> String {
     known.map_or_else(|| "-".to_owned(), time)
 }
 
-/// A text of another process, which cannot control the terminal or change the direction of a line.
+/// A text of another process, which cannot control the terminal, end a line, change its direction, or look like another text.
 pub(crate) fn harmless(text: &str) -> String {
-    let is_direction = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_hidden = |c: char| matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() || is_direction(c) {
+        if c.is_control() || is_hidden(c) {
             // Writing to a String cannot fail.
             let _ = write!(shown, "{}", c.escape_unicode());
         } else {
@@ -64,5 +64,9 @@ mod tests {
     #[test]
     fn a_text_cannot_control_the_terminal() {
         assert_eq!(harmless("a\u{1b}[31mb\nc\u{202e}d ä"), r"a\u{1b}[31mb\u{a}c\u{202e}d ä");
+        assert_eq!(
+            harmless("a\u{2028}b\u{200b}\u{feff}c\u{9b}1m"),
+            r"a\u{2028}b\u{200b}\u{feff}c\u{9b}1m"
+        );
     }
 }

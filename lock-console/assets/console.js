@@ -5,6 +5,7 @@ const base = document.querySelector('meta[name="base"]').content;
 const $ = (id) => document.getElementById(id);
 const ROW = 44; // The height of a row, as in the style sheet.
 const SAMPLES = 120; // So many seconds of contention are remembered for each lock.
+const RETRY = 2000; // In so many milliseconds a connection that was refused is tried again.
 const HISTORY = 50; // So many changes are remembered for each lock.
 
 const state = {
@@ -119,7 +120,8 @@ function spark(samples) {
 function row(lock, at) {
   const past = state.past.get(lock.key) ?? { samples: [], lease: 0 };
   const first = lock.holders[0];
-  const name = make("td", { text: lock.key, title: lock.key, dir: "auto" });
+  // A narrow page has no column for the holder.
+  const name = make("td", { title: lock.key, dir: "auto" }, lock.key, make("small", { class: "narrow", text: holderText(lock) }));
   const holder = make("td", { title: holderText(lock) }, holderText(lock), make("small", { text: first?.site ?? "" }));
   const share = past.lease > 0 && lock.remaining_ms !== null ? Math.min(1, lock.remaining_ms / past.lease) : 0;
   const bar = make("div", { class: share < 0.34 ? "lease low" : "lease", role: "img", "aria-label": `${time(lock.remaining_ms)} left` }, make("div"));
@@ -279,11 +281,30 @@ function receive(survey) {
   draw();
 }
 
+// What the page may do; asked again with each connection, since a console that was restarted has another token.
+async function greet() {
+  try {
+    const response = await fetch(`${base}/api/session`);
+    if (response.ok) state.session = await response.json();
+    return response.status;
+  } catch {
+    return 0;
+  }
+}
+
 function connect() {
   const events = new EventSource(`${base}/api/events`);
   events.addEventListener("survey", (event) => receive(JSON.parse(event.data)));
   events.addEventListener("failed", (event) => say(JSON.parse(event.data).error, true));
-  events.onerror = () => say("no connection to the console; trying again …", true);
+  events.onopen = greet;
+  events.onerror = async () => {
+    // The browser connects again by itself, but not after an answer that is no stream: of a proxy, or without the token.
+    if (events.readyState === EventSource.CLOSED) setTimeout(connect, RETRY);
+    const status = await greet();
+    if (events.readyState !== EventSource.OPEN) {
+      say(status === 401 ? "the console asks for its token; load this page again" : "no connection to the console; trying again …", true);
+    }
+  };
 }
 
 function open(key) {
@@ -351,7 +372,11 @@ $("rows").addEventListener("click", (event) => {
 });
 $("rows").addEventListener("keydown", (event) => {
   const tr = event.target.closest("tr");
-  if (event.key === "Enter" && tr?.dataset.key !== undefined) open(tr.dataset.key);
+  if (event.key === "Enter" && tr?.dataset.key !== undefined) {
+    // Or the same key press would go on to the button that has the focus next, which closes the details.
+    event.preventDefault();
+    open(tr.dataset.key);
+  }
   const other = { ArrowDown: tr?.nextElementSibling, ArrowUp: tr?.previousElementSibling }[event.key];
   if (other?.dataset.key !== undefined) {
     event.preventDefault();
@@ -388,5 +413,4 @@ $("typed").addEventListener("input", () => {
 $("release").addEventListener("submit", release);
 addEventListener("resize", draw);
 
-fetch(`${base}/api/session`).then((response) => response.json()).then((session) => { state.session = session; }).catch(() => {});
 connect();

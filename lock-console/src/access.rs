@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{OriginalUri, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode, Uri, header};
 use serde::Deserialize;
 use serde_json::json;
 use subtle::ConstantTimeEq;
@@ -25,12 +25,20 @@ pub(crate) struct Access {
     session: String,
     /// What a request that changes something must repeat: another site can send requests, and cannot read answers.
     csrf: String,
+    /// The hosts that requests may name; any if there are none.
+    hosts: Vec<String>,
 }
 
 impl Access {
-    pub(crate) fn new(token: Option<String>) -> Self {
+    pub(crate) fn new(token: Option<String>, hosts: Vec<String>) -> Self {
         let secret = || format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-        Self { token, session: secret(), csrf: secret() }
+        Self { token, session: secret(), csrf: secret(), hosts }
+    }
+
+    fn is_for_us(&self, headers: &HeaderMap, uri: &Uri) -> bool {
+        let host = authority(headers, uri).map(without_port);
+        let is_ours = |host: &str| self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
+        self.hosts.is_empty() || host.is_some_and(is_ours)
     }
 
     fn lets_in(&self, headers: &HeaderMap) -> bool {
@@ -46,17 +54,51 @@ impl Access {
     }
 
     /// True if the request comes from the console's own page.
-    pub(crate) fn is_own(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn is_own(&self, headers: &HeaderMap, uri: &Uri) -> bool {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let csrf = text("x-csrf-token").is_some_and(|given| are_equal(given, &self.csrf));
-        let site = text("sec-fetch-site").is_none_or(|site| site == "same-origin");
-        // A browser sends the origin with each POST; other programs need not have one.
-        let origin = text("origin").is_none_or(|origin| {
-            let host = origin.split_once("://").map_or(origin, |(_, host)| host);
-            text("host").is_some_and(|own| own.eq_ignore_ascii_case(host))
-        });
-        csrf && site && origin
+        let is_own_page = match (text("sec-fetch-site"), text("origin")) {
+            // No page can set it, and it is right behind a proxy that names another host.
+            (Some(site), _) => site == "same-origin",
+            // A browser that does not send it sends the origin with each POST.
+            (None, Some(origin)) => {
+                let host = origin.split_once("://").map_or(origin, |(_, host)| host);
+                authority(headers, uri).is_some_and(|own| own.eq_ignore_ascii_case(host))
+            }
+            // Other programs need to have none.
+            (None, None) => true,
+        };
+        csrf && is_own_page
     }
+}
+
+/// The host and port that a request names: in a header, or with HTTP/2 in its address.
+fn authority<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+    let header = headers.get(header::HOST).and_then(|value| value.to_str().ok());
+    header.or_else(|| uri.authority().map(http::uri::Authority::as_str))
+}
+
+/// `[::1]` of `[::1]:7379`, and `localhost` of `localhost.:7379`.
+fn without_port(authority: &str) -> &str {
+    let host = match authority.find(']') {
+        Some(end) => authority.get(..=end),
+        None => authority.split(':').next(),
+    };
+    host.unwrap_or_default().trim_end_matches('.')
+}
+
+/// Refuses requests that name another host.
+pub(crate) async fn check_host(
+    State(console): State<Arc<Console>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if console.access.is_for_us(request.headers(), request.uri()) {
+        return next.run(request).await;
+    }
+    let error =
+        json!({ "error": "the console does not answer for this host; add it to its hosts" });
+    (StatusCode::FORBIDDEN, Json(error)).into_response()
 }
 
 fn are_equal(given: &str, expected: &str) -> bool {
@@ -98,11 +140,15 @@ pub(crate) async fn login(
     let page = uri.path().strip_suffix("/login").unwrap_or_default();
     let token = console.access.token.as_ref();
     if !token.is_some_and(|token| are_equal(&login.token, token)) {
-        return (StatusCode::UNAUTHORIZED, at(LOGIN, page)).into_response();
+        return (StatusCode::UNAUTHORIZED, at(LOGIN, "/")).into_response();
     }
     let cookie = format!("{COOKIE}={}; HttpOnly; SameSite=Strict", console.access.session);
-    ([(header::SET_COOKIE, cookie)], Redirect::to(if page.is_empty() { "/" } else { page }))
-        .into_response()
+    // Relative, because a proxy may have put more before the path.
+    let to = match page.rsplit_once('/') {
+        Some((_, last)) => format!("../{last}"),
+        None => "./".to_owned(),
+    };
+    ([(header::SET_COOKIE, cookie)], Redirect::to(&to)).into_response()
 }
 
 /// What the page may do.

@@ -23,6 +23,12 @@
 //! The console [surveys](lock_runtime::survey) all processes once a second while a page is open, however many pages there
 //! are, and never otherwise. Nothing is stored.
 //!
+//! # Behind a proxy
+//!
+//! The page names its files relative to its own address, so a proxy may put a path before it or take one away. A proxy must
+//! not buffer `api/events`, and is the place for TLS. Where the console has no token, name the hosts that it answers for:
+//! [`ConsoleOptions::hosts`].
+//!
 //! # The same as JSON
 //!
 //! | request | answers |
@@ -61,18 +67,19 @@ struct Console {
 
 /// Returns the console: its page at `/`, and its JSON under `/api/`. Nest it under any path.
 pub fn router(client: LockClient, options: ConsoleOptions) -> Router {
-    let ConsoleOptions { allow_release, token } = options;
+    let ConsoleOptions { allow_release, token, hosts } = options;
     let console = Arc::new(Console {
         surveys: Surveys::of(client.clone()),
         client,
         allow_release,
-        access: Access::new(token),
+        access: Access::new(token, hosts),
     });
     let api = Router::new()
         .route("/api/survey", get(surveys::survey))
         .route("/api/events", get(events::events))
         .route("/api/session", get(access::session))
         .route("/api/release", post(release::release));
+    let for_us = axum::middleware::from_fn_with_state(Arc::clone(&console), access::check_host);
     let guarded = axum::middleware::from_fn_with_state(Arc::clone(&console), access::guard);
     Router::new()
         .route("/", get(page::page))
@@ -81,6 +88,7 @@ pub fn router(client: LockClient, options: ConsoleOptions) -> Router {
         .merge(api)
         .layer(guarded)
         .route("/login", post(access::login))
+        .layer(for_us)
         .layer(axum::middleware::map_response(page::with_security_headers))
         .with_state(console)
 }

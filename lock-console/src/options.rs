@@ -8,6 +8,7 @@ use std::fmt;
 pub struct ConsoleOptions {
     pub(crate) allow_release: bool,
     pub(crate) token: Option<String>,
+    pub(crate) hosts: Vec<String>,
 }
 
 impl ConsoleOptions {
@@ -31,6 +32,21 @@ impl ConsoleOptions {
         self.token = Some(token.into());
         self
     }
+
+    /// Answers only requests that name one of these hosts, without a port: `localhost`, `locks.example.org`, `[::1]`.
+    /// Default: any host.
+    ///
+    /// Name them if the console has no token and browsers reach it at an address that no other machine reaches. Another
+    /// site can give its own name that address ("DNS rebinding"), and its page then counts as the console's own.
+    ///
+    /// ```
+    /// # use lock_console::ConsoleOptions;
+    /// let options = ConsoleOptions::new().hosts(["localhost", "127.0.0.1"]);
+    /// ```
+    pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
+        self.hosts = hosts.into_iter().map(Into::into).collect();
+        self
+    }
 }
 
 impl fmt::Debug for ConsoleOptions {
@@ -39,6 +55,7 @@ impl fmt::Debug for ConsoleOptions {
         f.debug_struct("ConsoleOptions")
             .field("allow_release", &self.allow_release)
             .field("token", &token)
+            .field("hosts", &self.hosts)
             .finish()
     }
 }

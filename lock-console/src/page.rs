@@ -20,9 +20,12 @@ pub(crate) async fn page(OriginalUri(uri): OriginalUri) -> Html<String> {
     at(PAGE, uri.path())
 }
 
-/// A page whose files and requests are below this path.
+/// A page whose files and requests are below this path. The page names them relative to its own address, because a proxy may
+/// have put more before the path.
 pub(crate) fn at(page: &str, path: &str) -> Html<String> {
-    let base = path.trim_end_matches('/').replace('&', "&amp;");
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let last = last.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
+    let base = if last.is_empty() { ".".to_owned() } else { format!("./{last}") };
     Html(page.replace("{base}", &base))
 }
 
@@ -52,6 +55,19 @@ pub(crate) async fn with_security_headers(mut response: Response) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_are_found_relative_to_the_page() {
+        for (path, base) in [
+            ("/", "."),
+            ("/admin/locks", "./locks"),
+            ("/admin/locks/", "."),
+            ("/a:b", "./a:b"),
+            ("/a\"b&c", "./a&quot;b&amp;c"),
+        ] {
+            assert_eq!(at("{base}", path).0, base, "{path}");
+        }
+    }
 
     /// It opens fast over a slow line, and needs no build.
     #[test]

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
 use lock_runtime::{LockClient, LockError};
@@ -24,15 +25,20 @@ pub(crate) struct Asked {
 /// Releases a lock by force, if the console may, and if its own page asks.
 pub(crate) async fn release(
     State(console): State<Arc<Console>>,
+    OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
-    Json(asked): Json<Asked>,
+    asked: Result<Json<Asked>, JsonRejection>,
 ) -> Response {
     if !console.allow_release {
         return refused(StatusCode::FORBIDDEN, "this console may not release locks");
     }
-    if !console.access.is_own(&headers) {
+    if !console.access.is_own(&headers, &uri) {
         return refused(StatusCode::FORBIDDEN, "a release has to come from the console's own page");
     }
+    let Json(asked) = match asked {
+        Ok(asked) => asked,
+        Err(error) => return refused(error.status(), &error.body_text()),
+    };
     if asked.name != asked.typed {
         let message = "the typed name is not the name of the lock";
         return refused(StatusCode::UNPROCESSABLE_ENTITY, message);
@@ -40,8 +46,12 @@ pub(crate) async fn release(
     let Some(name) = without_namespace(&console.client, &asked.name) else {
         return refused(StatusCode::CONFLICT, "the lock is in another namespace");
     };
-    tracing::warn!(lock.name = asked.name, "a release by force is asked for in the console");
-    match console.client.force_release(name).await {
+    // Before the release, so that one whose outcome is never known is in the log, too.
+    tracing::warn!(lock.name = asked.name, "an operator asks the console for a release by force");
+    let released = console.client.force_release(name).await;
+    let is_released = matches!(released, Ok(true));
+    tracing::warn!(lock.name = asked.name, is_released, "the release by force has ended");
+    match released {
         Ok(true) => Json(json!({ "released": true })).into_response(),
         Ok(false) => refused(StatusCode::CONFLICT, "the lock is not held"),
         Err(error) => refused(status_of(&error), &sentence(&error)),

@@ -69,7 +69,7 @@ async fn the_page_may_load_nothing_else() {
     }
     let nested = Router::new().nest("/admin/locks", app);
     let page = body(get(&nested, "/admin/locks").await).await;
-    assert!(page.contains("src=\"/admin/locks/console.js\""), "{page}");
+    assert!(page.contains("src=\"./locks/console.js\""), "{page}");
     assert_eq!(get(&nested, "/admin/locks/console.js").await.status(), StatusCode::OK);
 }
 
@@ -204,11 +204,80 @@ async fn a_release_needs_permission_token_origin_and_name() {
         );
         assert!(held().await, "{what}: released");
     }
+    // What cannot be read is an error like all others.
+    for (kind, text, status) in [
+        ("application/json", "{", StatusCode::BAD_REQUEST),
+        ("application/json", "{\"name\":\"shop:order:1\"}", StatusCode::UNPROCESSABLE_ENTITY),
+        ("text/plain", "{}", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+    ] {
+        let request = request(Method::POST, "/api/release").header("x-csrf-token", &own);
+        let request = request.header(header::CONTENT_TYPE, kind).body(Body::from(text)).unwrap();
+        let answer = send(&app, request).await;
+        assert_eq!(answer.status(), status, "{text}");
+        assert!(json_of(answer).await["error"].is_string(), "{text}");
+    }
+    assert!(held().await);
     let own_page = release(&own).header("origin", "http://console.test");
     let own_page = own_page.header("sec-fetch-site", "same-origin");
     let answer = send(&app, with(own_page, name, name)).await;
     assert_eq!(answer.status(), StatusCode::OK);
     assert!(!held().await);
+}
+
+/// The console's own page is known behind a proxy that names another host, and over HTTP/2, which has no such header.
+#[tokio::test]
+async fn its_own_page_is_known_behind_a_proxy() {
+    let client = LockClient::in_memory();
+    let app = router(client.clone(), ConsoleOptions::new().allow_release(true));
+    let session = json_of(get(&app, "/api/session").await).await;
+    let own = session["csrf"].as_str().unwrap();
+    let proxied = release(own).header("origin", "https://locks.example.org");
+    let proxied = proxied.header("sec-fetch-site", "same-origin");
+    let http_2 = |origin: &str| {
+        let request = Request::post("https://locks.example.org/api/release");
+        let request = request.header(header::CONTENT_TYPE, "application/json");
+        request.header("x-csrf-token", own).header("origin", origin)
+    };
+    for (request, status) in [
+        (proxied, StatusCode::OK),
+        (http_2("https://locks.example.org"), StatusCode::OK),
+        (http_2("https://evil.test"), StatusCode::FORBIDDEN),
+    ] {
+        let held = client.mutex("order:1").lock().await.unwrap();
+        let answer = send(&app, with(request, "order:1", "order:1")).await;
+        assert_eq!(answer.status(), status);
+        drop(held);
+    }
+}
+
+/// A console that is told its hosts answers for no other, whatever is asked.
+#[tokio::test]
+async fn other_hosts_are_refused() {
+    let options = ConsoleOptions::new().hosts(["localhost", "[::1]"]).bearer_token("sesame");
+    let app = router(LockClient::in_memory(), options);
+    let ask = async |uri: &str, host: Option<&str>| {
+        let mut request =
+            Request::builder().uri(uri).header(header::AUTHORIZATION, "Bearer sesame");
+        if let Some(host) = host {
+            request = request.header(header::HOST, host);
+        }
+        send(&app, request.body(Body::empty()).unwrap()).await.status()
+    };
+    for path in ["/", "/console.js", "/api/session"] {
+        for host in ["localhost", "localhost:7379", "LocalHost.", "[::1]", "[::1]:7379"] {
+            assert_eq!(ask(path, Some(host)).await, StatusCode::OK, "{host} {path}");
+        }
+        for host in
+            ["console.test", "localhost.evil.test", "evil.test:7379", "", "[::2]:7379", "::1"]
+        {
+            assert_eq!(ask(path, Some(host)).await, StatusCode::FORBIDDEN, "{host} {path}");
+        }
+        assert_eq!(ask(path, None).await, StatusCode::FORBIDDEN, "no host");
+    }
+    assert_eq!(ask("http://localhost/api/session", None).await, StatusCode::OK, "HTTP/2");
+    assert_eq!(ask("http://evil.test/api/session", None).await, StatusCode::FORBIDDEN, "HTTP/2");
+    let login = Request::post("/login").header(header::HOST, "evil.test").body(Body::empty());
+    assert_eq!(send(&app, login.unwrap()).await.status(), StatusCode::FORBIDDEN);
 }
 
 #[tokio::test]
@@ -220,7 +289,7 @@ async fn the_token_lets_in() {
         assert_eq!(get(&app, path).await.status(), StatusCode::UNAUTHORIZED, "{path}");
     }
     let page = body(get(&app, "/").await).await;
-    assert!(page.contains("action=\"/login\""), "{page}");
+    assert!(page.contains("action=\"./login\""), "{page}");
     let bearer = |token: &str| {
         request(Method::GET, "/api/session")
             .header(header::AUTHORIZATION, format!("Bearer {token}"))
@@ -244,6 +313,13 @@ async fn the_token_lets_in() {
     let cookie = answer.headers()[header::SET_COOKIE].to_str().unwrap().to_owned();
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
     assert!(!cookie.contains("sesame"), "the token itself");
+    assert_eq!(answer.headers()[header::LOCATION], "./");
+    let nested = Router::new().nest("/admin/locks", app.clone());
+    let form = request(Method::POST, "/admin/locks/login")
+        .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+        .body(Body::from("token=open+sesame"));
+    let answer = send(&nested, form.unwrap()).await;
+    assert_eq!(answer.headers()[header::LOCATION], "../locks", "relative to the form");
     let cookie = cookie.split(';').next().unwrap();
     let with_cookie =
         request(Method::GET, "/").header(header::COOKIE, cookie).body(Body::empty()).unwrap();

@@ -1,5 +1,6 @@
 //! `lockctl check`: validates a configuration as a service would, and shows where each value of a policy comes from.
 
+mod built_in;
 mod tree;
 
 use std::fmt::Write;
@@ -27,9 +28,17 @@ pub(super) fn check(file: &Path) -> Result<Answer, Failure> {
     let text = fs::read_to_string(file).map_err(|error| {
         Failure::usage(format!("the file {} cannot be read: {error}", file.display()))
     })?;
-    let is_json = file.extension().is_some_and(|extension| extension == "json");
+    let is_json = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let config = match is_json {
-        true => LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(&text)),
+        true => {
+            let mut json = serde_json::Deserializer::from_str(&text);
+            let config = LockConfig::from_deserializer(&mut json);
+            // What stands behind the end is an error for every service that reads the whole file.
+            match (config, json.end()) {
+                (Ok(_), Err(error)) => return Err(cannot(&error)),
+                (config, _) => config,
+            }
+        }
         false => LockConfig::from_toml(&text),
     };
     let config = config.map_err(|error| cannot(&error))?;
@@ -55,7 +64,8 @@ struct Shown {
 struct From {
     field: String,
     value: String,
-    table: String,
+    /// `None` if no table has the field.
+    table: Option<String>,
     line: Option<usize>,
 }
 
@@ -81,14 +91,19 @@ fn bases<'a>(policy: &'a Table, lock: &'a Table) -> Vec<(String, &'a Table)> {
     bases
 }
 
-/// The value of each field in the first table that has it.
+/// The value of each field in the first table that has it, and what is built in for those that none has.
 fn values(layers: &[(String, &Table)]) -> Vec<From> {
     let mut values: Vec<From> = Vec::new();
     for (name, layer) in layers {
         for (field, value, line) in layer.values(HTTP) {
             if field != BASE && values.iter().all(|known| known.field != field) {
-                values.push(From { field, value, table: name.clone(), line });
+                values.push(From { field, value, table: Some(name.clone()), line });
             }
+        }
+    }
+    for (field, value) in built_in::settings() {
+        if values.iter().all(|known| known.field != field) {
+            values.push(From { field: field.to_owned(), value, table: None, line: None });
         }
     }
     values.sort_by(|one, other| one.field.cmp(&other.field));
@@ -110,7 +125,10 @@ fn text_of(file: &Path, config: &LockConfig, policies: &[Shown]) -> String {
             [
                 format!("  {}", from.field),
                 harmless(&from.value),
-                format!("[{}]{line}", harmless(&from.table)),
+                from.table.as_ref().map_or_else(
+                    || "built in, unless the program sets it".to_owned(),
+                    |table| format!("[{}]{line}", harmless(table)),
+                ),
             ]
         });
         text.push_str(&table(["  FIELD", "VALUE", "FROM"], &[], rows));

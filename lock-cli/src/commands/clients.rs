@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use lock_runtime::LockClient;
 use serde_json::json;
 
-use super::{notes, survey};
+use super::notes;
 use crate::answer::{Answer, table};
 use crate::args::Args;
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ use crate::text::{harmless, time};
 const LIMIT: usize = 1_000_000;
 
 pub(super) async fn clients(client: &LockClient, args: &Args) -> Result<Answer, Failure> {
-    let survey = survey(client, args, "", LIMIT).await?;
+    let survey = client.survey().clients_only().limit(LIMIT).within(args.store.within).await?;
     let rows = survey.clients.iter().map(|one| {
         let process = &one.client;
         let age = SystemTime::now().duration_since(process.started).unwrap_or_default();

@@ -10,11 +10,18 @@ use crate::args::Console;
 use crate::failure::Failure;
 
 pub(super) async fn console(client: &LockClient, console: &Console) -> Result<Answer, Failure> {
-    let Console { listen, allow_release, token } = console;
+    let Console { listen, allow_release, host, token } = console;
     let mut options = ConsoleOptions::new().allow_release(*allow_release);
     match token {
-        Some(token) if !token.is_empty() => options = options.bearer_token(token),
-        _ if listen.ip().is_loopback() => {}
+        Some(token) if !token.is_empty() => {
+            options = options.bearer_token(token).hosts(host.clone())
+        }
+        // Another site may give its own name this address; its page must not count as this one.
+        _ if listen.ip().is_loopback() => {
+            let own = [listen.ip().to_string(), format!("[{}]", listen.ip())];
+            let loopback = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned);
+            options = options.hosts(loopback.into_iter().chain(own).chain(host.clone()));
+        }
         _ => {
             return Err(Failure::usage(format!(
                 "{listen} can be reached from other machines; give a --token, or listen on 127.0.0.1"

@@ -28,11 +28,8 @@ pub(super) async fn release(
         return Err(Failure::refused(format!("{name} is not held")));
     };
     let holders = holders(lock);
-    if let Some(owner) = &release.owner
-        && !lock.holders.iter().any(|holder| is(holder, owner))
-    {
-        let owner = harmless(owner);
-        return Err(Failure::refused(format!("{owner} does not hold {name}; {holders} does")));
+    if let Some(owner) = &release.owner {
+        check_owner(lock, owner)?;
     }
     if !release.yes {
         let text = format!("{name} is held by {holders}; add --yes to release it\n");
@@ -46,6 +43,23 @@ pub(super) async fn release(
         "released {name}, which {holders} held; a holder that runs goes on until its next renewal\n"
     );
     Ok(Answer::new(text, json!({ "released": true, "holders": lock.holders })))
+}
+
+/// Refuses if the owner does not hold the lock, or not alone: a release takes it from all holders.
+fn check_owner(lock: &SurveyedLock, owner: &str) -> Result<(), Failure> {
+    let (name, holders) = (harmless(lock.key.as_str()), holders(lock));
+    let own = lock.holders.iter().filter(|holder| is(holder, owner)).count();
+    let owner = harmless(owner);
+    match lock.holders.len() {
+        _ if own == 0 => {
+            Err(Failure::refused(format!("{owner} does not hold {name}; it is held by {holders}")))
+        }
+        all if own < all => Err(Failure::refused(format!(
+            "{owner} does not hold {name} alone, and a release takes it from all holders: {holders}; \
+             leave out --owner to release it"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn holders(lock: &SurveyedLock) -> String {

@@ -62,7 +62,8 @@ pub(super) async fn watch(
     name: &str,
     time: Option<Duration>,
 ) -> Result<Answer, Failure> {
-    let end = time.map(|time| Instant::now() + time);
+    // A time without an end is none.
+    let end = time.and_then(|time| Instant::now().checked_add(time));
     let mut watch = Watch { client, args, name, names: BTreeMap::new(), is_silent: false };
     // What is wrong with the name or the address ends it; an outage later does not.
     let mut last = Look { at: Instant::now(), found: Inspection::nothing() };
@@ -128,8 +129,11 @@ impl Watch<'_> {
     async fn look(&mut self) -> Result<Option<Look>, Failure> {
         match self.client.inspect(self.name).await {
             Ok(found) => {
-                self.is_silent = false;
-                Ok(Some(Look { at: Instant::now(), found }))
+                let at = Instant::now();
+                if std::mem::take(&mut self.is_silent) {
+                    self.print("answers", "the store answers again", json!({}))?;
+                }
+                Ok(Some(Look { at, found }))
             }
             Err(error) if self.is_silent => {
                 drop(error);
@@ -149,9 +153,10 @@ impl Watch<'_> {
         match change {
             Change::Granted { to, kind, token } => {
                 let who = self.who(&to).await;
-                let token = token.map(|token| format!(", token {token}")).unwrap_or_default();
-                let text = format!("to {who} as a {kind}{token}");
-                self.print("granted", &text, json!({ "holder": who, "kind": kind }))
+                let with_token = token.map(|token| format!(", token {token}")).unwrap_or_default();
+                let text = format!("to {who} as a {kind}{with_token}");
+                let json = json!({ "holder": who, "kind": kind, "token": token });
+                self.print("granted", &text, json)
             }
             Change::GrantedAgain { to, token } => {
                 let who = self.who(&to).await;

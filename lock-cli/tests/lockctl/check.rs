@@ -52,6 +52,7 @@ async fn each_value_of_a_policy_has_its_place() {
         &["http.busy", "409", "[lock.policies.pay],", "line", "16"],
         &["http.hold", "'body'", "[lock.base.strict],", "line", "10"],
         &["wait", "'3s'", "[lock.defaults],", "line", "5"],
+        &["on_lost", "\"cancel\"", "built", "in,", "unless", "the", "program", "sets", "it"],
     ] {
         assert!(
             lines.iter().any(|line| line == expected),
@@ -66,5 +67,9 @@ async fn each_value_of_a_policy_has_its_place() {
     let text = r#"{ "lock": { "url": "memory:", "policies": { "p": { "wait": "2s" } } } }"#;
     let (_, ran) = check(&folder, "app.json", text, &[]).await;
     assert!(ran.code == 0 && ran.stdout.contains(r#""2s""#), "{ran:?}");
+    for rest in ["junk", "{}", "]"] {
+        let (file, ran) = check(&folder, "app.json", &format!("{text} {rest}"), &[]).await;
+        ran.failed(1, &format!("{}: trailing characters", file.display()));
+    }
     lockctl(&["check", "/nowhere/app.toml"]).await.failed(2, "/nowhere/app.toml cannot be read");
 }

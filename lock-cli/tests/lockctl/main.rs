@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod check;
+mod console;
 mod doctor;
+mod hostile;
 mod permissions;
 mod reads;
 mod release;

@@ -58,7 +58,7 @@ async fn the_doctor_names_what_is_not_permitted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_wrong_is_one_sentence() {
     lockctl(&["ls"]).await.failed(2, "--url");
-    lockctl(&["--url", "nonsense", "ls"]).await.failed(3, "cannot be used");
+    lockctl(&["--url", "nonsense", "ls"]).await.failed(2, "cannot be used");
     lockctl(&["--url", "redis://127.0.0.1:1", "ls"]).await.failed(3, "127.0.0.1:1");
     let world = World::start().await;
     let port = world.server.port();

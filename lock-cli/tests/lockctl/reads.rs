@@ -110,6 +110,11 @@ async fn deadlocks_are_named() {
         let line = found.stdout.lines().find(|line| line.contains(&World::process(process)));
         assert!(line.is_some_and(|line| line.matches("reads.rs:").count() == 2), "{found:?}");
     }
+    // However often it is asked: a client that has answered too much lately is asked again.
+    for number in 0..8 {
+        let found = world.run(&["deadlocks"]).await;
+        assert_eq!(found.code, 1, "{number}: {found:?}");
+    }
     tasks.each_ref().iter().for_each(|task| task.abort());
 }
 

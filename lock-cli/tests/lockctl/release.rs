@@ -15,7 +15,7 @@ async fn a_lock_is_released_by_force() {
     assert!(asked.stdout.contains(&process) && asked.stdout.contains("--yes"), "{asked:?}");
     assert!(!held.is_lost(), "only asked");
     let other = world.run(&["release", "order:1", "--owner", "orders@", "--yes"]).await;
-    other.failed(1, "orders@ does not hold order:1; billing@");
+    other.failed(1, "orders@ does not hold order:1; it is held by billing@");
     assert!(world.server.client().exists("order:1").await);
 
     let freed = world.run(&["release", "order:1", "--owner", "billing@", "--yes"]).await;
@@ -24,6 +24,23 @@ async fn a_lock_is_released_by_force() {
     drop(world.orders.mutex("order:1").try_lock().await.unwrap().expect("it is free"));
     eventually(SOON, "the holder learns of it", async || held.is_lost()).await;
     world.run(&["release", "order:1", "--yes"]).await.failed(1, "order:1 is not held");
+}
+
+/// A release takes a lock from all its holders, so one of several is not enough to name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_has_to_hold_it_alone() {
+    let world = World::start().await;
+    let one = world.billing.rw_lock("prices").read().await.unwrap();
+    let other = world.orders.rw_lock("prices").read().await.unwrap();
+    let refused = world.run(&["release", "prices", "--owner", "billing@", "--yes"]).await;
+    refused.failed(1, "billing@ does not hold prices alone");
+    assert!(refused.stderr.contains(&World::process("orders")), "{refused:?}");
+    let id = world.billing.id().to_string();
+    world.run(&["release", "prices", "--owner", &id[..4], "--yes"]).await.failed(1, "alone");
+    other.release().await.unwrap();
+    let freed = world.run(&["release", "prices", "--owner", &id[..8], "--yes"]).await;
+    assert_eq!(freed.code, 0, "{freed:?}");
+    eventually(SOON, "the holder learns of it", async || one.is_lost()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

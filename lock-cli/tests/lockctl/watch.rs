@@ -50,6 +50,7 @@ async fn each_change_is_printed() {
     let silent = next(&mut lines).await;
     assert_eq!(silent["event"], "silent", "an outage does not end it");
     world.server.resume();
+    assert_eq!(next(&mut lines).await["event"], "answers");
     let _held = world.billing.mutex("order:1").lock().await.unwrap();
     assert_eq!(next(&mut lines).await["event"], "granted");
 }

@@ -32,8 +32,7 @@ impl World {
 
     /// Starts `lockctl` against the server.
     pub(crate) fn begin(&self, args: &[&str]) -> Child {
-        let mut command = command(&[&["--url", &self.server.url()], args].concat());
-        command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
+        begin(&[&["--url", &self.server.url()], args].concat())
     }
 
     /// The process of a service, as `lockctl` names it.
@@ -78,6 +77,12 @@ fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockctl"));
     command.args(args).env_remove("LOCK_URL").stdin(Stdio::null());
     command
+}
+
+/// Starts `lockctl`, whose output can be read.
+pub(crate) fn begin(args: &[&str]) -> Child {
+    let mut command = command(args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
 }
 
 pub(crate) async fn lockctl(args: &[&str]) -> Ran {

@@ -133,6 +133,15 @@ fn check(name: &str) -> Result<(), String> {
     })
 }
 
+/// Checks the beginning of a name, whose braces may be closed behind it.
+#[cfg(feature = "survey")]
+pub(crate) fn check_prefix(prefix: &str) -> Result<(), LockError> {
+    match lock_syntax::name::check(prefix) {
+        Ok(()) | Err(NameProblem::Empty) => Ok(()),
+        Err(_) => check(prefix).map_err(|problem| invalid(prefix, problem)),
+    }
+}
+
 fn invalid(name: &str, problem: String) -> LockError {
     let mut shown: String = name.chars().take(64).collect();
     if shown.len() < name.len() {

@@ -1,11 +1,13 @@
 //! Answering surveys.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
+use uuid::Uuid;
 
 use super::local::Lines;
 use super::wire::{Answer, Identity, Request};
@@ -17,6 +19,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// How long an answer may be put off: a survey that looks twice, or two that are made at once, miss no client.
 const LONGEST_DELAY: Duration = Duration::from_millis(750);
+
+/// How many requests are known again.
+const REMEMBERED: usize = 16;
 
 /// How long the server may take for a part of an answer. No lock waits for it.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,7 +35,7 @@ pub(super) fn answer(engine: &Arc<Engine>, channel: &str, identity: Identity) ->
         engine: Arc::downgrade(engine),
         identity,
         channel: channel.to_owned(),
-        last: Mutex::default(),
+        turns: Mutex::default(),
     });
     let on_message = Arc::new(move |message: &[u8]| answerer.heed(message));
     engine.leases.store.listen(channel, on_message)
@@ -41,8 +46,15 @@ struct Answerer {
     engine: Weak<Engine>,
     identity: Identity,
     channel: String,
+    turns: Mutex<Turns>,
+}
+
+#[derive(Default)]
+struct Turns {
     /// When the last answer was given, or will be.
-    last: Mutex<Option<Instant>>,
+    last: Option<Instant>,
+    /// The last requests that are or will be answered. Each server of a quorum delivers the same.
+    requests: VecDeque<Uuid>,
 }
 
 impl Answerer {
@@ -51,7 +63,7 @@ impl Answerer {
         let (Some(request), Ok(runtime)) = (Request::read(message), Handle::try_current()) else {
             return;
         };
-        if let Some(time) = self.next_time(Instant::now()) {
+        if let Some(time) = self.next_time(&request, Instant::now()) {
             let this = Arc::clone(self);
             runtime.spawn(async move {
                 sleep_until(time).await;
@@ -60,14 +72,19 @@ impl Answerer {
         }
     }
 
-    /// When the next request is answered. `None` if that is too late, so that a flood of requests leaves no queue.
-    fn next_time(&self, now: Instant) -> Option<Instant> {
-        let mut last = self.last.lock();
-        let time = last.map_or(now, |last| now.max(last + PAUSE));
-        if time > now + LONGEST_DELAY {
+    /// When the request is answered. `None` if it is already, or if that is too late, so that a flood of requests leaves
+    /// no queue.
+    fn next_time(&self, request: &Request, now: Instant) -> Option<Instant> {
+        let mut turns = self.turns.lock();
+        let time = turns.last.map_or(now, |last| now.max(last + PAUSE));
+        if time > now + LONGEST_DELAY || turns.requests.contains(&request.id) {
             return None;
         }
-        *last = Some(time);
+        turns.last = Some(time);
+        turns.requests.push_back(request.id);
+        if turns.requests.len() > REMEMBERED {
+            turns.requests.pop_front();
+        }
         Some(time)
     }
 

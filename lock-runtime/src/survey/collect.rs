@@ -1,6 +1,6 @@
 //! Making a survey: asks the clients and the store, and joins what they say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,17 +9,24 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-use super::wire::{Answer, HoldLine, Identity, Request, WaitLine};
+use super::graph::Waits;
+use super::wire::{Answer, HoldLine, Identity, LONGEST_ANSWER, Request, WaitLine};
 use super::{
     Survey, SurveyedClient, SurveyedHolder, SurveyedLock, SurveyedPlace, SurveyedProcess,
-    SurveyedWaiter, Surveying, graph,
+    SurveyedWaiter, Surveying,
 };
 use crate::error::{LockError, StoreError, check_runtime};
-use crate::key::LockKey;
+use crate::key::{LockKey, check_prefix};
 use crate::store::{HoldKind, Inspection, NamesCursor, StoredHold, StoredWaiter};
+
+/// After this time, and then after twice as long each, clients that have not answered are asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(400);
 
 /// How many parts of answers wait to be read. Clients that send more than the survey can read are cut.
 const PARTS: usize = 4_096;
+
+/// How long a survey waits for answers at most, where a longer time has no end.
+const FOREVER: Duration = Duration::from_secs(24 * 3_600);
 
 /// The count of a holder that the store has not named yet.
 const UNCOUNTED: u32 = 0;
@@ -32,9 +39,17 @@ struct Heard {
     identity: Identity,
     holds: Vec<HoldLine>,
     waits: Vec<WaitLine>,
-    is_whole: bool,
+    /// The numbers of the parts that came, and of the last part.
+    parts: BTreeSet<u32>,
+    last_part: Option<u32>,
     is_cut: bool,
     answered_in: Duration,
+}
+
+impl Heard {
+    fn is_whole(&self) -> bool {
+        self.last_part.is_some_and(|last| self.parts.len() > last as usize)
+    }
 }
 
 /// What the clients have answered.
@@ -57,21 +72,26 @@ struct Stored {
 impl Surveying {
     pub(super) async fn make(self) -> Result<Survey, LockError> {
         check_runtime()?;
+        check_prefix(&self.full_prefix())?;
         let survey = self.look().await?;
-        let candidates = graph::deadlocks(&survey.locks);
-        if candidates.is_empty() {
+        let waits = Waits::of(&survey.locks);
+        if waits.is_empty() {
             return Ok(survey);
         }
-        // The processes answered one after the other, so a circle may never have been closed. One that is there before
-        // and after a moment was closed in that moment.
+        // The processes answered one after the other, so a circle may never have been closed. Waits that are there before
+        // and after a moment were there in that moment.
+        let earlier = waits.ids();
         let mut survey = self.look().await?;
-        survey.deadlocks = graph::in_both(&candidates, graph::deadlocks(&survey.locks));
+        survey.deadlocks = Waits::of(&survey.locks).met_before(&earlier).deadlocks();
         Ok(survey)
     }
 
     async fn look(&self) -> Result<Survey, LockError> {
         let answers = self.ask_clients().await?;
-        let stored = self.ask_store(&answers).await;
+        let stored = match self.asks_store {
+            true => self.ask_store(&answers).await,
+            false => Stored { by_name: BTreeMap::new(), is_cut: false, not_listed: None },
+        };
         Ok(join(answers, stored))
     }
 
@@ -82,17 +102,36 @@ impl Surveying {
         let request = Request::new(self.full_prefix(), self.limit);
         let (to, mut parts) = mpsc::channel(PARTS);
         let channel = request.reply_channel(&self.channel);
-        let on_message = Arc::new(move |message: &[u8]| drop(to.try_send(message.to_vec())));
+        let on_message = Arc::new(move |message: &[u8]| {
+            // What is longer is no answer, and is not kept.
+            if message.len() <= LONGEST_ANSWER {
+                drop(to.try_send(message.to_vec()));
+            }
+        });
         let _listening = store.listen(&channel, on_message);
         store.listened(&channel, timeout).await?;
         let start = Instant::now();
+        let end = start.checked_add(self.within).unwrap_or(start + FOREVER);
         let asked = store.publish(&self.channel, &request.to_json(), timeout).await?;
         let (asked, mut answers) =
             (usize::try_from(asked).unwrap_or(usize::MAX), Answers::default());
+        let (mut again, mut pause) = (start + ASK_AGAIN, ASK_AGAIN);
         while answers.whole() < asked {
-            let Ok(Some(part)) = timeout_at(start + self.within, parts.recv()).await else { break };
-            if let Some(part) = Answer::read(&part, request.id) {
-                answers.add(part, start.elapsed());
+            match timeout_at(end.min(again), parts.recv()).await {
+                Ok(Some(part)) => {
+                    if let Some(part) = Answer::read(&part, request.id) {
+                        answers.add(part, self.limit, start.elapsed());
+                    }
+                }
+                Ok(None) => break,
+                Err(_) if Instant::now() >= end => break,
+                Err(_) => {
+                    // A client that has answered many requests lately has passed this one over; the others know it again.
+                    let asking = store.publish(&self.channel, &request.to_json(), timeout);
+                    drop(timeout_at(end, asking).await);
+                    pause *= 2;
+                    again = Instant::now() + pause;
+                }
             }
         }
         answers.missing = asked.saturating_sub(answers.whole());
@@ -120,7 +159,9 @@ impl Surveying {
         }
         // What clients name is shown in any case; the store is asked for no more than that of each.
         is_cut |= names.len() > self.limit;
-        let names = names.into_iter().take(self.limit);
+        // A prefix may be a whole name, which the listing meets late among many that it begins.
+        let whole = LockKey::new(&prefix).ok();
+        let names: BTreeSet<_> = names.into_iter().take(self.limit).chain(whole).collect();
         let look = |key: LockKey| async move {
             let found = store.inspect(&key, timeout).await.ok();
             (key, found)
@@ -132,31 +173,36 @@ impl Surveying {
 
 impl Answers {
     fn whole(&self) -> usize {
-        self.by_client.values().filter(|heard| heard.is_whole).count()
+        self.by_client.values().filter(|heard| heard.is_whole()).count()
     }
 
-    fn add(&mut self, part: Answer, answered_in: Duration) {
-        let Answer { client: identity, holds, waits, more, cut, .. } = part;
+    fn add(&mut self, answer: Answer, limit: usize, answered_in: Duration) {
+        let Answer { client: identity, part, holds, waits, more, cut, .. } = answer;
         let heard = self.by_client.entry(identity.id).or_insert_with(|| Heard {
             identity,
             holds: Vec::new(),
             waits: Vec::new(),
-            is_whole: false,
+            parts: BTreeSet::new(),
+            last_part: None,
             is_cut: false,
             answered_in,
         });
-        if heard.is_whole {
-            // A store of several servers delivers messages several times.
+        // A store of several servers delivers each part several times.
+        if heard.is_whole() || !heard.parts.insert(part) {
             return;
         }
         heard.holds.extend(holds);
         heard.waits.extend(waits);
-        heard.is_cut |= cut;
-        heard.is_whole = !more;
+        heard.is_cut |= cut || heard.holds.len() > limit || heard.waits.len() > limit;
+        heard.holds.truncate(limit);
+        heard.waits.truncate(limit);
+        if !more {
+            heard.last_part = Some(part);
+        }
         heard.answered_in = answered_in;
     }
 
-    fn names(&self) -> std::collections::BTreeSet<LockKey> {
+    fn names(&self) -> BTreeSet<LockKey> {
         let heard = self.by_client.values();
         let names = heard.flat_map(|heard| {
             let held = heard.holds.iter().map(|hold| &hold.name);

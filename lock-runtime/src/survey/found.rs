@@ -40,7 +40,7 @@ impl Survey {
     ///
     /// A process knows what a call is inside of by the path of the call: holds of annotated functions, layers and
     /// [`LockGuard::run`](crate::LockGuard::run). A deadlock of guards that nothing runs inside of is not seen, nor is one
-    /// through a semaphore.
+    /// through a semaphore. A reader that waits behind a writer counts as waiting for the readers that the writer waits for.
     #[must_use]
     pub fn deadlocks(&self) -> &[Deadlock] {
         &self.deadlocks

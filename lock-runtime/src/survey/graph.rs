@@ -36,9 +36,6 @@ pub struct Edge {
     pub waits_for: LockKey,
     /// Where it waits.
     pub waits_at: Option<String>,
-    /// The hold, by its number, the wait, by when it began, and the hold that it waits for.
-    #[serde(skip)]
-    ids: (u64, u64, u64),
 }
 
 impl fmt::Display for Edge {
@@ -62,104 +59,171 @@ impl fmt::Display for Deadlock {
 /// A hold, as a node of the graph.
 type Node = u64;
 
-/// Returns the deadlocks among these locks, each once.
-pub(super) fn deadlocks(locks: &[SurveyedLock]) -> Vec<Deadlock> {
-    let edges = edges(locks);
-    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
-    for start in edges.keys() {
-        if seen.contains(start) {
-            continue;
-        }
-        if let Some(circle) = shortest_circle(&edges, *start) {
-            seen.extend(circle.iter().map(|edge| edge.ids.0));
-            found.push(Deadlock { edges: circle });
-        }
-    }
-    found
+/// A hold by its number, one of its waits by when it began, and the hold that this wait is for.
+type Ids = (Node, u64, Node);
+
+/// A wait inside of a hold, for a lock that another hold has.
+#[derive(Clone, Copy)]
+struct Wait<'a> {
+    ids: Ids,
+    outer: (&'a SurveyedLock, &'a SurveyedHolder),
+    lock: &'a SurveyedLock,
+    waiter: &'a SurveyedWaiter,
 }
 
-/// Keeps the deadlocks that are in both: the same holds and waits in the same circle.
-pub(super) fn in_both(earlier: &[Deadlock], mut later: Vec<Deadlock>) -> Vec<Deadlock> {
-    let ids = |deadlock: &Deadlock| deadlock.edges.iter().map(|edge| edge.ids).collect::<Vec<_>>();
-    later.retain(|deadlock| earlier.iter().any(|one| ids(one) == ids(deadlock)));
-    later
-}
+/// The waits of each hold that may be part of a circle.
+pub(super) struct Waits<'a>(BTreeMap<Node, Vec<Wait<'a>>>);
 
-/// The edges of each hold.
-fn edges(locks: &[SurveyedLock]) -> BTreeMap<Node, Vec<Edge>> {
-    let mut held: BTreeMap<Node, Vec<(&SurveyedLock, &SurveyedHolder)>> = BTreeMap::new();
-    for lock in locks {
-        for holder in &lock.holders {
-            if let Some(hold) = holder.hold {
-                held.entry(hold).or_default().push((lock, holder));
+impl<'a> Waits<'a> {
+    pub(super) fn of(locks: &'a [SurveyedLock]) -> Self {
+        let mut held: BTreeMap<Node, (&SurveyedLock, &SurveyedHolder)> = BTreeMap::new();
+        for lock in locks {
+            for holder in &lock.holders {
+                if let Some(hold) = holder.hold {
+                    held.entry(hold).or_insert((lock, holder));
+                }
             }
         }
+        let mut waits: BTreeMap<Node, Vec<Wait<'a>>> = BTreeMap::new();
+        for lock in locks {
+            for waiter in lock.waiters.iter().filter(|waiter| !waiter.inside.is_empty()) {
+                let blocking = lock.holders.iter().filter(|holder| blocks(lock, holder, waiter));
+                for next in blocking.filter_map(|holder| holder.hold) {
+                    for from in &waiter.inside {
+                        let Some(outer) = held.get(from) else { continue };
+                        let ids = (*from, waiter.began, next);
+                        let wait = Wait { ids, outer: *outer, lock, waiter };
+                        waits.entry(*from).or_default().push(wait);
+                    }
+                }
+            }
+        }
+        Self(waits).in_circles()
     }
-    let mut edges: BTreeMap<Node, Vec<Edge>> = BTreeMap::new();
-    for lock in locks {
-        for waiter in &lock.waiters {
-            if !blocks(lock, waiter) {
+
+    /// True if no hold waits for itself.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn ids(&self) -> BTreeSet<Ids> {
+        self.0.values().flatten().map(|wait| wait.ids).collect()
+    }
+
+    /// Keeps the waits that an earlier look has met too. The two looks together show only what was there between them.
+    pub(super) fn met_before(mut self, earlier: &BTreeSet<Ids>) -> Self {
+        self.0.values_mut().for_each(|waits| waits.retain(|wait| earlier.contains(&wait.ids)));
+        self.in_circles()
+    }
+
+    /// Removes the waits that lead to no circle, one end after the other: mostly all of them, so that no circle has to be
+    /// looked for.
+    fn in_circles(mut self) -> Self {
+        let mut into: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
+        for (from, waits) in &self.0 {
+            waits.iter().for_each(|wait| into.entry(wait.ids.2).or_default().push(*from));
+        }
+        let mut left: BTreeMap<Node, usize> =
+            self.0.iter().map(|(from, waits)| (*from, waits.len())).collect();
+        let goes_on =
+            |left: &BTreeMap<Node, usize>, node| left.get(&node).is_some_and(|it| *it > 0);
+        let mut ends: Vec<Node> = into.keys().copied().filter(|it| !goes_on(&left, *it)).collect();
+        while let Some(end) = ends.pop() {
+            for from in into.remove(&end).unwrap_or_default() {
+                if let Some(left) = left.get_mut(&from) {
+                    *left -= 1;
+                    if *left == 0 {
+                        ends.push(from);
+                    }
+                }
+            }
+        }
+        for waits in self.0.values_mut() {
+            waits.retain(|wait| goes_on(&left, wait.ids.2));
+        }
+        self.0.retain(|_, waits| !waits.is_empty());
+        self
+    }
+
+    /// Returns the deadlocks among them: for each hold, a shortest circle through it, unless an earlier one leads through it.
+    pub(super) fn deadlocks(&self) -> Vec<Deadlock> {
+        let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+        for start in self.0.keys() {
+            if seen.contains(start) {
                 continue;
             }
-            let blocking = lock.holders.iter().filter_map(|holder| holder.hold);
-            for (next, from) in
-                blocking.flat_map(|next| waiter.inside.iter().map(move |from| (next, *from)))
-            {
-                let Some((outer, holder)) = held.get(&from).and_then(|held| held.first()) else {
-                    continue;
-                };
-                edges.entry(from).or_default().push(Edge {
-                    client: Arc::clone(&waiter.client),
-                    holds: outer.key.clone(),
-                    acquired_at: holder.site.clone(),
-                    waits_for: lock.key.clone(),
-                    waits_at: waiter.site.clone(),
-                    ids: (from, waiter.began, next),
-                });
+            if let Some(circle) = self.shortest_circle(*start) {
+                seen.extend(circle.iter().map(|wait| wait.ids.0));
+                found.push(Deadlock { edges: circle.into_iter().map(Edge::from).collect() });
             }
         }
+        found
     }
-    edges
+
+    /// The shortest way from a hold back to itself.
+    fn shortest_circle(&self, start: Node) -> Option<Vec<Wait<'a>>> {
+        let mut came_by: BTreeMap<Node, Wait<'a>> = BTreeMap::new();
+        let mut frontier = vec![start];
+        while !frontier.is_empty() {
+            let mut next = Vec::new();
+            for wait in frontier.iter().filter_map(|node| self.0.get(node)).flatten() {
+                let to = wait.ids.2;
+                if came_by.contains_key(&to) {
+                    continue;
+                }
+                came_by.insert(to, *wait);
+                if to == start {
+                    return Some(way_back(&came_by, start));
+                }
+                next.push(to);
+            }
+            frontier = next;
+        }
+        None
+    }
 }
 
-/// True if the waiter cannot have the lock before each of its holders lets go of it.
-fn blocks(lock: &SurveyedLock, waiter: &SurveyedWaiter) -> bool {
+impl From<Wait<'_>> for Edge {
+    fn from(Wait { outer: (outer, holder), lock, waiter, .. }: Wait<'_>) -> Self {
+        Self {
+            client: Arc::clone(&waiter.client),
+            holds: outer.key.clone(),
+            acquired_at: holder.site.clone(),
+            waits_for: lock.key.clone(),
+            waits_at: waiter.site.clone(),
+        }
+    }
+}
+
+/// True if the waiter cannot have the lock before this holder releases it.
+fn blocks(lock: &SurveyedLock, holder: &SurveyedHolder, waiter: &SurveyedWaiter) -> bool {
     match (lock.kind, waiter.kind) {
         // Any permit would do.
         (_, HoldKind::Semaphore | HoldKind::Latch) => false,
-        // Readers wait for the queue, if at all.
-        (Some(HoldKind::Read), HoldKind::Read) => false,
+        (Some(HoldKind::Read), HoldKind::Read) => is_behind_a_writer(lock, holder, waiter),
         _ => true,
     }
 }
 
-/// The shortest way from a hold back to itself.
-fn shortest_circle(edges: &BTreeMap<Node, Vec<Edge>>, start: Node) -> Option<Vec<Edge>> {
-    let mut came_by: BTreeMap<Node, &Edge> = BTreeMap::new();
-    let mut frontier = vec![start];
-    while !frontier.is_empty() {
-        let mut next = Vec::new();
-        for edge in frontier.iter().filter_map(|node| edges.get(node)).flatten() {
-            let to = edge.ids.2;
-            if came_by.contains_key(&to) {
-                continue;
-            }
-            came_by.insert(to, edge);
-            if to == start {
-                return Some(way_back(&came_by, start));
-            }
-            next.push(to);
-        }
-        frontier = next;
-    }
-    None
+/// True if a writer came between the two readers: it waits for the one, and the other waits for its turn behind it. A reader
+/// that has waited for longer than the lock is read goes before the next writer.
+fn is_behind_a_writer(
+    lock: &SurveyedLock,
+    holder: &SurveyedHolder,
+    waiter: &SurveyedWaiter,
+) -> bool {
+    let is_before = |other: &SurveyedWaiter| {
+        other.kind == HoldKind::Write && other.waited_for >= waiter.waited_for
+    };
+    holder.held_for.is_some_and(|held| held >= waiter.waited_for)
+        && lock.waiters.iter().any(is_before)
 }
 
-fn way_back(came_by: &BTreeMap<Node, &Edge>, start: Node) -> Vec<Edge> {
+fn way_back<'a>(came_by: &BTreeMap<Node, Wait<'a>>, start: Node) -> Vec<Wait<'a>> {
     let (mut circle, mut node) = (Vec::new(), start);
-    while let Some(edge) = came_by.get(&node) {
-        circle.push((*edge).clone());
-        node = edge.ids.0;
+    while let Some(wait) = came_by.get(&node) {
+        circle.push(*wait);
+        node = wait.ids.0;
         if node == start {
             break;
         }

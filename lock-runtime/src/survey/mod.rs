@@ -51,7 +51,7 @@ impl Presence {
 opaque_debug!(Presence);
 
 /// How long a survey waits for answers.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How many locks a survey lists of each client, and of the store.
 const LIMIT: usize = 1_000;
@@ -65,6 +65,7 @@ pub struct Surveying {
     prefix: String,
     within: Duration,
     limit: usize,
+    asks_store: bool,
 }
 
 impl Surveying {
@@ -76,16 +77,19 @@ impl Surveying {
             prefix: String::new(),
             within: PATIENCE,
             limit: LIMIT,
+            asks_store: true,
         }
     }
 
-    /// Looks only at locks whose names begin so, without the client's namespace. Default: all.
+    /// Looks only at locks whose names begin so, without the client's namespace. Default: all. A prefix that no name can have
+    /// makes the survey fail with [`LockError::InvalidKey`].
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Sets how long it waits for answers; it returns earlier if every client has answered. Default: 1 s.
+    /// Sets how long it waits for answers; it returns earlier if every client has answered. Default: 2 s,
+    /// in which also a client answers that others have asked four times within the last second.
     pub fn within(mut self, within: Duration) -> Self {
         self.within = within;
         self
@@ -95,6 +99,22 @@ impl Surveying {
     /// 1 000.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// Asks the clients only, which costs the server two messages for each client, however many locks there are. What only
+    /// the store knows is missing then: locks of clients that do not answer and of Redisson, counts, queues and leases.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let client = lock_runtime::LockClient::in_memory();
+    /// let survey = client.survey().clients_only().await?;
+    /// assert_eq!(survey.clients.len(), 1);
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clients_only(mut self) -> Self {
+        self.asks_store = false;
         self
     }
 

@@ -20,6 +20,9 @@ const LONGEST_REQUEST: usize = 4 * 1024;
 /// About how many bytes an answer may have: 64 KiB with all that is not a hold or a wait.
 const ROOM: usize = 60 * 1024;
 
+/// No part of an answer is longer than that: with one line beyond [`ROOM`], whose name, place and policy are long.
+pub(super) const LONGEST_ANSWER: usize = 128 * 1024;
+
 /// Asks every client of a store for its holds and waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Request {
@@ -38,6 +41,9 @@ pub(super) struct Answer {
     v: u8,
     pub(super) id: Uuid,
     pub(super) client: Identity,
+    /// The number of this part, from zero.
+    #[serde(default)]
+    pub(super) part: u32,
     #[serde(default)]
     pub(super) holds: Vec<HoldLine>,
     #[serde(default)]
@@ -169,21 +175,23 @@ impl Answer {
         waits: Vec<WaitLine>,
         cut: bool,
     ) -> Vec<Vec<u8>> {
-        let empty = || Self {
+        let numbered = |number: usize| Self {
             v: VERSION,
             id: request,
             client: client.clone(),
+            part: u32::try_from(number).unwrap_or(u32::MAX),
             holds: Vec::new(),
             waits: Vec::new(),
             more: true,
             cut,
         };
-        let (mut parts, mut part, mut room) = (Vec::new(), empty(), ROOM);
+        let (mut parts, mut part, mut room) = (Vec::new(), numbered(0), ROOM);
         let lines = holds.into_iter().map(Line::Hold).chain(waits.into_iter().map(Line::Wait));
         for line in lines {
             let size = line.most_bytes();
             if size > room && room < ROOM {
-                parts.push(std::mem::replace(&mut part, empty()));
+                let next = numbered(parts.len() + 1);
+                parts.push(std::mem::replace(&mut part, next));
                 room = ROOM;
             }
             room = room.saturating_sub(size);

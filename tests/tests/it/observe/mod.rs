@@ -1,6 +1,7 @@
 //! What can be seen of locks from outside: metrics, spans, and what is in neither.
 
 mod dashboard;
+mod deadlocks;
 mod failures;
 mod gauges;
 mod layer_failures;
@@ -22,5 +23,6 @@ mod shadow_nested;
 mod shadow_probes;
 mod spans;
 mod survey;
+mod survey_answers;
 mod tracer;
 mod zeros;

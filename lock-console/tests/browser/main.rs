@@ -1,171 +1,26 @@
 //! The page in a real browser: headless Chromium, driven over WebDriver.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
-use std::net::TcpListener as Port;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+mod connection;
+mod keyboard;
+mod world;
+
 use std::time::Duration;
 
-use fantoccini::wd::WebDriverCompatibleCommand;
-use fantoccini::{Client, ClientBuilder};
 use futures_util::future::join_all;
-use http::Method;
-use hyper_util::client::legacy::connect::HttpConnector;
-use lock_console::{ConsoleOptions, router};
+use lock_console::ConsoleOptions;
 use lock_runtime::{LockClient, LockGuard};
-use lock_tests::{RedisServer, eventually};
-use serde_json::{Value, json};
+use lock_tests::eventually;
+use serde_json::json;
 use tokio::time::Instant;
-use url::{ParseError, Url};
 
-const SOON: Duration = Duration::from_secs(10);
+use self::world::{Page, SOON, World};
 
 /// A released lock has to be gone after this.
 const GONE: Duration = Duration::from_secs(2);
 
 /// No frame may take longer while 2 000 locks scroll, on a busy machine and drawn in software.
 const STALL: u64 = 400;
-
-/// A command of chromedriver that WebDriver does not have.
-#[derive(Debug)]
-struct Vendor {
-    path: &'static str,
-    body: Value,
-}
-
-impl WebDriverCompatibleCommand for Vendor {
-    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, ParseError> {
-        base.join(&format!("session/{}/{}", session.unwrap_or_default(), self.path))
-    }
-
-    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
-        (Method::POST, Some(self.body.to_string()))
-    }
-}
-
-/// chromedriver, which ends with its browser when this is dropped.
-struct Driver {
-    process: Child,
-    port: u16,
-}
-
-impl Driver {
-    fn start() -> Self {
-        let port = Port::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new("chromedriver");
-        command.arg(format!("--port={port}")).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = command.spawn().expect("no chromedriver; run `cargo xtask console-test`");
-        Self { process, port }
-    }
-
-    async fn browser(&self, width: u32, height: u32) -> Client {
-        let args = [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--hide-scrollbars",
-        ];
-        let size = format!("--window-size={width},{height}");
-        let args: Vec<&str> = args.into_iter().chain([&*size]).collect();
-        let wants = json!({
-            "goog:chromeOptions": { "args": args },
-            "goog:loggingPrefs": { "browser": "ALL" },
-        });
-        let mut builder = ClientBuilder::new(HttpConnector::new());
-        builder.capabilities(wants.as_object().unwrap().clone());
-        let address = format!("http://127.0.0.1:{}", self.port);
-        let start = Instant::now();
-        loop {
-            match builder.connect(&address).await {
-                Ok(browser) => return browser,
-                Err(error) => assert!(start.elapsed() < 3 * SOON, "no browser: {error}"),
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// A server, services, and the console on a port.
-struct World {
-    driver: Driver,
-    server: RedisServer,
-    url: String,
-}
-
-impl World {
-    async fn start(options: ConsoleOptions) -> Self {
-        let server = RedisServer::start().await;
-        let client = LockClient::builder().survey(false).connect(&server.url()).await.unwrap();
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, router(client, options)).await });
-        Self { driver: Driver::start(), server, url }
-    }
-
-    async fn service(&self, name: &str) -> LockClient {
-        LockClient::builder().service(name).connect(&self.server.url()).await.unwrap()
-    }
-
-    async fn page(&self) -> Page {
-        let browser = self.driver.browser(1280, 800).await;
-        browser.goto(&self.url).await.unwrap();
-        Page(browser)
-    }
-}
-
-struct Page(Client);
-
-impl Page {
-    async fn js(&self, script: &str) -> Value {
-        self.0.execute(script, Vec::new()).await.unwrap_or_else(|error| panic!("{script}: {error}"))
-    }
-
-    /// The names in the table, as they are shown.
-    async fn names(&self) -> Vec<String> {
-        let names = "return [...document.querySelectorAll('#rows tr[data-key]')].map((tr) => tr.firstChild.textContent)";
-        serde_json::from_value(self.js(names).await).unwrap()
-    }
-
-    async fn until(&self, bound: Duration, what: &str, script: &str) {
-        eventually(bound, what, async || self.js(script).await == json!(true)).await;
-    }
-
-    async fn vendor(&self, path: &'static str, body: Value) -> Value {
-        self.0.issue_cmd(Vendor { path, body }).await.unwrap()
-    }
-
-    async fn color_scheme(&self, scheme: &str) {
-        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
-        let params = json!({ "features": features });
-        let body = json!({ "cmd": "Emulation.setEmulatedMedia", "params": params });
-        self.vendor("goog/cdp/execute", body).await;
-    }
-
-    async fn screenshot(&self, name: &str) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("target/console");
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join(name), self.0.screenshot().await.unwrap()).unwrap();
-    }
-
-    /// Ends the browser, in whose console there must be no error.
-    async fn end(self) {
-        let log = self.vendor("se/log", json!({ "type": "browser" })).await;
-        let is_bad = |line: &&Value| line["level"] == "SEVERE";
-        let bad: Vec<&Value> = log.as_array().unwrap().iter().filter(is_bad).collect();
-        // What the page is refused on purpose is an error of the network there.
-        let bad: Vec<_> = bad.into_iter().filter(|line| line["source"] != "network").collect();
-        assert!(bad.is_empty(), "{bad:?}");
-        self.0.close().await.unwrap();
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Chromium: cargo xtask console-test"]
@@ -180,7 +35,7 @@ async fn the_table_follows_the_locks() {
         .await;
     page.until(SOON, "holder, place and waiters are shown", "
         const text = document.querySelector('#rows tr[data-key=\"order:1\"]')?.textContent ?? '';
-        return text.includes('billing@') && text.includes('browser.rs:') && text.includes('1up to')").await;
+        return text.includes('billing@') && text.includes('browser/main.rs:') && text.includes('1up to')").await;
 
     // A filter, a row that opens, and its details.
     page.js("const f = document.getElementById('filter'); f.value = 'billing'; f.dispatchEvent(new Event('input'))").await;
@@ -394,11 +249,8 @@ async fn two_thousand_locks_scroll() {
 async fn a_narrow_page_does_not_scroll_sideways() {
     let world = World::start(ConsoleOptions::new()).await;
     let client = world.service("billing").await;
-    let _held = client
-        .mutex("a lock with a name that is longer than a telephone is wide")
-        .lock()
-        .await
-        .unwrap();
+    let long = client.mutex("a lock with a name that is longer than a telephone is wide").lock();
+    let _held = (long.await.unwrap(), client.mutex("order:1234567").lock().await.unwrap());
     let browser = world.driver.browser(500, 740).await;
     let page = Page(browser);
     let metrics = json!({ "width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": true });
@@ -408,7 +260,12 @@ async fn a_narrow_page_does_not_scroll_sideways() {
     )
     .await;
     page.0.goto(&world.url).await.unwrap();
-    eventually(SOON, "the table is filled", async || page.names().await.len() == 1).await;
+    eventually(SOON, "the table is filled", async || page.names().await.len() == 2).await;
+    let name = "document.querySelector('#rows tr[data-key=\"order:1234567\"]').firstChild";
+    let whole = format!(
+        "return {name}.scrollWidth <= {name}.clientWidth && {name}.innerText.includes('billing@')"
+    );
+    assert_eq!(page.js(&whole).await, json!(true), "an everyday name and its holder can be read");
     let wide = page.js("return [innerWidth, document.documentElement.scrollWidth]").await;
     assert_eq!(wide, json!([360, 360]));
     page.screenshot("console-narrow.png").await;

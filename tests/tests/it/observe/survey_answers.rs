@@ -1,0 +1,214 @@
+//! Answers that are forged, malformed, huge or there twice, and what a survey makes of them (S-35).
+
+use lock_runtime::store::Listening;
+use lock_runtime::survey::{Survey, SurveyedLock};
+use serde_json::json;
+
+use crate::prelude::*;
+
+const CHANNEL: &str = "lock_runtime:survey";
+
+/// The client that the impostor claims to be.
+const IMPOSTOR: &str = "6b1b36cb-04e6-4b3a-8d19-27b1f5ed7d3b";
+
+/// A part of an answer, as clients publish it.
+fn part(id: &str, number: u32, more: bool, names: &[String]) -> String {
+    let hold = |name: &String| json!({ "hold": 1, "name": name, "kind": "mutex", "held_for": 1, "left": 2 });
+    let client = json!({ "id": IMPOSTOR, "service": "impostor", "host": "h", "pid": 1, "started": 0, "version": "1" });
+    let holds: Vec<_> = names.iter().map(hold).collect();
+    json!({ "v": 1, "id": id, "client": client, "part": number, "holds": holds, "more": more })
+        .to_string()
+}
+
+/// Publishes to each request what `answers` makes of its id.
+struct Impostor {
+    _listening: Listening,
+    task: JoinHandle<()>,
+}
+
+impl Impostor {
+    async fn start(server: &RedisServer, answers: fn(&str) -> Vec<String>) -> Self {
+        let store = RedisStore::connect(&server.url()).await.unwrap();
+        let (to, mut requests) = mpsc::unbounded_channel();
+        let on_message = Arc::new(move |message: &[u8]| drop(to.send(message.to_vec())));
+        let listening = store.listen(CHANNEL, on_message);
+        store.listened(CHANNEL, SOON).await.unwrap();
+        let task = tokio::spawn(async move {
+            while let Some(request) = requests.recv().await {
+                let request: serde_json::Value = serde_json::from_slice(&request).unwrap();
+                let id = request["id"].as_str().unwrap();
+                for answer in answers(id) {
+                    let channel = format!("{CHANNEL}:{id}");
+                    store.publish(&channel, answer.as_bytes(), SOON).await.unwrap();
+                }
+            }
+        });
+        Self { _listening: listening, task }
+    }
+}
+
+impl Drop for Impostor {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn names(survey: &Survey) -> Vec<&str> {
+    survey.locks.iter().map(|lock| lock.key.as_str()).collect()
+}
+
+fn lock<'a>(survey: &'a Survey, name: &str) -> &'a SurveyedLock {
+    let found = survey.locks.iter().find(|lock| lock.key.as_str() == name);
+    found.unwrap_or_else(|| panic!("{name} is not among {:?}", survey.locks))
+}
+
+fn held(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// What is no answer to the request is passed over, and what comes twice counts once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_answer_is_passed_over() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let _guard = client.mutex("order:1").lock().await.unwrap();
+    let _impostor = Impostor::start(&server, |id| {
+        let whole = part(id, 0, false, &held(&["forged"]));
+        vec![
+            String::new(),
+            "null".to_owned(),
+            "[".repeat(1 << 20),
+            whole.replace("\"v\":1", "\"v\":2"),
+            part(IMPOSTOR, 0, false, &held(&["of another request"])),
+            // Too long for an answer, and otherwise one.
+            part(id, 0, false, &held(&["x".repeat(200_000).as_str()])),
+            part(id, 0, false, &held(&["a\nb", "", &"x".repeat(513)])),
+            whole.clone(),
+            whole,
+        ]
+    })
+    .await;
+    let survey = client.survey().within(ms(500)).await.unwrap();
+    assert_eq!((survey.clients.len(), survey.missing), (2, 0), "{survey:?}");
+    let impostor = survey.clients.iter().find(|one| one.client.service == "impostor").unwrap();
+    assert_eq!(impostor.holds, 3, "the first whole answer counts, and no other");
+    assert_eq!(names(&survey), ["order:1"], "names that no lock has are no rows");
+}
+
+/// Parts count once each, whatever their order; an answer without its end makes its client a missing one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parts_count_once_each() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let whole = Impostor::start(&server, |id| {
+        let [first, last] = [part(id, 0, true, &held(&["a"])), part(id, 1, false, &held(&["b"]))];
+        vec![first.clone(), first.clone(), last, first]
+    })
+    .await;
+    let survey = client.survey().within(SOON).await.unwrap();
+    assert_eq!((survey.missing, names(&survey)), (0, vec!["a", "b"]));
+    assert_eq!(lock(&survey, "a").holders.len(), 1, "it came three times: {survey:?}");
+    drop(whole);
+
+    let reversed = Impostor::start(&server, |id| {
+        vec![part(id, 1, false, &held(&["b"])), part(id, 0, true, &held(&["a"]))]
+    })
+    .await;
+    let ask = async || client.survey().within(ms(500)).await.unwrap();
+    eventually(SOON, "the first impostor is gone", async || ask().await.clients.len() == 2).await;
+    assert_eq!(names(&ask().await), ["a", "b"]);
+    drop(reversed);
+
+    let _endless = Impostor::start(&server, |id| {
+        (0..50).map(|number| part(id, number, true, &held(&["a"]))).collect()
+    })
+    .await;
+    let survey = client.survey().within(ms(500)).limit(10).await.unwrap();
+    assert!(survey.missing >= 1 && !survey.is_complete, "{survey:?}");
+    let impostor = survey.clients.iter().find(|one| one.client.service == "impostor").unwrap();
+    assert_eq!((impostor.holds, impostor.is_cut), (10, true), "no more than was asked for");
+}
+
+/// All servers of a quorum deliver a request and its answers: a client answers once, and is listed once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quorum_hears_each_client_once() {
+    let servers =
+        [RedisServer::start().await, RedisServer::start().await, RedisServer::start().await];
+    let urls = servers.each_ref().map(RedisServer::url);
+    let connect = async || Quorum::builder().without_restart_guard().connect(&urls).await.unwrap();
+    let (holder, asking) = (connect().await, connect().await.client().clone());
+    // More than one part.
+    const HOLDS: usize = 300;
+    let name = |number: usize| format!("{}{number}", "x".repeat(500));
+    let locks = (0..HOLDS).map(|number| holder.lock(name(number)).lock());
+    let _held: Vec<_> = join_all(locks).await.into_iter().map(Result::unwrap).collect();
+    for server in &servers {
+        server.reset_stats().await;
+    }
+    for _ in 0..2 {
+        let survey = asking.survey().clients_only().within(SOON).await.unwrap();
+        assert_eq!((survey.clients.len(), survey.missing), (2, 0), "{survey:?}");
+        let holds: usize = survey.clients.iter().map(|one| one.holds).sum();
+        assert_eq!(holds, HOLDS);
+        assert!(survey.locks.iter().all(|lock| lock.holders.len() == 1));
+    }
+    // Long enough for answers that nothing waits for.
+    sleep(secs(1)).await;
+    let published = servers[0].command_calls().await.get("publish").copied().unwrap_or(0);
+    assert!(published <= 2 * (1 + 1 + 4), "{published} messages on one server for two surveys");
+}
+
+/// The name that was asked for is found among thousands that it begins, though only the store knows it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_name_is_found_among_those_that_it_begins() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let java = |number: usize| format!("3b241101-e2bb-4255-8caf-4136c566a962:{number}");
+    let raw = server.client();
+    for number in 0..3_000 {
+        raw.cmd(&["HSET", &format!("order:1{number}"), &java(number), "1"]).await;
+    }
+    for number in 0..5 {
+        let name = format!("order:{number}");
+        raw.cmd(&["HSET", &name, &java(number), "1"]).await;
+        let survey = client.survey().prefix(&name).limit(10).await.unwrap();
+        assert_eq!(lock(&survey, &name).holders[0].thread, Some(number as u64));
+    }
+}
+
+/// No time and no prefix makes a survey panic or wait for answers that cannot come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn extreme_surveys_end() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let _guard = client.mutex("order:1").lock().await.unwrap();
+    let survey = timeout(SOON, client.survey().within(Duration::MAX)).await.unwrap().unwrap();
+    assert_eq!(names(&survey), ["order:1"]);
+    let none = client.survey().within(Duration::ZERO).limit(0).await.unwrap();
+    assert!(!none.is_complete, "{none:?}");
+    for prefix in ["x".repeat(513), "x".repeat(100_000), "a\nb".to_owned()] {
+        let start = Instant::now();
+        let error = client.survey().prefix(prefix).within(SOON).await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
+        assert!(start.elapsed() < SOON);
+    }
+    for prefix in ["order:{", "order:", ""] {
+        assert!(client.survey().prefix(prefix).await.is_ok(), "{prefix}");
+    }
+}
+
+/// Without the store, the clients' part is all there is, and the server is asked nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_alone_can_be_asked() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let _guard = client.mutex("order:1").lock().await.unwrap();
+    server.client().cmd(&["HSET", "order:2", "3b241101-e2bb-4255-8caf-4136c566a962:1", "1"]).await;
+    server.reset_stats().await;
+    let survey = client.survey().clients_only().await.unwrap();
+    assert_eq!((names(&survey), survey.is_complete), (vec!["order:1"], true));
+    let calls = server.command_calls().await;
+    for command in ["scan", "evalsha", "eval"] {
+        assert_eq!(calls.get(command), None, "{calls:?}");
+    }
+}
