@@ -6,6 +6,7 @@
 //!
 //! - `work <times>`: answers `worked` when they have acquired every lock so many times more.
 //! - `hold`: acquires locks of its own of every kind, answers `held`, and works under them until they are lost.
+//! - `queue <name>`: waits in the queue of that fair mutex, and keeps it.
 //! - `block <ms>`: blocks all threads that run its tasks for that time, then answers `blocked`.
 //! - `time`: answers with the time of day that it sees, in seconds.
 //! - `stop`: ends them, answers `stopped`, and exits.
@@ -66,6 +67,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                     acquired.await?;
                 }
                 println!("held");
+            }
+            ("queue", name) => {
+                let waiting = client.fair_mutex(name).lock();
+                held.spawn(async move {
+                    let _held = waiting.await?;
+                    std::future::pending().await
+                });
             }
             ("block", time) => {
                 block(Duration::from_millis(time.parse()?)).await;
