@@ -37,9 +37,10 @@ async fn a_hold_belongs_to_its_guard() {
         // On the thread that polls the code inside, in turn with it.
         let same_thread = LocalSet::new();
         let outside = same_thread.spawn_local(acquire(short));
-        same_thread.run_until(guard.run(inside)).await.unwrap().unwrap();
+        let ran = same_thread.run_until(guard.run(inside)).await;
         let outside = same_thread.run_until(outside).await.unwrap();
         assert!(outside.unwrap_err().is_timeout(), "{job:?}: another task has it");
+        ran.unwrap().unwrap();
         let runtime = Handle::current();
         let thread = std::thread::spawn(move || runtime.block_on(guard.release()));
         tokio::task::spawn_blocking(|| thread.join()).await.unwrap().unwrap().unwrap();

@@ -78,8 +78,7 @@ bugs! {
     "a body is polled without a look at its lock" in "lock-runtime/src/guard/run.rs":
         "        if let (Err(cause), OnLost::Cancel) = (hold.check(), on_lost) {" =>
         "        if let (Err(cause), OnLost::Cancel) = (hold.check(), on_lost)\n            && !PLANTED\n        {",
-        caught by "it" "processes::mutex::a_stopped_holder_wakes_up_without_its_lock": "after its lease in round",
-            "faults" "f05_suspend::every_lock_recovers": "Ok(())";
+        caught by "it" "processes::mutex::a_stopped_holder_wakes_up_without_its_lock": "after its lease in round";
     "a late poll counts" in "lock-runtime/src/guard/run.rs":
         "            let heeds = *this.ending == Ending::Heeds || on_lost == OnLost::Cancel;" =>
         "            let heeds = (*this.ending == Ending::Heeds || on_lost == OnLost::Cancel) && !PLANTED;",
@@ -92,6 +91,10 @@ bugs! {
         "    sent_at.after(lease.saturating_sub(margin))" =>
         "    sent_at.after(if PLANTED { lease * 4 } else { lease.saturating_sub(margin) })",
         caught by "faults" "f28_server_frozen::every_lock_recovers": "the holder learns of it";
+    "a hold is lost only when its timer ends" in "lock-runtime/src/lease/mod.rs":
+        "                if now < self.deadline() { Ok(now) } else { Err(self.lose(LossCause::Deadline)) }" =>
+        "                if now < self.deadline() || PLANTED { Ok(now) } else { Err(self.lose(LossCause::Deadline)) }",
+        caught by "faults" "f05_suspend::every_lock_recovers": "Ok(())";
     "a lease lasts longer on the server" in "lock-runtime/src/store/redis/scripts/set_end.lua":
         "redis.pcall('PEXPIRE', lock, expiry)" =>
         "redis.pcall('PEXPIRE', lock, PLANTED and expiry * 10 or expiry)",
@@ -157,7 +160,7 @@ bugs! {
         "        if matches!(self.owned, Owned::Nothing) || self.hand_off() {" =>
         "        if PLANTED || matches!(self.owned, Owned::Nothing) || self.hand_off() {",
         caught by "it" "contract::mutex::redis::a_dropped_guard_frees_the_lock": "the lock is free",
-            "faults" "f10_runtime_ended::the_lease_bounds_it": "all are free";
+            "faults" "f10_runtime_ended::the_lease_bounds_it": "is_clean() | all are free";
     "a dropped release is not finished" in "lock-runtime/src/owned_hold/mod.rs":
         "        // Dropped last: what the store has" =>
         "        if PLANTED && self.hold.is_released() {\n            self.owned = Owned::Nothing;\n            return;\n        }\n        // Dropped last: what the store has",
