@@ -13,10 +13,10 @@
 
 use std::path::Path;
 use std::sync::{Arc, Barrier};
-use std::time::{Duration, SystemTimeError};
+use std::time::{Duration, Instant, SystemTimeError};
 
 use lock_runtime::policy::LockConfig;
-use lock_runtime::{Lease, LockClient, LockError, LockOptions};
+use lock_runtime::{Lease, LockClient, LockClientBuilder, LockError, LockOptions};
 use lock_tests::crew::{Crew, Habits, Job, connect_to_values};
 use lock_tests::history::Recorder;
 use lock_tests::witness::Witness;
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let habits: Habits = serde_json::from_str(habits)?;
     let (answer, lease) = (Duration::from_millis(answer.parse()?), habits.lease);
     let builder = LockClient::builder().command_timeout(answer).waiter_lease(2 * lease);
-    let client = builder.connect_config(config).await?;
+    let client = connect(&builder, &config).await?;
     let values = connect_to_values(values).await?;
     let recorder = Arc::new(Recorder::create(Path::new(dir))?);
     let mut crew = Crew::new(&recorder, values, habits);
@@ -91,6 +91,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     Ok(())
+}
+
+/// Connects, also where a busy machine takes longer than a client waits for its first connection.
+async fn connect(
+    builder: &LockClientBuilder,
+    config: &LockConfig,
+) -> Result<LockClient, LockError> {
+    let start = Instant::now();
+    loop {
+        match builder.clone().connect_config(config.clone()).await {
+            Err(error) if error.is_retryable() && start.elapsed() < BOUND => {}
+            connected => return connected,
+        }
+    }
 }
 
 /// Acquires a lock of the worker's own, tells of it, and has effects under it until it is lost.

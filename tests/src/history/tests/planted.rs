@@ -222,6 +222,23 @@ proptest! {
         prop_assert!(found.iter().any(|it| plant.is_found(it)), "{plant:?} under {may:?}: {found:?}");
     }
 
+    /// A fault that begins when the lock has been free for long does not explain that.
+    #[test]
+    fn a_lock_that_was_free_before_the_fault_is_found(
+        holds in fair_holds(),
+        here in any::<prop::sample::Index>(),
+        may in prop::sample::select(vec![May::Delay, May::Stop, May::Forget]),
+    ) {
+        let here = here.index(holds.len() - 1);
+        let (mut events, rules) = Plant::LeftFree.put(&holds, here);
+        let granted = holds[here + 1].held.start + 2 * LONG;
+        let fault = || "a fault".to_owned();
+        events.push(event(granted - 2, 60, Op::FaultBegan { fault: fault(), may, befalls: None }));
+        events.push(event(granted - 1, 60, Op::FaultEnded { fault: fault() }));
+        let found = History::from_events(events).check(&rules).violations;
+        prop_assert!(matches!(&found[..], [Violation::LeftFree(..)]), "{found:?}");
+    }
+
     /// A waiter that asked before a fault that forgets, and has a token of the time after it, cannot have been granted before.
     #[test]
     fn a_token_of_after_the_fault_is_not_excused_by_it(
