@@ -50,10 +50,11 @@ cargo xtask <command>
   package              packs all crates from a clean checkout of the last commit, as for publishing, and compiles
                        the packed crates against each other
   faults               writes `docs/faults.md` from the heads of the tests in `tests/tests/faults`
-  soak [--seed N] [--for 60s] [--fuzz 60s]
+  soak [--seed N] [--for 60s] [--fuzz 60s] [--cycles 1000000]
                        processes use locks of every kind while faults are injected, in rounds of 15
                        seconds; the history of each round is judged. A seed repeats the faults. With
-                       `--fuzz` each fuzz target then runs for that long
+                       `--fuzz` each fuzz target then runs for that long; with `--cycles` a client
+                       acquires and releases locks so often, and what it keeps is compared
   sabotage [name]      plants bugs in a copy of the sources, all or those with `name` in their names; a test
                        has to catch each
   compile-time         measures what the attribute costs the compiler, with 200 functions
@@ -140,19 +141,29 @@ fn test_step(args: &[String]) -> Result<Step, Failure> {
     Ok(step.env("REDIS_SERVER", redis).env("RUST_TEST_THREADS", test_threads()))
 }
 
-/// Builds the processes of a soak and runs it, then the fuzz targets if that is wanted.
+/// Builds the processes of a soak and runs it, then the fuzz targets and the cycles if those are wanted.
 fn soak(args: &[String]) -> Result<(), Failure> {
     let mut args = args.to_vec();
-    let fuzz = args.iter().position(|arg| arg == "--fuzz").map(|at| {
-        args.drain(at..args.len().min(at + 2)).nth(1).ok_or("`--fuzz` needs a time, as in `60s`")
-    });
-    let fuzz = fuzz.transpose().map_err(Failure::message)?;
+    let fuzz = value_of(&mut args, "--fuzz", "a time, as in `60s`")?;
+    let cycles = value_of(&mut args, "--cycles", "a number, as in `1000000`")?;
     let package = &["--package", "lock-tests", "--all-features"];
     let redis = redis::find_or_install()?;
     Step::new("build").args(package).arg("--bins").run()?;
     let step = Step::new("run").arg("--quiet").args(package).args(&["--bin", "soak", "--"]);
-    step.args(&args).env("REDIS_SERVER", redis).run()?;
-    fuzz.map_or(Ok(()), |time| fuzz::run(&["--for".to_owned(), time]))
+    step.args(&args).env("REDIS_SERVER", &redis).run()?;
+    if let Some(time) = fuzz {
+        fuzz::run(&["--for".to_owned(), time])?;
+    }
+    let Some(cycles) = cycles else { return Ok(()) };
+    let step = Step::new("test").args(package).args(&["--test", "costs", "cycles", "--"]);
+    step.arg("--nocapture").env("LOCK_CYCLES", cycles).env("REDIS_SERVER", redis).run()
+}
+
+/// Removes an option from the arguments, and returns its value.
+fn value_of(args: &mut Vec<String>, name: &str, form: &str) -> Result<Option<String>, Failure> {
+    let Some(at) = args.iter().position(|arg| arg == name) else { return Ok(None) };
+    let value = args.drain(at..args.len().min(at + 2)).nth(1);
+    value.map(Some).ok_or_else(|| Failure::message(format!("`{name}` needs {form}")))
 }
 
 /// Writes the page of faults. The test that compares it does.

@@ -6,16 +6,17 @@
 //!
 //! - `work <times>`: answers `worked` when they have acquired every lock so many times more.
 //! - `hold`: acquires locks of its own of every kind, answers `held`, and works under them until they are lost.
+//! - `queue <name>`: waits in the queue of that fair mutex, and keeps it.
 //! - `block <ms>`: blocks all threads that run its tasks for that time, then answers `blocked`.
 //! - `time`: answers with the time of day that it sees, in seconds.
 //! - `stop`: ends them, answers `stopped`, and exits.
 
 use std::path::Path;
 use std::sync::{Arc, Barrier};
-use std::time::{Duration, SystemTimeError};
+use std::time::{Duration, Instant, SystemTimeError};
 
 use lock_runtime::policy::LockConfig;
-use lock_runtime::{Lease, LockClient, LockError, LockOptions};
+use lock_runtime::{Lease, LockClient, LockClientBuilder, LockError, LockOptions};
 use lock_tests::crew::{Crew, Habits, Job, connect_to_values};
 use lock_tests::history::Recorder;
 use lock_tests::witness::Witness;
@@ -44,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let habits: Habits = serde_json::from_str(habits)?;
     let (answer, lease) = (Duration::from_millis(answer.parse()?), habits.lease);
     let builder = LockClient::builder().command_timeout(answer).waiter_lease(2 * lease);
-    let client = builder.connect_config(config).await?;
+    let client = connect(&builder, &config).await?;
     let values = connect_to_values(values).await?;
     let recorder = Arc::new(Recorder::create(Path::new(dir))?);
     let mut crew = Crew::new(&recorder, values, habits);
@@ -67,6 +68,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
                 println!("held");
             }
+            ("queue", name) => {
+                let waiting = client.fair_mutex(name).lock();
+                held.spawn(async move {
+                    let _held = waiting.await?;
+                    std::future::pending().await
+                });
+            }
             ("block", time) => {
                 block(Duration::from_millis(time.parse()?)).await;
                 println!("blocked");
@@ -83,6 +91,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     Ok(())
+}
+
+/// Connects, also where a busy machine takes longer than a client waits for its first connection.
+async fn connect(
+    builder: &LockClientBuilder,
+    config: &LockConfig,
+) -> Result<LockClient, LockError> {
+    let start = Instant::now();
+    loop {
+        match builder.clone().connect_config(config.clone()).await {
+            Err(error) if error.is_retryable() && start.elapsed() < BOUND => {}
+            connected => return connected,
+        }
+    }
 }
 
 /// Acquires a lock of the worker's own, tells of it, and has effects under it until it is lost.

@@ -1,6 +1,6 @@
 //! A replica of a service that has a scheduled job, for tests of what runs once per tick.
 //!
-//! `tick_worker <redis url> <at_least ms>`, then one command a line:
+//! `tick_worker <redis url> <history directory> <at_least ms>`, then one command a line:
 //!
 //! - `long <tick> <delay µs>`: after the delay starts the job, which lasts until `end`.
 //! - `short <tick> <delay µs>`: the same with a job that is over at once.
@@ -9,14 +9,16 @@
 //!
 //! A job that ran answers `ran <tick> <asked> <begun>` from inside and `done <tick> <when>` after its
 //! lock was given back; one that was left to another replica answers `skipped <tick> <asked> <when>`.
-//! Times are nanoseconds of the machine's monotonic clock, so the answers of all replicas are a history, which the test
-//! checks itself: for one run of each tick, a rule that the checker of locks does not have.
+//! Times are nanoseconds of the machine's monotonic clock. In the history, the task that a tick has is of its number. That
+//! each tick runs once, which is no rule of locks, the test checks by the answers.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lock_runtime::{LockClient, LockError, distributed_lock};
-use lock_tests::history::Stamp;
+use lock_tests::history::{Recorder, Share, Stamp};
+use lock_tests::witness::{Holding, Witness};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -24,12 +26,13 @@ use tokio::time::sleep;
 #[tokio::main(worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
-    let (Some(url), Some(at_least)) = (args.next(), args.next()) else {
-        return Err("usage: tick_worker <redis url> <at_least ms>".into());
+    let (Some(url), Some(dir), Some(at_least)) = (args.next(), args.next(), args.next()) else {
+        return Err("usage: tick_worker <redis url> <history directory> <at_least ms>".into());
     };
     LockClient::connect(&url).await?.install();
     let at_least = Duration::from_millis(at_least.parse()?);
-    let replica = Arc::new(Replica { at_least, end: Notify::new() });
+    let recorder = Arc::new(Recorder::create(Path::new(&dir))?);
+    let replica = Arc::new(Replica { at_least, end: Notify::new(), recorder });
     println!("ready");
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
@@ -49,16 +52,22 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 struct Replica {
     at_least: Duration,
     end: Notify,
+    recorder: Arc<Recorder>,
 }
 
 impl Replica {
     async fn start(self: Arc<Self>, job: String, tick: u64, delay: Duration) {
         sleep(delay).await;
-        let asked = Stamp::now();
+        let run = Run {
+            tick,
+            asked: Stamp::now(),
+            witness: Witness::new(&self.recorder, tick, "nightly-report", Share::Exclusive),
+        };
+        let asked = run.asked;
         let outcome = match job.as_str() {
-            "long" => self.long(tick, asked).await,
-            "short" => self.short(tick, asked).await,
-            "spaced" => self.spaced(tick, asked).await,
+            "long" => run.witness.call(self.long(&run)).await,
+            "short" => run.witness.call(self.short(&run)).await,
+            "spaced" => run.witness.call(self.spaced(&run)).await,
             _ => return println!("error no such job: {job}"),
         };
         match outcome {
@@ -69,25 +78,38 @@ impl Replica {
     }
 
     #[distributed_lock(key = "nightly-report", on_busy = skip)]
-    async fn long(&self, tick: u64, asked: Stamp) -> Result<Option<()>, LockError> {
-        report(tick, asked);
+    async fn long(&self, run: &Run) -> Result<Option<()>, LockError> {
+        let _inside = run.report();
         self.end.notified().await;
         Ok(Some(()))
     }
 
     #[distributed_lock(key = "nightly-report", on_busy = skip)]
-    async fn short(&self, tick: u64, asked: Stamp) -> Result<Option<()>, LockError> {
-        report(tick, asked);
+    async fn short(&self, run: &Run) -> Result<Option<()>, LockError> {
+        let _inside = run.report();
         Ok(Some(()))
     }
 
     #[distributed_lock(key = "nightly-report", on_busy = skip, at_least = self.at_least)]
-    async fn spaced(&self, tick: u64, asked: Stamp) -> Result<Option<()>, LockError> {
-        report(tick, asked);
+    async fn spaced(&self, run: &Run) -> Result<Option<()>, LockError> {
+        let _inside = run.report();
         Ok(Some(()))
     }
 }
 
-fn report(tick: u64, asked: Stamp) {
-    println!("ran {tick} {asked} {}", Stamp::now());
+/// One start of the job.
+struct Run {
+    tick: u64,
+    asked: Stamp,
+    witness: Witness,
+}
+
+impl Run {
+    /// What the job does under its lock, and the hold of it.
+    fn report(&self) -> Holding<'_> {
+        let mut inside = self.witness.is_inside();
+        inside.effect();
+        println!("ran {} {} {}", self.tick, self.asked, Stamp::now());
+        inside
+    }
 }

@@ -218,8 +218,12 @@ impl Replaying {
     }
 }
 
+/// How many tokens a process may leave out between two tasks to which it hands a hold on: a task that was given up may have
+/// had one. A grant of its own comes so many microseconds later, and its token with it.
+const LEFT_OUT: u64 = 8;
+
 /// Finds which claims are of one hold in the store. A process hands a hold on with the next token, and its readers share a
-/// token; a grant of its own has a token of a later time, many more than one later.
+/// token; a grant of its own has a token of a later time.
 fn join_holds(claims: &mut [Claim]) {
     let mut by_token: Vec<&mut Claim> = claims.iter_mut().collect();
     by_token.sort_by(|one, other| {
@@ -232,7 +236,7 @@ fn join_holds(claims: &mut [Claim]) {
         let hold = before.filter(|it| it.object == *object && it.process == process);
         if let Some(hold) = hold
             && let (Some(token), Some(its)) = (claim.token, hold.token)
-            && token - its <= 1
+            && token - its <= 1 + LEFT_OUT
         {
             claim.hold_asked = claim.hold_asked.min(hold.hold_asked);
         }

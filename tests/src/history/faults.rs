@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::exclusion::permits;
+use super::minted::Minted;
 use super::report::{Recovery, Rules, Violation};
 use super::{Claim, History, May, Op, Stamp};
 
@@ -11,6 +12,7 @@ use super::{Claim, History, May, Op, Stamp};
 pub(super) struct Faults<'r> {
     all: Vec<Fault>,
     rules: &'r Rules,
+    minted: Minted<'r>,
 }
 
 struct Fault {
@@ -35,20 +37,23 @@ impl Fault {
 
     /// True if it has that process stand still.
     fn stops(&self, process: u32) -> bool {
-        self.may == May::Stop && self.befalls.is_none_or(|it| it == process)
+        self.may == May::Stop && self.befalls(process)
     }
 
-    /// True if it may have come after the grant of the first and before the grant of the second: all that is known of a
-    /// grant is that it came after the request and before the answer.
-    fn is_between(&self, first: &Claim, second: &Claim) -> bool {
-        let (from, to) = (first.hold_asked.max(self.began), second.start.min(self.ended));
-        from <= to
+    /// True if it befalls that process, alone or with all others.
+    fn befalls(&self, process: u32) -> bool {
+        self.befalls.is_none_or(|it| it == process)
+    }
+
+    /// True if a part of it lies in that span.
+    fn is_within(&self, (from, to): (Stamp, Stamp)) -> bool {
+        from.max(self.began) <= to.min(self.ended)
     }
 }
 
 impl<'r> Faults<'r> {
-    /// Those of a history.
-    pub(super) fn of(history: &History, rules: &'r Rules) -> Self {
+    /// Those of a history with these claims.
+    pub(super) fn of(history: &History, claims: &'r [Claim], rules: &'r Rules) -> Self {
         let mut faults: Vec<Fault> = Vec::new();
         for event in history.events() {
             match &event.op {
@@ -69,7 +74,7 @@ impl<'r> Faults<'r> {
                 _ => {}
             }
         }
-        Self { all: faults, rules }
+        Self { all: faults, rules, minted: Minted::of(claims) }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -112,7 +117,8 @@ impl<'r> Faults<'r> {
                 self.outside_of(deadline, *at, stood_still) <= notice
             }),
             Violation::Lost(claim) => claim.over.is_some_and(|(_, at)| {
-                self.any(&ANY, |it| it.may_act(at) && claim.hold_asked <= it.ended)
+                let may_lose = |it: &Fault| it.may_act(at) && claim.hold_asked <= it.ended;
+                self.any(&ANY, |it| may_lose(it) && it.befalls(claim.process))
             }),
             Violation::Overtaken(one, first) => {
                 self.any(&ANY, |it| it.may_act(first.start) && one.invoked <= it.ended)
@@ -134,10 +140,11 @@ impl<'r> Faults<'r> {
     }
 
     /// True if the store may have granted `held`, forgotten it, and then granted `next`, whose token is greater, so that this
-    /// happened at that time.
+    /// happened at that time. The tokens of other holds say when it can have granted these two.
     fn forgot(&self, held: &Claim, next: &Claim, at: Stamp) -> bool {
-        let between = |it: &Fault| it.may_act(at) && it.is_between(held, next);
-        held.token < next.token && self.any(&[May::Forget], between)
+        self.minted
+            .between(held, next)
+            .is_some_and(|span| self.any(&[May::Forget], |it| it.may_act(at) && it.is_within(span)))
     }
 
     /// True if the store may have granted some of these permits, forgotten them, and then granted the others, with no more
@@ -149,12 +156,8 @@ impl<'r> Faults<'r> {
         let (_, limit) = permits(claims);
         let within = |part: &[&Claim]| permits(part.iter().copied()).0 <= limit;
         (1..by_token.len()).map(|cut| by_token.split_at(cut)).any(|(held, next)| {
-            let all_between = |it: &Fault| {
-                held.iter().all(|held| next.iter().all(|next| it.is_between(held, next)))
-            };
-            within(held)
-                && within(next)
-                && self.any(&[May::Forget], |it| it.may_act(at) && all_between(it))
+            let (last, first) = (held[held.len() - 1], next[0]);
+            within(held) && within(next) && self.forgot(last, first, at)
         })
     }
 

@@ -31,6 +31,7 @@ mod event;
 mod exclusion;
 mod faults;
 mod losses;
+mod minted;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -106,6 +107,13 @@ impl Recorder {
     /// Panics when the file cannot be written to.
     pub fn record_fault(&self, fault: &str, may: May) {
         self.begin(fault.to_owned(), may, None);
+    }
+
+    /// Records that a fault is injected from now on that befalls only this process.
+    ///
+    /// Panics when the file cannot be written to.
+    pub fn record_fault_of(&self, fault: &str, may: May, process: u32) {
+        self.begin(fault.to_owned(), may, Some(process));
     }
 
     /// Records that this process stands still from now on.

@@ -175,9 +175,9 @@ impl fmt::Display for Report {
 impl History {
     /// Checks all rules.
     pub fn check(&self, rules: &Rules) -> Report {
-        let faults = Faults::of(self, rules);
         let replay = self.replay();
         let claims = &replay.claims;
+        let faults = Faults::of(self, claims, rules);
         let recoveries = faults.recoveries(self);
         let mut found = replay.violations;
         found.extend(super::exclusion::overlaps(claims));

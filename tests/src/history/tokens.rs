@@ -25,10 +25,9 @@ pub(super) fn order(claims: &[Claim]) -> Vec<Violation> {
         let ordered = |one: &Claim, other: &Claim| !reads(one) || !reads(other);
         found.extend(out_of_order(&holds, |claim| claim.start, |claim| claim.invoked, ordered));
         found.extend(of_equal_token(holds));
-        // Of several for one hold, the one that is hardest to excuse.
-        found.sort_by_key(|(one, later)| {
-            (later.start, later.process, later.task, one.token != later.token, one.start)
-        });
+        // Of several for one hold, the one with the smallest token. It is the hardest to excuse: what forgot the later hold
+        // came before the grants of the others, too.
+        found.sort_by_key(|(one, later)| (later.start, later.process, later.task, one.token));
         found.dedup_by_key(|(_, later)| *later);
         let pairs = found.into_iter();
         violations.extend(pairs.map(|(a, b)| Violation::TokenOrder(a.clone(), b.clone())));
@@ -37,7 +36,7 @@ pub(super) fn order(claims: &[Claim]) -> Vec<Violation> {
 }
 
 /// For each hold whose token is smaller than that of an `ordered` one that was `done` by the time it `began`: the one of
-/// those that started first, and the hold.
+/// those that has the smallest token, and the hold.
 fn out_of_order<'a>(
     holds: &[(u64, &'a Claim)],
     done: impl Fn(&Claim) -> Stamp,
@@ -65,7 +64,7 @@ fn out_of_order<'a>(
         let is_before = |(other, it): &&(u64, &Claim)| token < *other && ordered(it, claim);
         if greatest.iter().any(|it| is_before(&it)) {
             let before = by_done[..earlier].iter().filter(is_before);
-            found.extend(before.min_by_key(|(_, it)| it.start).map(|(_, it)| (*it, claim)));
+            found.extend(before.min_by_key(|(its, _)| *its).map(|(_, it)| (*it, claim)));
         }
     }
     found

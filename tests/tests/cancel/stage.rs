@@ -126,6 +126,13 @@ fn process<S: Store + 'static>(store: S, servers: impl Iterator<Item = S>) -> Pr
 }
 
 impl Process {
+    /// A process whose client is this one. Its quorum is in memory.
+    pub(crate) fn of(client: LockClient) -> Self {
+        let servers = [Arc::new(MemoryStore::new()) as Arc<dyn Store>];
+        let quorum = Quorum::builder().without_restart_guard().stores(servers).unwrap();
+        Self { client, quorum }
+    }
+
     /// Takes the lock so that no other task can: all permits, the write side for a reader's.
     pub(crate) async fn take(&self, kind: Kind) -> Result<LockGuard, LockError> {
         let client = &self.client;

@@ -6,7 +6,7 @@ use crate::stage::{HELD_FOR, Kind, ROUND_TRIP, Stage};
 
 /// In what state the lock is when the future is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Setting {
+pub(crate) enum Setting {
     /// No task has it, or the future needs no lock.
     Free,
     /// Another process has it for a while.

@@ -1,12 +1,15 @@
 //! Locks that are acquired and released for ever leave nothing behind.
+//!
+//! `cargo xtask soak --cycles 1000000` runs more cycles and shows what each tenth of them leaves.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_runtime::{LockClient, LockOptions, Wait};
-use lock_tests::{RedisServer, eventually};
-use tokio::time::timeout;
+use lock_tests::{RawClient, RedisServer, eventually};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout};
 
 use super::{alone, live_bytes};
 
@@ -15,16 +18,30 @@ const SOON: Duration = Duration::from_secs(10);
 /// The variable that asks for more cycles, as `1000000`.
 const CYCLES: &str = "LOCK_CYCLES";
 
-/// Less than 24 bytes for each of the fewest cycles, which no value that is kept would do with; more than what tables and
+/// Less than 30 bytes for each of the fewest cycles, which no value that is kept would do with; more than what tables and
 /// buffers differ by from one moment to the next.
 const SLACK: usize = 256 * 1024;
+
+/// How much more memory the process may occupy after all cycles than after the first of them: the allocator keeps pages whose
+/// bytes are free.
+const RESIDENT_SLACK: usize = 16 * 1024 * 1024;
 
 /// How many tasks share the names.
 const TASKS: usize = 16;
 
-/// One lock of each kind, with others after it; one acquire in sixteen is given up.
+/// In how many parts the cycles run. What is there after the first ones is what is there after the last.
+const PARTS: usize = 12;
+const WARM: usize = 3;
+
+/// What the names begin with that are used once.
+const ONCE: &str = "once:";
+
+/// One lock of each kind, with others after it; one acquire in sixteen is given up, and one name in seven is new.
 async fn cycle(client: &LockClient, number: usize) {
-    let name = format!("cycle:{}", number % 8);
+    let name = match number % 7 {
+        5 => format!("{ONCE}{number}"),
+        _ => format!("cycle:{}", number % 8),
+    };
     let three = NonZeroU32::new(3).unwrap();
     let acquire = match number % 6 {
         0 => client.mutex(name).lock(),
@@ -48,12 +65,69 @@ async fn cycle(client: &LockClient, number: usize) {
     }
 }
 
-/// True unless the key is a fencing counter or the number of free permits, which outlast a hold.
+/// The keys on the server, but for the counters of names that are used once, which expire: as long a list would take memory
+/// that is none of the client's.
+const KEYS: &str = "local kept = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local outlasts = key:find('^redisson_lock_token:') or key:find('^permits:')
+  if not (outlasts and key:find('once:', 1, true)) then
+    kept[#kept + 1] = key
+  end
+end
+return kept";
+
+async fn keys(raw: &RawClient) -> Vec<String> {
+    raw.get(&["EVAL", KEYS, "0"]).await
+}
+
+/// True unless the key is a fencing counter, or what a semaphore keeps: the free permits.
 fn is_lock(key: &str) -> bool {
     !key.starts_with("redisson_lock_token:") && !key.starts_with("permits:")
 }
 
-/// Memory, keys, channels and connections are after many cycles what they were after some.
+/// What there is after a number of cycles.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    /// Allocated and not freed.
+    bytes: usize,
+    /// What the process occupies, as the system counts it; zero where it does not tell.
+    resident: usize,
+    connections: usize,
+    channels: usize,
+    tasks: usize,
+    /// On the server, but for the counters of names that are used once, which expire.
+    keys: usize,
+}
+
+impl Left {
+    async fn now(raw: &RawClient) -> Self {
+        let clients: String = raw.get(&["CLIENT", "LIST"]).await;
+        let keys = keys(raw).await.len();
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = resident.and_then(|it| it.trim().strip_suffix(" kB")?.parse::<usize>().ok());
+        Self {
+            bytes: live_bytes(),
+            resident: kib.unwrap_or_default() * 1024,
+            connections: clients.lines().count(),
+            channels: raw.lock_channels().await.len(),
+            tasks: Handle::current().metrics().num_alive_tasks(),
+            keys,
+        }
+    }
+
+    fn print(&self, cycles: usize, since: Instant) {
+        let Self { bytes, resident, connections, channels, tasks, keys } = self;
+        println!(
+            "{cycles:>9} cycles {:>5} s: {bytes:>9} bytes, {:>6} KiB resident, {connections} connections, \
+             {channels} channels, {tasks} tasks, {keys} keys",
+            since.elapsed().as_secs(),
+            resident / 1024,
+        );
+    }
+}
+
+/// Memory, keys, channels, connections and tasks are after many cycles what they were after some.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cycles_of_every_kind_leave_nothing() {
     let _alone = alone().await;
@@ -62,35 +136,47 @@ async fn cycles_of_every_kind_leave_nothing() {
     let raw = server.client();
     let wait = LockOptions::builder().wait(Wait::UpTo(SOON)).build().unwrap();
     let client = LockClient::builder().options(wait).connect(&server.url()).await.unwrap();
-    let run = async |cycles: usize| {
+    let start = Instant::now();
+    let mut done = 0;
+    let mut run = async |cycles: usize| {
+        let from = done;
+        done += cycles;
         let tasks = (0..TASKS).map(|task| {
             let client = client.clone();
             tokio::spawn(async move {
                 for number in 0..cycles / TASKS {
-                    cycle(&client, number * TASKS + task).await;
+                    cycle(&client, from + number * TASKS + task).await;
                 }
             })
         });
         join_all(tasks).await.into_iter().for_each(|done| done.unwrap());
-        let channels = async || raw.lock_channels().await.len();
-        eventually(SOON, "few channels are left", async || channels().await <= 2).await;
         // A dropped guard, and an acquire that was given up, are released in the background.
-        let locks = async || raw.keys().await.into_iter().filter(|key| is_lock(key)).count();
+        let locks = async || keys(&raw).await.into_iter().filter(|key| is_lock(key)).count();
         eventually(SOON, "nothing is held", async || locks().await == 0).await;
         assert_eq!(client.held().len(), 0);
-        let clients: String = raw.get(&["CLIENT", "LIST"]).await;
-        (raw.keys().await, clients.lines().count())
+        Left::now(&raw).await.print(done, start);
     };
-    let left = run(cycles / 4).await;
-    let before = live_bytes();
-    assert_eq!(left, run(cycles).await);
+    let channels = async || raw.lock_channels().await.len();
+    for _ in 0..WARM {
+        run(cycles / PARTS).await;
+    }
+    eventually(SOON, "no channel is left", async || channels().await == 0).await;
+    let before = Left::now(&raw).await;
+    for _ in WARM..PARTS {
+        run(cycles / PARTS).await;
+    }
     // Queues and buffers give their memory back when they are empty.
-    let is_back = async || live_bytes() < before + SLACK;
+    let is_back = async || live_bytes() < before.bytes + SLACK;
     eventually(SOON, "memory is what it was", is_back).await;
-    println!("{cycles} cycles: {before} bytes before, {} after", live_bytes());
+    let counts = |left: Left| [left.connections, left.channels, left.tasks];
+    let are_back = async || counts(Left::now(&raw).await) == counts(before);
+    eventually(SOON, "connections, channels and tasks are what they were", are_back).await;
+    let after = Left::now(&raw).await;
+    println!("{before:?}\n{after:?}");
+    assert!(after.resident < before.resident + RESIDENT_SLACK, "{before:?}, {after:?}");
     let endless = async || {
         let mut endless = Vec::new();
-        for key in raw.keys().await {
+        for key in keys(&raw).await {
             let left: i64 = raw.get(&["PTTL", &key]).await;
             if left == -1 {
                 endless.push(key);
@@ -99,5 +185,10 @@ async fn cycles_of_every_kind_leave_nothing() {
         endless
     };
     assert_eq!(endless().await, Vec::<String>::new(), "keys without an end");
+    let keyspace: String = raw.get(&["INFO", "keyspace"]).await;
+    let number = |field: &str| {
+        keyspace.split([':', ',']).find_map(|it| it.strip_prefix(field)?.parse::<u64>().ok())
+    };
+    assert_eq!(number("keys="), number("expires="), "{keyspace}");
     assert!(client.shutdown(SOON).await.is_clean());
 }

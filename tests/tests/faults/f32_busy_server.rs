@@ -11,7 +11,9 @@ async fn every_lock_recovers() {
     let mut drill = Drill::start().await;
     drill.server.client().cmd(&["CONFIG", "SET", "lua-time-limit", "10"]).await;
     let occupy = async |drill: &mut Drill| {
-        let held = hold_each(&drill.near.client, LEASE * 4).await;
+        let lease = LEASE * 4;
+        let held = hold_each(&drill.near.client, lease).await;
+        let since = Instant::now();
         let other = RawClient::new(&drill.server.url());
         let endless = ["EVAL", "while true do end", "0"];
         let script = tokio::spawn(async move { other.try_cmd(&endless).await });
@@ -30,6 +32,8 @@ async fn every_lock_recovers() {
         raw.cmd(&["SCRIPT", "KILL"]).await;
         script.await.unwrap().unwrap_err();
         waiting.await.unwrap().unwrap().release().await.unwrap();
+        // Each has been renewed by then, or is lost.
+        sleep((lease + LEASE / 2).saturating_sub(since.elapsed())).await;
         release_each(held).await;
     };
     drill.fault(May::Delay, occupy).await;

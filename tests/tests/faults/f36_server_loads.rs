@@ -20,7 +20,9 @@ async fn every_lock_recovers() {
     raw.cmd(&["CONFIG", "SET", "rdbcompression", "no"]).await;
     raw.cmd(&["CONFIG", "SET", "loading-process-events-interval-bytes", "1024"]).await;
     let load = async |drill: &mut Drill| {
-        let held = hold_each(&drill.near.client, LEASE * 4).await;
+        let lease = LEASE * 4;
+        let held = hold_each(&drill.near.client, lease).await;
+        let since = Instant::now();
         raw.cmd(&["CONFIG", "SET", "key-load-delay", "10000"]).await;
         let operator = RawClient::new(&drill.server.url());
         let reload = tokio::spawn(async move { operator.try_cmd(&["DEBUG", "RELOAD"]).await });
@@ -34,6 +36,8 @@ async fn every_lock_recovers() {
         sleep(ANSWER * 2).await;
         raw.cmd(&["CONFIG", "SET", "key-load-delay", "0"]).await;
         timeout(SOON, reload).await.expect("loads for ever").unwrap().unwrap();
+        // Each has been renewed by then, or is lost.
+        sleep((lease + LEASE / 2).saturating_sub(since.elapsed())).await;
         release_each(held).await;
     };
     drill.fault(May::Delay, load).await;

@@ -3,7 +3,7 @@
 //!
 //! - Promised: the server grants nothing meanwhile; a wait ends when it has to, with an error of the store; every lock
 //!   within 3 s.
-//! - Seen: 0.2 to 0.5 s; no script runs in the four seconds.
+//! - Seen: 0.2 to 0.5 s; no script runs in the four seconds. In the first of them, a process hands on what it holds.
 
 use crate::prelude::*;
 

@@ -9,8 +9,14 @@ pub(super) struct Bug {
     pub(super) find: &'static str,
     /// What takes its place. `PLANTED` is true while the bug is switched on.
     pub(super) plant: &'static str,
-    /// The test program and the test that has to fail.
-    pub(super) check: (&'static str, &'static str),
+    /// Each of these has to fail.
+    pub(super) checks: &'static [Check],
+}
+
+/// A test that has to fail with a bug.
+pub(super) struct Check {
+    /// The test program and the test.
+    pub(super) test: (&'static str, &'static str),
     /// What the failing test has to say: one of these, with ` | ` between them.
     pub(super) says: &'static str,
 }
@@ -18,14 +24,13 @@ pub(super) struct Bug {
 /// Writes a list of bugs.
 macro_rules! bugs {
     ($($name:literal in $file:literal: $find:literal => $plant:literal,
-      caught by $program:literal $test:literal: $says:literal;)*) => {
+      caught by $($program:literal $test:literal: $says:literal),+;)*) => {
         pub(super) const BUGS: &[Bug] = &[$(Bug {
             name: $name,
             file: $file,
             find: $find,
             plant: $plant,
-            check: ($program, $test),
-            says: $says,
+            checks: &[$(Check { test: ($program, $test), says: $says }),+],
         }),*];
     };
 }
@@ -43,7 +48,20 @@ bugs! {
     "a renewal creates the key" in "lock-runtime/src/store/redis/scripts/renew_plain.lua":
         "  if count ~= '1' and not is_held(lock, field, count) then" =>
         "  if PLANTED and not count then\n    call('HSET', lock, field, '1')\n    call('PEXPIRE', lock, lease)\n  elseif count ~= '1' and not is_held(lock, field, count) then",
-        caught by "it" "faults::wire::a_renewal_never_makes_a_key": "the loss went unnoticed | its lease ran out";
+        caught by "it" "faults::wire::a_renewal_never_makes_a_key": "the loss went unnoticed | its lease ran out",
+            "faults" "f13_renewal_after_release::it_prolongs_nothing": "was prolonged | is back";
+    "a repeated request is refused" in "lock-runtime/src/store/redis/scripts/mutex_acquire.lua":
+        "if not new and call('HEXISTS', KEYS[1], ARGV[1]) == 0 then" =>
+        "if not new and (PLANTED or call('HEXISTS', KEYS[1], ARGV[1]) == 0) then",
+        caught by "faults" "f16_acquire_reply_lost::the_client_recognises_its_hold": "waits for itself";
+    "a repeated request is another hold" in "lock-runtime/src/store/redis/scripts/mutex_acquire.lua":
+        "if new or ttl < tonumber(ARGV[2]) then" =>
+        "if PLANTED and not new then\n  call('HSET', KEYS[1], ARGV[1] .. ':again', '1')\nend\nif new or ttl < tonumber(ARGV[2]) then",
+        caught by "faults" "f23_duplicated_requests::it_counts_once": "all are free";
+    "a hold belongs to its thread" in "lock-runtime/src/scope.rs":
+        "        INNERMOST.set(self.outer.take());" =>
+        "        if !PLANTED {\n            INNERMOST.set(self.outer.take());\n        }",
+        caught by "faults" "f12_task_moves::a_hold_belongs_to_its_guard": "another task has it";
     "siblings share a hold" in "lock-runtime/src/lease/claim.rs":
         "            (Self::Read, Self::Read) => false," =>
         "            _ if PLANTED => false,\n            (Self::Read, Self::Read) => false,",
@@ -69,6 +87,25 @@ bugs! {
         "    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);" =>
         "    #[allow(clippy::disallowed_types)]\n    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);\n    if let (true, Ok(time)) = (PLANTED, time) {\n        return nanos(time);\n    }\n    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);",
         caught by "faults" "f04_wall_clock_of_a_client::nothing_happens": "lost without a fault";
+    "the deadline is later than the lease" in "lock-runtime/src/lease/mod.rs":
+        "    sent_at.after(lease.saturating_sub(margin))" =>
+        "    sent_at.after(if PLANTED { lease * 4 } else { lease.saturating_sub(margin) })",
+        caught by "faults" "f28_server_frozen::every_lock_recovers": "the holder learns of it";
+    "a hold is lost only when its timer ends" in "lock-runtime/src/lease/mod.rs":
+        "                if now < self.deadline() { Ok(now) } else { Err(self.lose(LossCause::Deadline)) }" =>
+        "                if now < self.deadline() || PLANTED { Ok(now) } else { Err(self.lose(LossCause::Deadline)) }",
+        caught by "faults" "f05_suspend::every_lock_recovers": "Ok(())";
+    "a lease lasts longer on the server" in "lock-runtime/src/store/redis/scripts/set_end.lua":
+        "redis.pcall('PEXPIRE', lock, expiry)" =>
+        "redis.pcall('PEXPIRE', lock, PLANTED and expiry * 10 or expiry)",
+        caught by "faults" "f02_holder_killed::every_lock_recovers": "longer than the lease of the dead";
+    "a renewal does not move the deadline" in "lock-runtime/src/lease/watchdog.rs":
+        "                hold.confirm(sent_at, batch.lease);" =>
+        "                if !PLANTED {\n                    hold.confirm(sent_at, batch.lease);\n                }",
+        caught by "faults" "f22_random_loss::it_is_only_slower": "cause: Deadline",
+            "faults" "f27_slow_server::every_lock_recovers": "cause: Deadline",
+            "faults" "f32_busy_server::every_lock_recovers": "cause: Deadline",
+            "faults" "f36_server_loads::every_lock_recovers": "cause: Deadline";
     "renewals are late" in "lock-runtime/src/lease/schedule.rs":
         "        let latest = start(sent_at.after(lease / 3), width);" =>
         "        let after = if PLANTED { lease * 9 / 10 } else { lease / 3 };\n        let latest = start(sent_at.after(after), width);",
@@ -97,11 +134,18 @@ bugs! {
     "no poll cap" in "lock-runtime/src/acquire/waiting.rs":
         "        let cap = self.timing().poll_cap;" =>
         "        let cap = if PLANTED { Duration::from_secs(86_400) } else { self.timing().poll_cap };",
-        caught by "it" "faults::redis::without_any_notice_polling_goes_on": "stranded";
+        caught by "it" "faults::redis::without_any_notice_polling_goes_on": "stranded",
+            "faults" "f45_no_expiry::a_dead_holder_is_waited_for_and_freed": "times in";
     "waiters sleep on after a reconnect" in "lock-runtime/src/store/redis/link/mod.rs":
         "        self.channels.notify_all();\n        Ok(())" =>
         "        if !PLANTED {\n            self.channels.notify_all();\n        }\n        Ok(())",
-        caught by "faults" "f21_subscriber_killed::every_lock_recovers": "was not asked for";
+        caught by "faults" "f21_subscriber_killed::every_lock_recovers": "was not asked for",
+            "faults" "f42_notices_overflow::every_lock_recovers": "was not asked for",
+            "faults" "f60_shard_subscribers_cut::every_lock_recovers": "was not asked for";
+    "releases are published to all nodes" in "lock-runtime/src/store/redis/link/mod.rs":
+        "        if self.unsubscribed.is_some() { Publish::InSlot } else { Publish::Everywhere }" =>
+        "        let in_slot = self.unsubscribed.is_some() && !PLANTED;\n        if in_slot { Publish::InSlot } else { Publish::Everywhere }",
+        caught by "faults" "f60_shard_subscribers_cut::every_lock_recovers": "sent to all nodes | is acquired | was not asked for";
     "a dropped waiter keeps its turn" in "lock-runtime/src/gate/ticket.rs":
         "        let turn = self.waiter.leave();" =>
         "        let turn = self.waiter.leave();\n        if PLANTED && turn.is_some() {\n            std::mem::forget(turn);\n            return;\n        }",
@@ -115,11 +159,16 @@ bugs! {
     "a dropped guard keeps its lock" in "lock-runtime/src/owned_hold/mod.rs":
         "        if matches!(self.owned, Owned::Nothing) || self.hand_off() {" =>
         "        if PLANTED || matches!(self.owned, Owned::Nothing) || self.hand_off() {",
-        caught by "it" "contract::mutex::redis::a_dropped_guard_frees_the_lock": "the lock is free";
+        caught by "it" "contract::mutex::redis::a_dropped_guard_frees_the_lock": "the lock is free",
+            "faults" "f10_runtime_ended::the_lease_bounds_it": "is_clean() | all are free";
     "a dropped release is not finished" in "lock-runtime/src/owned_hold/mod.rs":
         "        // Dropped last: what the store has" =>
         "        if PLANTED && self.hold.is_released() {\n            self.owned = Owned::Nothing;\n            return;\n        }\n        // Dropped last: what the store has",
         caught by "faults" "f09_release_dropped_in_flight::the_client_finishes_it": "all are free";
+    "a drop needs a runtime" in "lock-runtime/src/owned_hold/mod.rs":
+        "        let lost = !self.hold.is_released() && self.hold.check().is_err();" =>
+        "        if PLANTED {\n            drop(tokio::runtime::Handle::current());\n        }\n        let lost = !self.hold.is_released() && self.hold.check().is_err();",
+        caught by "faults" "f10_runtime_ended::the_lease_bounds_it": "there is no reactor running";
     "a repeated release finds nothing and fails" in "lock-runtime/src/owned_hold/mod.rs":
         "                    if repeated && self.leases.clock.now()" =>
         "                    if repeated && !PLANTED && self.leases.clock.now()",
@@ -127,18 +176,53 @@ bugs! {
     "a cancelled acquire keeps its lock" in "lock-runtime/src/acquire/attempt.rs":
         "        if self.in_flight || self.unsettled || self.placed {" =>
         "        if (self.in_flight || self.unsettled || self.placed) && !PLANTED {",
-        caught by "faults" "f06_acquire_dropped_in_flight::nothing_stays_held": "all are free";
+        caught by "faults" "f06_acquire_dropped_in_flight::nothing_stays_held": "all are free",
+            "faults" "f07_waiter_dropped::the_next_waiter_has_the_lock": "the place at",
+            "cancel" "over_redis::calls_are_dropped_at_every_await": "nothing is left | its process waits for it";
 
     // Fencing.
     "tokens start again after a loss of data" in "lock-runtime/src/store/redis/scripts/mint.lua":
         "  local last = tokens == '1' and now or" =>
         "  local last = PLANTED and tokens or tokens == '1' and now or",
         caught by "it" "faults::wire::tokens_grow_past_every_counter": "after";
+    "tokens follow the server's clock" in "lock-runtime/src/store/redis/scripts/mint.lua":
+        "  local is_behind = #previous == #now and previous < now" =>
+        "  local is_behind = PLANTED or #previous == #now and previous < now",
+        caught by "faults" "f30_server_clock_behind::only_the_dead_keep_their_locks": "tokens out of order";
+
+    // The server and the way to it.
+    "a broken connection fails the request" in "lock-runtime/src/store/redis/server/errors.rs":
+        "            CallError::Broken(error) => unknown(\"the connection broke\")" =>
+        "            CallError::Broken(error) if PLANTED => Self::new(StoreErrorKind::Protocol, \"broken\").with_source(Cause(error)),\n            CallError::Broken(error) => unknown(\"the connection broke\")",
+        caught by "faults" "f19_connections_reset::every_lock_recovers": "Protocol";
+    "a server that is busy is taken for a broken one" in "lock-runtime/src/store/redis/server/errors.rs":
+        "        | \"MISCONF\" | \"READONLY\" => (NotReady, &*not_now)," =>
+        "        | \"MISCONF\" | \"READONLY\"\n            if !PLANTED =>\n        {\n            (NotReady, &*not_now)\n        }",
+        caught by "faults" "f32_busy_server::every_lock_recovers": "right: NotReady",
+            "faults" "f36_server_loads::every_lock_recovers": "right: NotReady",
+            "faults" "f58_cluster_down::every_lock_recovers": "the last master refuses";
+    "a host name is resolved once" in "lock-runtime/src/store/redis/server/mod.rs":
+        "    let connecting = client.get_multiplexed_async_connection_with_config(config);" =>
+        "    static FIRST: std::sync::OnceLock<std::net::SocketAddr> = std::sync::OnceLock::new();\n    let mut info = client.get_connection_info().clone();\n    if let (true, ConnectionAddr::Tcp(host, port)) = (PLANTED, info.addr().clone())\n        && host.parse::<std::net::IpAddr>().is_err()\n        && let Some(found) = tokio::net::lookup_host((host, port)).await.ok().and_then(|mut all| all.next())\n    {\n        let first = FIRST.get_or_init(|| found);\n        info = info.set_addr(ConnectionAddr::Tcp(first.ip().to_string(), port));\n    }\n    let pinned = Client::open(info).map_err(|error| connect_error(error, \"\"))?;\n    let client = if PLANTED { &pinned } else { client };\n    let connecting = client.get_multiplexed_async_connection_with_config(config);",
+        caught by "faults" "f26_address_changed::the_client_follows": "has not written a line";
+    "a connection that fails is made again at once" in "lock-runtime/src/store/redis/link/reconnect.rs":
+        "        if self.was_unreached { self.unreached.pause() } else { self.short_lived.pause() }" =>
+        "        if PLANTED {\n            return Duration::ZERO;\n        }\n        if self.was_unreached { self.unreached.pause() } else { self.short_lived.pause() }",
+        caught by "faults" "f46_password_changed::every_lock_recovers": "connections in";
+    "the first master counts for ever" in "lock-runtime/src/store/redis/endpoint/sentinel/mod.rs":
+        "        let asked = Instant::now();\n        let answers = self.ask_all().await;" =>
+        "        if let (true, Some(first)) = (PLANTED, &reports.known) {\n            return Ok(first.master.clone());\n        }\n        let asked = Instant::now();\n        let answers = self.ask_all().await;",
+        caught by "faults" "f50_stale_master::every_lock_recovers": "is acquired";
+    "a lock of several names is sent to one of its slots" in "lock-runtime/src/store/redis/cluster/store.rs":
+        "    if slots.all(|slot| slot == first) {" =>
+        "    if PLANTED || slots.all(|slot| slot == first) {",
+        caught by "faults" "f56_crossslot::no_request_has_keys_of_two_slots": "left: 1";
 
     // Kinds.
     "dead waiters stay at the head" in "lock-runtime/src/store/redis/scripts/fair_acquire.lua":
         "    if tonumber(ends) > now then" => "    if PLANTED or tonumber(ends) > now then",
-        caught by "it" "processes::fair::ten_killed_waiters_cost_one_waiter_lease": "has not written a line";
+        caught by "it" "processes::fair::ten_killed_waiters_cost_one_waiter_lease": "has not written a line",
+            "faults" "f02_holder_killed::every_lock_recovers": "a dead waiter goes first for ever";
     "readers do not keep a writer out" in "lock-runtime/src/store/redis/scripts/write_acquire.lua":
         "local waiting, held = false, left ~= -2" =>
         "if PLANTED and mode == 'read' then\n  left = -2\nend\nlocal waiting, held = false, left ~= -2",

@@ -115,6 +115,21 @@ impl Fault {
         }
     }
 
+    /// True if only one party notices it.
+    fn befalls_a_party(self) -> bool {
+        matches!(
+            self,
+            Self::BlackHole
+                | Self::Stall
+                | Self::SlowNetwork
+                | Self::Reset
+                | Self::LostAnswers
+                | Self::DoubledRequests
+                | Self::StoppedProcess
+                | Self::KilledProcess
+        )
+    }
+
     fn may(self) -> May {
         match self {
             Self::StoppedProcess => May::Stop,
@@ -137,7 +152,9 @@ impl Nemesis<'_> {
     pub(crate) async fn inject(&self, plan: Plan, party: &mut Party) {
         let Plan { fault, lasts, .. } = plan;
         match fault.may() {
-            May::Stop => self.recorder.record_stop(fault.name(), party.process.id()),
+            may if fault.befalls_a_party() => {
+                self.recorder.record_fault_of(fault.name(), may, party.process.id());
+            }
             may => self.recorder.record_fault(fault.name(), may),
         }
         match fault {

@@ -40,6 +40,37 @@ fn a_token_is_too_small_only_if_its_grant_was_forgotten() {
 }
 
 #[test]
+fn a_waiter_that_asked_before_the_fault_needs_a_token_of_that_time() {
+    let forgets = || fault(10, Some(12), May::Forget);
+    let next = exclusive(5, 80, 20, 22, 30);
+    let late = |token| exclusive(1, token, 4, 30, 40);
+    let between = exclusive(7, 60, 13, 14, 16);
+    let judged =
+        |late: Vec<Event>| judged([late, next.clone(), between.clone(), forgets()], &rules());
+    assert_eq!(
+        judged(late(50)),
+        (0, 1),
+        "it was granted before the one between, and so may be before the fault"
+    );
+    assert_eq!(
+        judged(late(70)),
+        (1, 0),
+        "the one between was granted after the fault, and it was granted after that"
+    );
+}
+
+#[test]
+fn a_token_that_is_excused_hides_none_that_is_not() {
+    let forgets = || fault(10, Some(12), May::Forget);
+    let late = exclusive(1, 50, 4, 40, 45);
+    let forgotten = exclusive(5, 90, 13, 14, 16);
+    assert_eq!(judged([late.clone(), forgotten.clone(), forgets()], &rules()), (0, 1));
+    // Granted before the fault, with a greater token, and over when the late one was granted.
+    let before = exclusive(7, 70, 1, 2, 3);
+    assert_eq!(judged([late, forgotten, before, forgets()], &rules()), (1, 0));
+}
+
+#[test]
 fn no_token_is_given_twice() {
     let late = exclusive(1, 8, 4, 30, 40);
     let next = exclusive(5, 8, 5, 10, 20);
@@ -61,14 +92,18 @@ fn each_hold_before_is_judged() {
 fn a_hold_that_is_handed_on_was_asked_for_before() {
     let first = exclusive(0, 6, 1, 2, 12);
     let handed_on = exclusive(1, 7, 10, 12, 14);
-    let next = exclusive(5, 9, 6, 7, 9);
+    let next = exclusive(5, 90, 6, 7, 9);
     let forgets = || fault(4, Some(5), May::Forget);
     // The next one overlaps the first, and comes before the second.
     assert_eq!(
         judged([first.clone(), handed_on.clone(), next.clone(), forgets()], &rules()),
         (0, 2)
     );
-    let asked_for = exclusive(1, 8, 10, 12, 14);
+    // A task between the two was given up, and its token with it.
+    let left_out = exclusive(1, 8, 10, 12, 14);
+    assert_eq!(judged([first.clone(), left_out, next.clone(), forgets()], &rules()), (0, 2));
+    // It was granted after the fault by itself, and has a smaller token than the next one, which came before it.
+    let asked_for = exclusive(1, 80, 10, 12, 14);
     assert_eq!(judged([first, asked_for, next, forgets()], &rules()), (1, 1));
 }
 
@@ -77,11 +112,11 @@ fn a_reader_may_join_a_hold_that_is_forgotten() {
     let read = |holder, token, invoked, start, end| {
         with_token(token, hold(holder, Share::Readers, invoked, start, end))
     };
-    let write = || exclusive(5, 9, 6, 7, 20);
+    let write = || exclusive(5, 90, 6, 7, 20);
     let forgets = || fault(4, Some(5), May::Forget);
     let joined = [read(0, 6, 1, 2, 15), read(1, 6, 10, 11, 14), write(), forgets()];
     assert_eq!(judged(joined, &rules()).0, 0);
-    let asked = [read(0, 6, 1, 2, 15), read(1, 8, 10, 11, 14), write(), forgets()];
+    let asked = [read(0, 6, 1, 2, 15), read(1, 80, 10, 11, 14), write(), forgets()];
     assert_eq!(judged(asked, &rules()).0, 2, "an overlap, and a smaller token");
 }
 
@@ -99,7 +134,8 @@ fn of_two_at_once_the_first_was_forgotten() {
 #[test]
 fn permits_are_too_many_only_if_some_were_forgotten() {
     let permits = |holder, count, invoked, start| {
-        hold(holder, Share::Permits { count, limit: LIMIT }, invoked, start, 50)
+        let share = Share::Permits { count, limit: LIMIT };
+        with_token(100 * start, hold(holder, share, invoked, start, 50))
     };
     let forgets = |began, ended| fault(began, Some(ended), May::Forget);
     let crowd = |began, ended| {
@@ -109,6 +145,30 @@ fn permits_are_too_many_only_if_some_were_forgotten() {
     assert_eq!(judged(crowd(8, 10), &rules()), (1, 0), "three were");
     assert_eq!(judged(crowd(22, 23), &rules()), (1, 0), "all were granted before it");
     assert_eq!(judged(crowd(0, 0), &rules()), (1, 0), "all were granted after it");
+    // Three more are asked for after the fault, with a token before that of two which are said to be forgotten.
+    let later = with_token(1_100, hold(4, Share::Permits { count: 3, limit: LIMIT }, 16, 17, 18));
+    assert_eq!(judged(crowd(14, 15).into_iter().chain([later]), &rules()), (3, 0));
+}
+
+#[test]
+fn a_fault_of_one_process_explains_no_loss_of_another() {
+    let lost = |holder| {
+        let granted = acquired(Some(1), Some(at(90)));
+        let ops = [Op::AcquireInvoked, granted, Op::Lost];
+        [5, 6, 50]
+            .into_iter()
+            .zip(ops)
+            .map(|(nanos, op)| event(nanos, holder, op))
+            .collect::<Vec<_>>()
+    };
+    let cut_off = |process| {
+        let mut events = fault(20, Some(30), May::Delay);
+        let (fault, may) = ("a fault".to_owned(), May::Delay);
+        events[0].op = Op::FaultBegan { fault, may, befalls: Some(process) };
+        events
+    };
+    assert_eq!(judged([lost(0), cut_off(0)], &rules()), (0, 1));
+    assert_eq!(judged([lost(3), cut_off(0)], &rules()), (1, 0));
 }
 
 #[test]

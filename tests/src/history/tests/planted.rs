@@ -184,3 +184,89 @@ proptest! {
         prop_assert!(found.iter().all(|it| plant.is_found(it)), "{found:?}");
     }
 }
+
+/// What no fault of this kind explains, however long it lasts.
+fn is_never(may: May, plant: Plant) -> bool {
+    use Plant::{InPart, LateNotice, LeftFree, Loss, LostUpdate, NoRecovery, Nothing, Overtaking};
+
+    match plant {
+        Nothing | Loss | Overtaking | LeftFree | NoRecovery => false,
+        LostUpdate => may == May::Delay,
+        LateNotice => may != May::Stop,
+        InPart => may != May::Forget,
+        _ => true,
+    }
+}
+
+proptest! {
+    /// A fault that lasts all the time excuses only what it may do.
+    #[test]
+    fn is_found_under_a_fault_that_does_not_explain_it(
+        holds in fair_holds(),
+        here in any::<prop::sample::Index>(),
+        plant in prop::sample::select(PLANTS.to_vec()),
+        may in prop::sample::select(vec![May::Delay, May::Stop, May::Forget]),
+    ) {
+        prop_assume!(is_never(may, plant));
+        let here = here.index(holds.len() - 1);
+        let (mut events, rules) = plant.put(&holds, here);
+        let (began, ended) = match may {
+            // Before the holds that the rule is about.
+            May::Forget => (1, 2),
+            May::Delay | May::Stop => (1, 1_000_000),
+        };
+        let fault = || "a fault".to_owned();
+        events.push(event(began, 60, Op::FaultBegan { fault: fault(), may, befalls: None }));
+        events.push(event(ended, 60, Op::FaultEnded { fault: fault() }));
+        let found = History::from_events(events).check(&rules).violations;
+        prop_assert!(found.iter().any(|it| plant.is_found(it)), "{plant:?} under {may:?}: {found:?}");
+    }
+
+    /// A fault that begins when the lock has been free for long does not explain that.
+    #[test]
+    fn a_lock_that_was_free_before_the_fault_is_found(
+        holds in fair_holds(),
+        here in any::<prop::sample::Index>(),
+        may in prop::sample::select(vec![May::Delay, May::Stop, May::Forget]),
+    ) {
+        let here = here.index(holds.len() - 1);
+        let (mut events, rules) = Plant::LeftFree.put(&holds, here);
+        let granted = holds[here + 1].held.start + 2 * LONG;
+        let fault = || "a fault".to_owned();
+        events.push(event(granted - 2, 60, Op::FaultBegan { fault: fault(), may, befalls: None }));
+        events.push(event(granted - 1, 60, Op::FaultEnded { fault: fault() }));
+        let found = History::from_events(events).check(&rules).violations;
+        prop_assert!(matches!(&found[..], [Violation::LeftFree(..)]), "{found:?}");
+    }
+
+    /// A waiter that asked before a fault that forgets, and has a token of the time after it, cannot have been granted before.
+    #[test]
+    fn a_token_of_after_the_fault_is_not_excused_by_it(
+        mut holds in fair_holds(),
+        at in any::<prop::sample::Index>(),
+    ) {
+        prop_assume!(holds.len() >= 5);
+        for (number, hold) in (0..).zip(&mut holds) {
+            // Tokens of grants of their own, far from each other, of holders that wait for one lock each.
+            hold.token *= 100;
+            hold.holder = 3 * number;
+        }
+        let late = 4 + at.index(holds.len() - 4);
+        let forgets = holds[late - 4].held.end;
+        // Asked for after the fault, before the two whose tokens are swapped.
+        holds[late - 2].invoked = holds[late - 2].held.start.max(forgets + 2);
+        holds[late - 2].held.start = holds[late - 2].invoked;
+        let end = holds[late - 2].held.end;
+        prop_assume!(holds[late - 2].held.start < end);
+        holds[late].invoked = forgets - 1;
+        let (one, other) = holds.split_at_mut(late);
+        std::mem::swap(&mut one[late - 1].token, &mut other[0].token);
+        let mut events = history(&holds).events().to_vec();
+        let fault = || "a fault".to_owned();
+        let may = May::Forget;
+        events.push(event(forgets, 600, Op::FaultBegan { fault: fault(), may, befalls: None }));
+        events.push(event(forgets + 1, 600, Op::FaultEnded { fault: fault() }));
+        let found = History::from_events(events).check(&Rules::default()).violations;
+        prop_assert!(matches!(&found[..], [Violation::TokenOrder(..)]), "{found:?}");
+    }
+}

@@ -32,7 +32,7 @@ pub(crate) const LEASE: Duration = secs(1);
 pub(crate) const ANSWER: Duration = ms(500);
 
 /// How long the place of a waiter of a fair lock stays that does not refresh it; the process has the same.
-const WAITER_LEASE: Duration = secs(2);
+pub(crate) const WAITER_LEASE: Duration = secs(2);
 
 /// How often each lock is acquired before a fault and after it.
 const TIMES: u64 = 3;

@@ -1,7 +1,7 @@
 //! `on_busy = skip` as scheduled jobs use it: three processes start an annotated job at every tick, and
 //! one of them runs it.
 
-use lock_tests::history::Stamp;
+use lock_tests::history::{Rules, Stamp};
 
 use crate::prelude::*;
 
@@ -27,6 +27,7 @@ struct World {
     server: RedisServer,
     replicas: Vec<Worker>,
     random: fastrand::Rng,
+    history: tempfile::TempDir,
 }
 
 impl World {
@@ -34,13 +35,15 @@ impl World {
         let server = RedisServer::start().await;
         let at_least = AT_LEAST.as_millis().to_string();
         let exe = env!("CARGO_BIN_EXE_tick_worker");
+        let history = tempfile::tempdir().unwrap();
+        let dir = history.path().to_str().unwrap();
         let mut replicas = Vec::new();
         for _ in 0..REPLICAS {
-            let mut replica = Worker::spawn(exe, &[&server.url(), &at_least], &[]);
+            let mut replica = Worker::spawn(exe, &[&server.url(), dir, &at_least], &[]);
             assert_eq!(replica.next_line(ANSWER).await, "ready");
             replicas.push(replica);
         }
-        Self { server, replicas, random: fastrand::Rng::with_seed(7) }
+        Self { server, replicas, random: fastrand::Rng::with_seed(7), history }
     }
 
     /// Starts the job everywhere: by one replica at once, by the others up to `skew` later.
@@ -76,6 +79,13 @@ impl World {
         let when = line.strip_prefix(&format!("done {tick} "));
         when.unwrap_or_else(|| panic!("at tick {tick}: {line}")).parse().unwrap()
     }
+
+    /// Checks the history, in which the job ran so often.
+    fn is_clean(&self, runs: usize) {
+        let report = History::load(self.history.path()).unwrap().check(&Rules::default());
+        report.assert_clean();
+        assert_eq!((report.claims, report.losses), (runs, 0), "{report}");
+    }
 }
 
 /// Which replicas ran it.
@@ -100,6 +110,7 @@ async fn each_of_100_ticks_runs_on_one_of_three_replicas() {
         runners.insert(runner);
     }
     assert!(runners.len() > 1, "only replica {runners:?} ever ran it");
+    world.is_clean(TICKS);
 }
 
 /// Started up to `at_least` apart, a job that is over long before the last start runs once too.
@@ -109,7 +120,7 @@ async fn each_of_100_ticks_runs_on_one_of_three_replicas() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_least_makes_replicas_run_once_that_start_apart() {
     let mut world = World::new().await;
-    let (mut ticks, mut stretched, mut after_the_end) = (0, 0, 0);
+    let (mut ticks, mut stretched, mut after_the_end, mut all_runs) = (0, 0, 0, 0);
     let mut last: Option<Stamp> = None;
     while ticks < TICKS {
         assert!(stretched <= TICKS, "{stretched} ticks were stretched; is the machine this busy?");
@@ -122,6 +133,7 @@ async fn at_least_makes_replicas_run_once_that_start_apart() {
             runs.push((begun, asked, world.done(at, tick).await));
         }
         runs.sort();
+        all_runs += runs.len();
         let Some((_, _, done)) = runs.first() else { panic!("tick {tick} did not run") };
         after_the_end += outcomes
             .iter()
@@ -144,6 +156,7 @@ async fn at_least_makes_replicas_run_once_that_start_apart() {
     }
     // Else it would have run once without `at_least` too.
     assert!(after_the_end >= TICKS / 2, "only {after_the_end} starts came after the job's end");
+    world.is_clean(all_runs);
     eprintln!("{TICKS} ticks, {stretched} stretched; {after_the_end} starts after the job's end");
 }
 
@@ -157,4 +170,5 @@ async fn without_at_least_a_late_replica_runs_it_again() {
         assert!(line.starts_with("ran 0 "), "{line}");
         world.done(replica, 0).await;
     }
+    world.is_clean(REPLICAS);
 }

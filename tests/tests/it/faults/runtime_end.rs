@@ -1,5 +1,7 @@
 //! What becomes of locks that are let go as the last thing in `main` (S-20).
 
+use lock_tests::history::Rules;
+
 use crate::prelude::*;
 
 /// How long a worker may take to start and to answer, on a busy machine.
@@ -21,14 +23,44 @@ const EVERYTHING: [&str; 11] = [
     "three",
 ];
 
-/// A worker that holds `what`.
-async fn holding(server: &RedisServer, runtime: &str, what: &str, end: &str) -> Worker {
-    let exe = env!("CARGO_BIN_EXE_end_worker");
-    let mut worker = Worker::spawn(exe, &[&server.url(), runtime, what, end], &[]);
-    loop {
-        if worker.next_line(ANSWER).await == "held" {
-            return worker;
+/// A server, and the history of the workers that use it.
+struct Ending {
+    server: RedisServer,
+    history: tempfile::TempDir,
+}
+
+impl Ending {
+    async fn new() -> Self {
+        Self { server: RedisServer::start().await, history: tempfile::tempdir().unwrap() }
+    }
+
+    /// A worker that holds `what`.
+    async fn holding(&self, runtime: &str, what: &str, end: &str) -> Worker {
+        let exe = env!("CARGO_BIN_EXE_end_worker");
+        let (url, history) = (self.server.url(), self.history.path().to_str().unwrap());
+        let mut worker = Worker::spawn(exe, &[&url, history, runtime, what, end], &[]);
+        loop {
+            if worker.next_line(ANSWER).await == "held" {
+                return worker;
+            }
         }
+    }
+
+    /// The log of a worker that lets go and ends while the server answers no release.
+    async fn unanswered(&self, runtime: &str, what: &str, way: &str) -> String {
+        let worker = self.holding(runtime, what, way).await;
+        self.server.pause();
+        let log = end(worker).await;
+        self.server.resume();
+        self.server.client().cmd(&["FLUSHALL"]).await;
+        log
+    }
+
+    /// Checks the history, in which so many locks were acquired and dropped.
+    fn is_clean(self, locks: usize) {
+        let report = History::load(self.history.path()).unwrap().check(&Rules::default());
+        report.assert_clean();
+        assert_eq!((report.claims, report.losses), (locks, 0), "{report}");
     }
 }
 
@@ -42,16 +74,6 @@ async fn end(mut worker: Worker) -> String {
         log.push('\n');
     }
     assert!(status.success(), "{status}: {log}");
-    log
-}
-
-/// The log of a worker that lets go and ends while the server answers no release.
-async fn unanswered(server: &RedisServer, runtime: &str, what: &str, way: &str) -> String {
-    let worker = holding(server, runtime, what, way).await;
-    server.pause();
-    let log = end(worker).await;
-    server.resume();
-    server.client().cmd(&["FLUSHALL"]).await;
     log
 }
 
@@ -70,55 +92,61 @@ fn pending(log: &str) -> Vec<usize> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_releases_what_was_dropped_just_before() {
-    let server = RedisServer::start().await;
+    let ending = Ending::new().await;
     for runtime in RUNTIMES {
         for what in EVERYTHING {
-            let log = end(holding(&server, runtime, what, "shutdown").await).await;
-            let left = leftovers(&server).await;
+            let log = end(ending.holding(runtime, what, "shutdown").await).await;
+            let left = leftovers(&ending.server).await;
             // A semaphore keeps the number of free permits.
             let expected: &[&str] = if what == "semaphore" { &["k"] } else { &[] };
             assert_eq!(left, expected, "{what} on {runtime}: {log}");
-            server.client().cmd(&["FLUSHALL"]).await;
+            ending.server.client().cmd(&["FLUSHALL"]).await;
             assert!(log.contains("still_held: 0, not_given_back: 0"), "{what}: {log}");
             assert!(!log.contains("WARN"), "{what} on {runtime}: {log}");
         }
     }
+    // Three of the last, and one of each other.
+    ending.is_clean(RUNTIMES.len() * (EVERYTHING.len() + 2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runtime_that_ends_says_what_was_pending() {
-    let server = RedisServer::start().await;
+    let ending = Ending::new().await;
     for runtime in RUNTIMES {
         for what in EVERYTHING {
-            let log = unanswered(&server, runtime, what, "plain").await;
+            let log = ending.unanswered(runtime, what, "plain").await;
             let expected = if what == "three" { 3 } else { 1 };
             assert_eq!(pending(&log), [expected], "{what} on {runtime}: {log}");
             assert!(log.contains("WARN"), "{what} on {runtime}: {log}");
         }
     }
+    // Three of the last, and one of each other.
+    ending.is_clean(RUNTIMES.len() * (EVERYTHING.len() + 2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guards_that_go_with_the_runtime_or_after_it_are_counted() {
-    let server = RedisServer::start().await;
+    let ending = Ending::new().await;
     for runtime in RUNTIMES {
         for way in ["tasks", "outside"] {
-            let log = unanswered(&server, runtime, "three", way).await;
+            let log = ending.unanswered(runtime, "three", way).await;
             let said = pending(&log);
             // More lines only as the number doubles.
             assert!(matches!(said[..], [3] | [1, 2] | [2]), "{way} on {runtime}: {said:?} {log}");
         }
     }
+    ending.is_clean(RUNTIMES.len() * 2 * 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_that_was_too_short_says_so() {
-    let server = RedisServer::start().await;
+    let ending = Ending::new().await;
     for runtime in RUNTIMES {
-        let log = unanswered(&server, runtime, "three", "short").await;
+        let log = ending.unanswered(runtime, "three", "short").await;
         let said = log.lines().find(|line| line.contains("not_given_back=3"));
         assert!(said.is_some_and(|line| line.contains("WARN")), "{runtime}: {log}");
     }
+    ending.is_clean(RUNTIMES.len() * 3);
 }
 
 /// Nothing that the server did not answer is lost for a client that lives on.

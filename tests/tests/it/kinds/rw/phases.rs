@@ -69,7 +69,7 @@ async fn a_dead_waiting_reader_keeps_writers_for_its_place_only() {
     let asked = Instant::now();
     got(writing(&client, "g"), PROMPTLY).await.release().await.unwrap();
     assert!(asked.elapsed() < AT_ONCE, "waited again for {:?}", asked.elapsed());
-    nothing_left(&server, "g").await;
+    nothing_left_of_the_dead(&server, "g", secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
