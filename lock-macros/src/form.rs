@@ -9,14 +9,10 @@ pub(crate) enum Form {
     /// `async fn`
     Async,
     /// The body evaluates to a future, which is returned as it is or, if `boxed`, in a pinned box.
-    Future {
-        boxed: bool,
-    },
+    Future { boxed: bool },
     /// The result of `#[async_trait]` on an `async fn`: the arguments are bound again inside a boxed future.
     /// The prologue does that; the body follows it.
-    AsyncTrait {
-        prologue: Vec<Stmt>,
-    },
+    AsyncTrait { prologue: Vec<Stmt> },
     /// A plain function, which waits on its thread.
     Sync,
 }

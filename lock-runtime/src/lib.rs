@@ -153,11 +153,11 @@ mod liveness;
 mod multi_lock;
 mod mutex;
 mod opaque;
-#[cfg(feature = "blocking")]
-mod own_runtime;
 #[cfg(not(feature = "lock-order"))]
 #[path = "order/off.rs"]
 mod order;
+#[cfg(feature = "blocking")]
+mod own_runtime;
 mod owned_hold;
 mod quorum_lock;
 mod reuse;

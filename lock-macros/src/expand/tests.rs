@@ -353,7 +353,10 @@ fn a_plain_function_needs_the_feature() {
     };
     assert_eq!(message(true), None);
     let refused = message(false).unwrap();
-    assert!(refused.contains("write `async fn pay`") && refused.contains("`blocking`"), "{refused}");
+    assert!(
+        refused.contains("write `async fn pay`") && refused.contains("`blocking`"),
+        "{refused}"
+    );
 }
 
 #[cfg(feature = "blocking")]

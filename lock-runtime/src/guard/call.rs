@@ -9,11 +9,7 @@ impl LockGuard {
     /// Calls `body` as [`run`](Self::run) polls a future that is ready at once: not after a loss, and a loss while it runs
     /// makes its value late. A call that is not enforced ignores a loss.
     // S-6, S-13.
-    pub(crate) fn call<T>(
-        &self,
-        enforced: bool,
-        body: impl FnOnce() -> T,
-    ) -> Result<T, LockError> {
+    pub(crate) fn call<T>(&self, enforced: bool, body: impl FnOnce() -> T) -> Result<T, LockError> {
         let hold = self.hold();
         if enforced {
             hold.ensure_held()?;

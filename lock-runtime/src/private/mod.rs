@@ -21,8 +21,8 @@ pub mod v1 {
     pub use super::call::{Locked, locked, locked_or_skip};
     #[cfg(feature = "blocking")]
     pub use super::called::{
-        BlockingBody, Function, function, function_or, function_with_guard, function_with_guard_or,
-        called, called_or_skip,
+        BlockingBody, Function, called, called_or_skip, function, function_or, function_with_guard,
+        function_with_guard_or,
     };
     pub use super::returns::{ErrorReturn, SkipReturn, SkippedValue};
     pub use super::spec::{AsClient, CallSpec, UNSET, WATCHDOG, semaphore};

@@ -26,10 +26,18 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             println!("{last}");
         }
-        _ => return Err("usage: blocking_worker <redis url> (hold | <counter file> <rounds>)".into()),
+        _ => {
+            return Err(
+                "usage: blocking_worker <redis url> (hold | <counter file> <rounds>)".into()
+            );
+        }
     }
     let report = client.shutdown(Duration::from_secs(5))?;
-    if report.is_clean() { Ok(()) } else { Err(format!("not everything was released: {report:?}").into()) }
+    if report.is_clean() {
+        Ok(())
+    } else {
+        Err(format!("not everything was released: {report:?}").into())
+    }
 }
 
 /// Reads, takes a moment, writes: an update in between is lost.

@@ -92,3 +92,29 @@ fn spawn_blocking_and_block_in_place() {
         });
     });
 }
+
+/// S-26: threads of two clients are served in the order in which they came.
+#[test]
+fn a_fair_mutex_serves_threads_in_order() {
+    const THREADS: usize = 8;
+    let tools = Tools::start();
+    let clients = [tools.client(), tools.client()];
+    let held = clients[0].fair_mutex("line").lock().unwrap();
+    let served = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| {
+            let (lock, served) = (clients[number % 2].fair_mutex("line"), Arc::clone(&served));
+            let waits = thread::spawn(move || {
+                lock.run(|hold| served.lock().unwrap().push((number, hold.token()))).unwrap();
+            });
+            let place = || clients[0].inspect("line").unwrap().waiting;
+            eventually_blocking(SOON, "it has a place", || place() == number + 1);
+            waits
+        })
+        .collect();
+    held.release().unwrap();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let served = served.lock().unwrap();
+    assert_eq!(served.len(), THREADS);
+    assert!(served.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "out of order: {served:?}");
+}

@@ -71,6 +71,7 @@ fn stacked(flag: bool) -> Result<bool, LockError> {
     Ok(!hold.is_lost())
 }
 
+#[rustfmt::skip]
 #[distributed_lock(key = "one-line")]
 fn on_one_line(number: u64) -> Result<u64, LockError> { Ok(number) }
 

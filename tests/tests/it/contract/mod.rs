@@ -144,13 +144,20 @@ macro_rules! on_threads {
                 an_expired_hold_does_not_touch_its_successor,
             }
             line::{
-                local_waiters_are_served_in_order,
                 a_waiter_times_out,
                 a_waiter_in_another_client_is_woken,
                 both_clients_get_their_turns,
                 a_waiter_with_another_lease_gets_its_own,
             }
         }
+    };
+}
+
+/// The same for kinds whose waiters queue in their process. Where the queue is in the store, a thread that has begun to wait
+/// may not have its place yet; `tests/blocking` shows the order there.
+macro_rules! in_line_on_threads {
+    ($make:ident, $kind:expr) => {
+        $make! { $kind; line::{ local_waiters_are_served_in_order } }
     };
 }
 
@@ -303,11 +310,11 @@ macro_rules! blocking_contract {
 
 mod blocking {
     blocking_contract! {
-        mutex = Mutex: on_threads, re_entrant_on_threads, handed_on;
+        mutex = Mutex: on_threads, in_line_on_threads, re_entrant_on_threads, handed_on;
         fair = Fair: on_threads, re_entrant_on_threads;
-        write_side = WriteSide: on_threads, re_entrant_on_threads;
-        one_permit = OnePermit: on_threads;
-        one_name = OneName: on_threads, re_entrant_on_threads, handed_on;
-        one_server = OneServer: on_threads, re_entrant_on_threads, handed_on;
+        write_side = WriteSide: on_threads, in_line_on_threads, re_entrant_on_threads;
+        one_permit = OnePermit: on_threads, in_line_on_threads;
+        one_name = OneName: on_threads, in_line_on_threads, re_entrant_on_threads, handed_on;
+        one_server = OneServer: on_threads, in_line_on_threads, re_entrant_on_threads, handed_on;
     }
 }

@@ -112,17 +112,19 @@ impl BlockingLock {
 }
 
 /// Calls `call` on a thread of its own, once the result is polled, inside of the holds around that poll. The first poll
-/// gives it time to join the queue, as the cases expect of an acquire.
+/// waits until the call has joined the queue, as the cases expect of an acquire.
 pub(super) async fn on_a_thread<T: Send + 'static>(
     client: LockClient,
     call: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    let waited = client.waiting().len();
+    let start = std::time::Instant::now();
+    // A re-entry that waits for others inside of its hold is not listed.
+    let bound = if LockGuard::current().is_some() { ms(100) } else { SOON };
     let (done, mut outcome) = oneshot::channel();
     let call = blocking::inherit(call);
     thread::spawn(move || done.send(call()));
-    let until = std::time::Instant::now() + ms(100);
-    while client.waiting().len() <= waited && std::time::Instant::now() < until {
+    let has_joined = || client.waiting().iter().any(|wait| wait.waited_for < start.elapsed());
+    while start.elapsed() < bound && !has_joined() {
         if let Ok(outcome) = outcome.try_recv() {
             return outcome;
         }
