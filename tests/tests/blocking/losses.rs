@@ -8,7 +8,9 @@ const LEASE: Duration = ms(900);
 fn check_until_lost(guard: &LockGuard) {
     // A renewal that was answered before the store fell silent has arrived by then.
     thread::sleep(ms(50));
-    let deadline = Instant::now() + guard.remaining();
+    let left = guard.remaining();
+    // Not earlier than the deadline, as the time between the two lines counts.
+    let deadline = Instant::now() + left;
     let lost = loop {
         let asked = Instant::now();
         match guard.check() {
