@@ -216,8 +216,12 @@ impl<'a> Lock<'a> {
                 ("function_with_guard_or", body)
             }
             (_, Some(name)) => {
+                // Has the user's name, which the compiler shows if the body would keep the guard for longer than
+                // the call.
+                let mut borrowed = name.clone();
+                borrowed.set_span(self.here.located_at(name.span()));
                 let body = quote_spanned! {self.here=>
-                    move |__lock_guard| { #anchor match __lock_guard { #name => #block } }
+                    move |#borrowed| { #anchor match #borrowed { #name => #block } }
                 };
                 ("function_with_guard", body)
             }

@@ -13,6 +13,7 @@ fn stacked() -> Result<(), LockError> {
 
 #[distributed_lock(key = "order:{nr}", guard = id)]
 fn pay(id: u64) -> Result<(), LockError> {
+    let _ = id;
     Ok(())
 }
 
