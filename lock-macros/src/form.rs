@@ -1,22 +1,19 @@
-//! The forms of asynchronous functions.
+//! The forms of functions.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::{ReturnType, Signature, Stmt, Type, TypeParamBound};
 
-/// The form of an asynchronous function, or `None` for other functions.
+/// The form of a function.
 pub(crate) enum Form {
     /// `async fn`
     Async,
     /// The body evaluates to a future, which is returned as it is or, if `boxed`, in a pinned box.
-    Future {
-        boxed: bool,
-    },
+    Future { boxed: bool },
     /// The result of `#[async_trait]` on an `async fn`: the arguments are bound again inside a boxed future.
     /// The prologue does that; the body follows it.
-    AsyncTrait {
-        prologue: Vec<Stmt>,
-    },
+    AsyncTrait { prologue: Vec<Stmt> },
+    /// A plain function, which waits on its thread.
     Sync,
 }
 
@@ -63,7 +60,8 @@ fn names_future(segment: &syn::PathSegment) -> bool {
     segment.ident.to_string().ends_with("Future")
 }
 
-fn mentions_future(tokens: TokenStream) -> bool {
+/// True if the tokens name a future.
+pub(crate) fn mentions_future(tokens: TokenStream) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(word) => word.to_string().ends_with("Future"),
         TokenTree::Group(group) => mentions_future(group.stream()),

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use proc_macro2::Span;
-use syn::Expr;
+use quote::ToTokens as _;
+use syn::{Expr, ReturnType};
 
 use crate::args::{Args, LeaseArg, OnBusy, Time, WaitArg, word};
 use crate::errors::{Errors, nearest};
+use crate::form::mentions_future;
 use crate::item::{Form, Function, Scope};
 
 /// Checks one of the attributes on the function, apart from its key.
@@ -15,6 +17,7 @@ pub(crate) fn check(function: &Function, args: &Args, scope: &Scope, errors: &mu
     check_names(function, args, scope, errors);
     check_times(args, errors);
     check_contradictions(args, errors);
+    check_plain(function, args, errors);
     if let Some(WaitArg::UpTo(Time::Expression(value))) = &args.wait {
         let words = ["none", "forever", "never", "infinite"];
         check_word("wait", value, &words, "`none` or `forever`", scope, errors);
@@ -117,6 +120,20 @@ fn check_contradictions(args: &Args, errors: &mut Errors) {
     }
 }
 
+/// Refuses what only async functions can do.
+fn check_plain(function: &Function, args: &Args, errors: &mut Errors) {
+    if let (Form::Sync, Some("Cancel")) = (&function.form, args.on_lost) {
+        errors.push_at(
+            args.place("on_lost").unwrap_or_else(Span::call_site),
+            format!(
+                "`{}` is not async, so its body cannot be stopped; write `on_lost = finish`, and check the hold in \
+                 the body: `guard = hold` and `hold.check()?`",
+                function.sig.ident
+            ),
+        );
+    }
+}
+
 /// Otherwise a misspelt word would be reported as a variable that does not exist.
 fn check_word(
     argument: &str,
@@ -136,8 +153,8 @@ fn check_word(
     }
 }
 
-/// Checks that the function can be locked at all.
-pub(crate) fn check_shape(function: &Function, errors: &mut Errors) {
+/// Checks that the function can be locked at all; a plain one only if `blocking` is true.
+pub(crate) fn check_shape(function: &Function, blocking: bool, errors: &mut Errors) {
     let sig = &function.sig;
     let name = &sig.ident;
     if let Some(token) = sig.constness {
@@ -163,10 +180,24 @@ pub(crate) fn check_shape(function: &Function, errors: &mut Errors) {
             ),
         );
     }
-    if let Form::Sync = function.form {
-        errors.push_at(
+    match &sig.output {
+        _ if !matches!(function.form, Form::Sync) => {}
+        _ if !blocking => errors.push_at(
             sig.fn_token.span,
-            format!("`{name}` is not async and cannot wait for a lock; write `async fn {name}`"),
-        );
+            format!(
+                "`{name}` is not async and cannot wait for a lock; write `async fn {name}`, or turn on the \
+                 feature `blocking` of `lock_runtime`"
+            ),
+        ),
+        ReturnType::Type(_, ty) if mentions_future(ty.to_token_stream()) => {
+            errors.push(syn::Error::new_spanned(
+                ty,
+                format!(
+                    "the future that `{name}` returns inside of another type would run after the release; return \
+                     the future itself, or write `async fn {name}`"
+                ),
+            ));
+        }
+        _ => {}
     }
 }

@@ -96,6 +96,11 @@ impl AnyLock {
         Self(self.0.at(CallSite::Layer(layer)))
     }
 
+    #[cfg(feature = "blocking")]
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.0
+    }
+
     pub(crate) fn labelled(self, label: Label) -> Self {
         Self(self.0.labelled(label))
     }

@@ -156,6 +156,13 @@ pub enum LockError {
          from a task, or enter a runtime first, with `Handle::enter` or `Handle::block_on`"
     )]
     NoRuntime,
+    /// A blocking call was made in an async task, where it would stop the other tasks of the thread.
+    #[cfg(feature = "blocking")]
+    #[error(
+        "a blocking lock call in an async task would stop the other tasks of its thread: await the async \
+         `LockClient` there, or move the call to `tokio::task::spawn_blocking`"
+    )]
+    InAsyncTask,
     /// The store failed; see the source for the cause.
     #[error("the lock store {}", .0.kind().in_short())]
     Store(#[from] StoreError),

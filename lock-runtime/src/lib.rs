@@ -92,6 +92,7 @@
 //!
 //! # Features
 //!
+//! - `blocking`: the module `blocking`, for code without async, and the [`distributed_lock`] attribute on a plain `fn`.
 //! - `figment`: `LockConfig::from_figment`, for files that environment variables override.
 //! - `lock-order`: `LockClient::lock_order`, which finds locks that are acquired inside of each other in different
 //!   orders: module `order`. For tests and development.
@@ -114,6 +115,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod acquire;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 pub mod client;
 pub mod clock;
 pub mod error;
@@ -153,6 +156,8 @@ mod opaque;
 #[cfg(not(feature = "lock-order"))]
 #[path = "order/off.rs"]
 mod order;
+#[cfg(feature = "blocking")]
+mod own_runtime;
 mod owned_hold;
 mod quorum_lock;
 mod reuse;

@@ -109,6 +109,11 @@ impl MultiLock {
         Self(checked(members).map_or_else(Handle::invalid, joined))
     }
 
+    #[cfg(feature = "blocking")]
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.0
+    }
+
     pub(crate) fn into_handle(self) -> Handle {
         self.0
     }

@@ -136,6 +136,13 @@ impl QuorumBuilder {
         self
     }
 
+    /// Sets what blocking calls of the client wait with.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn driver(mut self, driver: crate::own_runtime::Driver) -> Self {
+        self.client = self.client.driver(driver);
+        self
+    }
+
     /// Sets the default options of this quorum's locks.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.client = self.client.options(options);

@@ -38,6 +38,11 @@ impl QuorumLock {
         Self(handle)
     }
 
+    #[cfg(feature = "blocking")]
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.0
+    }
+
     fn map(self, change: impl Fn(Handle) -> Handle) -> Self {
         Self(change(self.0))
     }

@@ -100,7 +100,7 @@ impl Enclosing {
 
 /// Returns the caller's chain, for a task that may outlive the caller. Links that have ended, or that an inner
 /// one hides, are left out: otherwise a task that starts its successor would hand on one more each time.
-fn inheritable() -> Option<Arc<Link>> {
+pub(crate) fn inheritable() -> Option<Arc<Link>> {
     let innermost = innermost();
     let (mut kept, mut links) = (Vec::new(), 0);
     let mut next = innermost.as_ref();

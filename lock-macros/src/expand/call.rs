@@ -53,20 +53,33 @@ impl<'a> Lock<'a> {
         let settings = self.settings(&settings);
         let here = self.here.located_at(place_of_return(self.function));
         let root_there = located_at(root.clone(), here);
-        let entry = match self.args.on_busy {
-            Some(OnBusy::Skip) => quote_spanned!(here=> locked_or_skip),
-            Some(OnBusy::Error | OnBusy::Fallback(_)) | None => quote_spanned!(here=> locked),
+        let skips = matches!(self.args.on_busy, Some(OnBusy::Skip));
+        let entry = match (self.is_plain(), skips) {
+            (false, false) => "locked",
+            (false, true) => "locked_or_skip",
+            (true, false) => "called",
+            (true, true) => "called_or_skip",
         };
-        let (adapter, body) = self.body(block);
+        let entry = Ident::new(entry, here);
+        let (adapter, body) = match self.is_plain() {
+            true => self.plain_body(block),
+            false => self.body(block),
+        };
         let adapter = Ident::new(adapter, here);
         // A statement of its own, so that the borrows of the keys end before the body moves the arguments.
         let spec = quote_spanned! {self.here=>
             let __lock_spec = #spec #settings;
         };
+        let wait = (!self.is_plain()).then(|| quote_spanned!(here=> .await));
         let call = quote_spanned! {here=>
-            #root_there::private::v1::#entry(__lock_spec, #root_there::private::v1::#adapter(#body)).await
+            #root_there::private::v1::#entry(__lock_spec, #root_there::private::v1::#adapter(#body)) #wait
         };
         quote_spanned!(self.here=> #spec #call)
+    }
+
+    /// True if the function is not async.
+    fn is_plain(&self) -> bool {
+        matches!(self.function.form, Form::Sync)
     }
 
     /// Returns the constructor of `CallSpec` for these keys, the span of that call, and the keys.
@@ -178,6 +191,49 @@ impl<'a> Lock<'a> {
         }
     }
 
+    /// The same for a plain function.
+    fn plain_body(&self, block: &Group) -> (&'static str, TokenStream) {
+        let anchor = anchor(self.function, self.scope, self.innermost, &self.root);
+        match (&self.args.on_busy, &self.args.guard) {
+            (Some(OnBusy::Fallback(path)), None) => {
+                let busy = self.plain_fallback(path);
+                let body = quote_spanned! {self.here=>
+                    move |__lock_busy| { #anchor match __lock_busy { false => #block true => #busy } }
+                };
+                ("function_or", body)
+            }
+            (Some(OnBusy::Fallback(path)), Some(name)) => {
+                let busy = self.plain_fallback(path);
+                let body = quote_spanned! {self.here=>
+                    move |__lock_guard| {
+                        #anchor
+                        match __lock_guard {
+                            ::core::option::Option::Some(#name) => #block
+                            ::core::option::Option::None => #busy
+                        }
+                    }
+                };
+                ("function_with_guard_or", body)
+            }
+            (_, Some(name)) => {
+                // Has the user's name, which the compiler shows if the body would keep the guard for longer than
+                // the call.
+                let mut borrowed = name.clone();
+                borrowed.set_span(self.here.located_at(name.span()));
+                let body = quote_spanned! {self.here=>
+                    move |#borrowed| { #anchor match #borrowed { #name => #block } }
+                };
+                ("function_with_guard", body)
+            }
+            (_, None) => {
+                let body = quote_spanned! {self.here=>
+                    move || { #anchor match () { () => #block } }
+                };
+                ("function", body)
+            }
+        }
+    }
+
     /// Returns the block as an expression whose value is that of the body. If the user's block evaluates to a future,
     /// the expression awaits it, so that no part of the block runs before the lock is held.
     fn future(&self, block: &Group) -> TokenStream {
@@ -205,11 +261,22 @@ impl<'a> Lock<'a> {
     }
 
     fn fallback(&self, path: &syn::ExprPath) -> TokenStream {
+        let (here, call) = self.fallback_call(path);
+        let root = located_at(self.root.clone(), here);
+        quote_spanned!(here=> { #root::private::v1::instead(#call).await })
+    }
+
+    fn plain_fallback(&self, path: &syn::ExprPath) -> TokenStream {
+        let (here, call) = self.fallback_call(path);
+        quote_spanned!(here=> { #call })
+    }
+
+    /// Returns the call of the fallback with the function's arguments, and where it is written.
+    fn fallback_call(&self, path: &syn::ExprPath) -> (Span, TokenStream) {
         let arguments = self.function.arguments(self.scope).unwrap_or_default();
         let path = self.scope.rename_self(&Expr::Path(path.clone()));
         let here = self.here.located_at(ends(&path).0);
-        let root = located_at(self.root.clone(), here);
-        quote_spanned!(here=> { #root::private::v1::instead(#path(#(#arguments),*)).await })
+        (here, quote_spanned!(here=> #path(#(#arguments),*)))
     }
 }
 

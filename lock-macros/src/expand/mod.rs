@@ -36,7 +36,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
         all.push(args);
     }
     let scope = function.scope();
-    validate::check_shape(&function, &mut errors);
+    validate::check_shape(&function, cfg!(feature = "blocking"), &mut errors);
     for args in &all {
         validate::check(&function, args, &scope, &mut errors);
     }

@@ -339,3 +339,39 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_plain_function_needs_the_feature() {
+    let function = Function::parse(quote!(
+        fn pay() -> Result<(), E> {}
+    ))
+    .unwrap();
+    let message = |blocking| {
+        let mut errors = Errors::default();
+        validate::check_shape(&function, blocking, &mut errors);
+        errors.into_result().err().map(|error| error.to_string())
+    };
+    assert_eq!(message(true), None);
+    let refused = message(false).unwrap();
+    assert!(
+        refused.contains("write `async fn pay`") && refused.contains("`blocking`"),
+        "{refused}"
+    );
+}
+
+#[cfg(feature = "blocking")]
+#[test]
+fn a_plain_function_is_called() {
+    let found = squeezed(expand(
+        quote!(key = "order:{id}", guard = hold, on_busy = fallback(cached)),
+        quote! {
+            fn pay(id: u64) -> Result<u64, E> { hold.check()?; Ok(id) }
+        },
+    ));
+    let called = "::lock_runtime::private::v1::called(__lock_spec,\
+                  ::lock_runtime::private::v1::function_with_guard_or(move|__lock_guard|";
+    for part in [called, "Some(hold)=>{hold.check()?;Ok(id)}", "None=>{cached(id)}"] {
+        assert!(found.contains(part), "{part} is not in {found}");
+    }
+    assert!(!found.contains("async") && !found.contains("await"), "{found}");
+}

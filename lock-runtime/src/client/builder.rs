@@ -16,6 +16,8 @@ use crate::key::LockKey;
 use crate::lease::manager::Timing;
 use crate::options::{DEFAULT_TOKEN_TTL, LockOptions, TOKEN_TTL};
 use crate::order::ClientOrder;
+#[cfg(feature = "blocking")]
+use crate::own_runtime::Driver;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 #[cfg(feature = "redis")]
@@ -93,6 +95,8 @@ pub struct LockClientBuilder {
     pub(super) config: Option<Arc<crate::policy::LockConfig>>,
     #[cfg(feature = "tls-rustls")]
     tls: Option<TlsOptions>,
+    #[cfg(feature = "blocking")]
+    driver: Driver,
 }
 
 impl Default for LockClientBuilder {
@@ -119,6 +123,8 @@ impl Default for LockClientBuilder {
             config: None,
             #[cfg(feature = "tls-rustls")]
             tls: None,
+            #[cfg(feature = "blocking")]
+            driver: Driver::default(),
         }
     }
 }
@@ -377,6 +383,12 @@ impl LockClientBuilder {
         Ok(self.build(Arc::new(store), settings))
     }
 
+    /// Sets what blocking calls of the client wait with.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn driver(self, driver: Driver) -> Self {
+        Self { driver, ..self }
+    }
+
     pub(crate) fn check(&self) -> Result<(), LockError> {
         if let Some(namespace) = &self.namespace {
             LockKey::check_namespace(namespace)?;
@@ -406,6 +418,8 @@ impl LockClientBuilder {
             _presence: None,
             #[cfg(feature = "policy")]
             configured: self.configured()?.into(),
+            #[cfg(feature = "blocking")]
+            driver: self.driver.clone(),
         })
     }
 

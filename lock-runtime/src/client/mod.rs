@@ -34,6 +34,8 @@ use crate::latch::CountDownLatch;
 use crate::multi_lock::MultiLock;
 use crate::mutex::Mutex;
 use crate::options::LockOptions;
+#[cfg(feature = "blocking")]
+use crate::own_runtime::Driver;
 use crate::rw_lock::RwLock;
 use crate::scope::{self, Inherit, Link};
 use crate::semaphore::Semaphore;
@@ -75,6 +77,9 @@ struct Settings {
     _presence: Option<Presence>,
     #[cfg(feature = "policy")]
     configured: arc_swap::ArcSwapOption<config::Configured>,
+    /// Keeps the runtime of a client that was made for blocking calls.
+    #[cfg(feature = "blocking")]
+    driver: Driver,
 }
 
 /// The default client of the process: see [`LockClient::install`].
@@ -213,6 +218,12 @@ impl LockClient {
     ) -> Handle {
         let target = name.into_lock_key().and_then(|key| self.full_name(key)).map(target);
         Handle::new(&self.engine, target, self.shared_options())
+    }
+
+    /// Returns what blocking calls of this client wait with.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn driver(&self) -> Driver {
+        self.settings.driver.clone()
     }
 
     fn full_name(&self, key: LockKey) -> Result<LockKey, LockError> {

@@ -1,6 +1,8 @@
 //! [`LockGuard`], and the futures that it makes: [`Run`], [`RunOwned`] and [`Release`]. [`Protected`] polls a
 //! body under a guard in hand-written futures; a [`LockWatch`] observes a hold without keeping it.
 
+#[cfg(feature = "blocking")]
+mod call;
 mod protected;
 mod run;
 mod watch;

@@ -44,13 +44,13 @@ where
 
 /// How failures become the return type. A field and not a bound on the future: a failing bound would be
 /// reported for the call and once more for its `.await`.
-struct Returns<T> {
-    failed: fn(LockError) -> T,
-    skipped: Option<fn() -> T>,
+pub(super) struct Returns<T> {
+    pub(super) failed: fn(LockError) -> T,
+    pub(super) skipped: Option<fn() -> T>,
 }
 
 impl<T> Returns<T> {
-    fn error(&self, error: LockError) -> T {
+    pub(super) fn error(&self, error: LockError) -> T {
         match self.skipped {
             Some(skipped) if error.is_busy() => skipped(),
             _ => (self.failed)(error),

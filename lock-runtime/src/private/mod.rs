@@ -1,10 +1,13 @@
 //! The functions that expansions of `#[distributed_lock]` call. Not part of the public API.
 //!
-//! An expansion is one call of [`v1::locked`] or [`v1::locked_or_skip`]; all policy is here. The number in the
+//! An expansion is one call of [`v1::locked`] or [`v1::locked_or_skip`], or, of a plain function, of `v1::called` or
+//! `v1::called_or_skip`; all policy is here. The number in the
 //! path grows when an expansion of an older `lock-macros` would no longer compile against it.
 
 mod body;
 mod call;
+#[cfg(feature = "blocking")]
+mod called;
 mod returns;
 mod spec;
 mod state;
@@ -16,6 +19,11 @@ pub mod v1 {
         whole, with_guard, with_guard_or,
     };
     pub use super::call::{Locked, locked, locked_or_skip};
+    #[cfg(feature = "blocking")]
+    pub use super::called::{
+        BlockingBody, Function, called, called_or_skip, function, function_or, function_with_guard,
+        function_with_guard_or,
+    };
     pub use super::returns::{ErrorReturn, SkipReturn, SkippedValue};
     pub use super::spec::{AsClient, CallSpec, UNSET, WATCHDOG, semaphore};
     #[cfg(feature = "sites")]

@@ -15,6 +15,8 @@ use crate::observe::{Label, log_lock};
 use crate::options::{
     DEFAULT_LEASE, Lease, LockKind, LockOptions, LockSettings, OnReleaseLost, Wait,
 };
+#[cfg(feature = "blocking")]
+use crate::own_runtime::Driver;
 use crate::site::{CallSite, LockSite};
 
 /// An attribute without settings.
@@ -34,7 +36,7 @@ pub const fn semaphore(permits: u32) -> LockKind {
 /// A type that `client = …` accepts.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a lock client",
-    note = "`client = …` takes a `LockClient`, a reference to one, or an `Arc` of one"
+    note = "`client = …` takes a `LockClient`, async or blocking, a reference to one, or an `Arc` of one"
 )]
 pub trait AsClient {
     /// Returns the client.
@@ -56,6 +58,14 @@ impl<C: AsClient + ?Sized> AsClient for &C {
 impl<C: AsClient + ?Sized> AsClient for Arc<C> {
     fn as_client(&self) -> &LockClient {
         (**self).as_client()
+    }
+}
+
+/// A plain function waits for its lock with the client's own runtime, an async one in its own.
+#[cfg(feature = "blocking")]
+impl AsClient for crate::blocking::LockClient {
+    fn as_client(&self) -> &LockClient {
+        self.as_async()
     }
 }
 
@@ -219,7 +229,14 @@ impl CallSpec {
         // A call that always runs does not report a loss either.
         let on_release_lost = if enforced { on_release_lost } else { OnReleaseLost::Log };
         let acquire = lock.labelled(label).acquire_once(enforced);
-        Ok(Lock { acquire, on_release_lost, enforced, about })
+        Ok(Lock {
+            acquire,
+            on_release_lost,
+            enforced,
+            about,
+            #[cfg(feature = "blocking")]
+            driver: client.driver(),
+        })
     }
 }
 
@@ -270,6 +287,23 @@ pub(super) struct Lock {
     pub(super) on_release_lost: OnReleaseLost,
     /// False if the body always runs, and the call only records what would have blocked it.
     pub(super) enforced: bool,
+    /// What a plain function waits with.
+    #[cfg(feature = "blocking")]
+    pub(super) driver: Driver,
+}
+
+impl Lock {
+    /// A lock that could not be created: its acquire fails.
+    pub(super) fn failed(site: &'static LockSite, error: LockError) -> Self {
+        Self {
+            acquire: Acquire::failed(error),
+            on_release_lost: OnReleaseLost::Log,
+            enforced: true,
+            about: Some(About::site(site)),
+            #[cfg(feature = "blocking")]
+            driver: Driver::default(),
+        }
+    }
 }
 
 struct Resolved {

@@ -70,13 +70,10 @@ impl CallState {
             return Self { stage: Stage::Unlocked, on_release_lost, can_say };
         }
         let site = spec.site();
-        let lock = spec.lock(unless_said, needs_guard, can_say).unwrap_or_else(|error| Lock {
-            acquire: Acquire::failed(error),
-            on_release_lost: OnReleaseLost::Log,
-            enforced: true,
-            about: Some(About::site(site)),
-        });
-        let Lock { acquire, on_release_lost, enforced, about } = lock;
+        let lock = spec
+            .lock(unless_said, needs_guard, can_say)
+            .unwrap_or_else(|error| Lock::failed(site, error));
+        let Lock { acquire, on_release_lost, enforced, about, .. } = lock;
         Self { stage: Stage::Acquiring { acquire, enforced, about }, on_release_lost, can_say }
     }
 
@@ -195,15 +192,28 @@ fn start(
     acquired: Result<LockGuard, LockError>,
     enforced: bool,
 ) -> Result<StartContext, LockError> {
-    let (mut context, error) = match acquired {
-        Ok(guard) => (StartContext::Lock(guard), None),
-        Err(error) if !enforced => (StartContext::Nothing, Some(error)),
-        Err(error) if error.is_busy() => (StartContext::Busy, Some(error)),
-        Err(error) => return Err(error),
+    let error = match acquired {
+        Ok(guard) => {
+            // Every body runs under its lock.
+            let mut context = StartContext::Lock(guard);
+            body.start(&mut context);
+            return Ok(context);
+        }
+        Err(error) => error,
     };
-    match (body.start(&mut context), error) {
-        (false, Some(error)) => Err(error),
-        // Every body runs under its lock.
-        (_, _) => Ok(context),
+    if let Some(mut context) = without_lock(&error, enforced)
+        && body.start(&mut context)
+    {
+        return Ok(context);
+    }
+    Err(error)
+}
+
+/// Returns what a body is started with after a failed acquire; `None` if that fails the call.
+pub(super) fn without_lock(error: &LockError, enforced: bool) -> Option<StartContext> {
+    match error {
+        _ if !enforced => Some(StartContext::Nothing),
+        error if error.is_busy() => Some(StartContext::Busy),
+        _ => None,
     }
 }

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 40] = [
+const LEVELS: [(&str, u8); 42] = [
     ("backoff", 0),
     ("opaque", 0),
+    ("own_runtime", 0),
     ("error", 0),
     ("clock", 0),
     ("fence", 0),
@@ -50,6 +51,7 @@ const LEVELS: [(&str, u8); 40] = [
     ("survey", 7),
     ("client", 8),
     ("quorum", 9),
+    ("blocking", 9),
     ("connect", 9),
     ("private", 9),
     ("fuzz", 9),

@@ -15,23 +15,13 @@ impl Order {
 }
 
 #[distributed_lock(key = "nightly")]
-fn plain() -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "nightly")]
-fn nothing() {}
-
-#[distributed_lock(key = "nightly")]
 const fn constant() -> u64 {
     1
 }
 
-type Boxed = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
-
 #[distributed_lock(key = "nightly")]
-fn a_future_or_not() -> Result<Boxed, LockError> {
-    Ok(Box::pin(async { Ok(()) }))
+fn a_future_or_not() -> Result<Pin<Box<dyn Future<Output = ()> + Send>>, LockError> {
+    Ok(Box::pin(async {}))
 }
 
 #[distributed_lock(key = "nightly")]

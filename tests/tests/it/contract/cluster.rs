@@ -50,7 +50,7 @@ impl Drop for Cluster {
 impl World for Cluster {
     async fn client_with(&self, builder: LockClientBuilder) -> Peer {
         let client = builder.connect_cluster([self.cluster().node(0).url()]).await.unwrap();
-        Peer { client, kind: self.kind }
+        Peer::of(client, self.kind)
     }
 
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {

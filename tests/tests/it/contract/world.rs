@@ -1,10 +1,8 @@
 //! Where the cases run, and on which kind of lock.
 
-use std::ops::Deref;
-
 pub(crate) use lock_runtime::client::WaitInfo;
-use lock_runtime::{FairMutex, Mutex};
 
+pub(crate) use super::peer::Peer;
 pub(crate) use crate::prelude::*;
 
 /// What stands in for a mutex.
@@ -58,78 +56,8 @@ pub(crate) const PROMPTLY: Duration = ms(700);
 /// The shortest watchdog lease used here: three renewals fit well, on a busy machine too.
 pub(crate) const SHORT: Duration = ms(900);
 
-/// A client whose mutexes are of the kind under test.
-#[derive(Clone)]
-pub(crate) struct Peer {
-    pub(crate) client: LockClient,
-    pub(crate) kind: Kind,
-}
-
-impl Deref for Peer {
-    type Target = LockClient;
-
-    fn deref(&self) -> &LockClient {
-        &self.client
-    }
-}
-
-impl Peer {
-    pub(crate) fn mutex(&self, name: impl AsRef<str>) -> Lock {
-        let name = name.as_ref();
-        match self.kind {
-            Kind::Mutex | Kind::OneServer => Lock::Mutex(self.client.mutex(name)),
-            Kind::Fair => Lock::Fair(self.client.fair_mutex(name)),
-            Kind::WriteSide => Lock::WriteSide(self.client.rw_lock(name)),
-            Kind::OnePermit => Lock::OnePermit(self.client.semaphore(name, NonZeroU32::MIN)),
-            Kind::OneName => Lock::OneName(self.client.multi_lock([name])),
-        }
-    }
-}
-
-/// A lock of any kind that one at a time can have.
-#[derive(Clone)]
-pub(crate) enum Lock {
-    Mutex(Mutex),
-    Fair(FairMutex),
-    WriteSide(RwLock),
-    OnePermit(Semaphore),
-    OneName(MultiLock),
-}
-
-impl Lock {
-    pub(crate) fn with(self, options: LockOptions) -> Self {
-        match self {
-            Self::Mutex(lock) => Self::Mutex(lock.with(options)),
-            Self::Fair(lock) => Self::Fair(lock.with(options)),
-            Self::WriteSide(lock) => Self::WriteSide(lock.with(options)),
-            Self::OnePermit(lock) => Self::OnePermit(lock.with(options)),
-            Self::OneName(lock) => Self::OneName(lock.with(options)),
-        }
-    }
-
-    pub(crate) fn lock(&self) -> BoxFuture<'static, Result<LockGuard, LockError>> {
-        match self.clone() {
-            Self::Mutex(lock) => Box::pin(lock.lock()),
-            Self::Fair(lock) => Box::pin(lock.lock()),
-            Self::WriteSide(lock) => Box::pin(lock.write()),
-            Self::OnePermit(lock) => Box::pin(async move { Ok(lock.acquire().await?.into()) }),
-            Self::OneName(lock) => Box::pin(lock.lock()),
-        }
-    }
-
-    pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
-        match self {
-            Self::Mutex(lock) => lock.try_lock().await,
-            Self::Fair(lock) => lock.try_lock().await,
-            Self::WriteSide(lock) => lock.try_write().await,
-            Self::OnePermit(lock) => Ok(lock.try_acquire().await?.map(Into::into)),
-            Self::OneName(lock) => lock.try_lock().await,
-        }
-    }
-}
-
 /// The in-memory store.
-pub(crate) struct Memory(MemoryStore, Kind);
+pub(crate) struct Memory(pub(super) MemoryStore, pub(super) Kind);
 
 impl Memory {
     pub(crate) fn new(kind: Kind) -> Self {
@@ -152,7 +80,7 @@ impl World for Memory {
             }
             _ => builder.store(self.0.peer()).unwrap(),
         };
-        Peer { client, kind: self.1 }
+        Peer::of(client, self.1)
     }
 
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {
@@ -172,8 +100,8 @@ impl World for Memory {
 
 /// A Redis server of its own.
 pub(crate) struct Redis {
-    server: RedisServer,
-    kind: Kind,
+    pub(super) server: RedisServer,
+    pub(super) kind: Kind,
 }
 
 impl Redis {
@@ -197,7 +125,7 @@ impl World for Redis {
             }
             _ => builder.connect(&url).await.unwrap(),
         };
-        Peer { client, kind: self.kind }
+        Peer::of(client, self.kind)
     }
 
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {
@@ -249,7 +177,7 @@ impl World for Three {
         let urls = self.servers.iter().map(RedisServer::url);
         let quorum =
             Quorum::builder().without_restart_guard().client(builder).connect(urls).await.unwrap();
-        Peer { client: quorum.client().clone(), kind: self.kind }
+        Peer::of(quorum.client().clone(), self.kind)
     }
 
     /// What two of them say, with the higher count: the third may hear later of either.

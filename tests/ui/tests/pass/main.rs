@@ -32,6 +32,7 @@ mod on_busy_skip;
 mod on_lost_choice;
 mod on_release_lost_choice;
 mod patterns;
+mod plain_functions;
 mod raw_identifiers;
 mod reentry;
 mod return_types;

@@ -1,0 +1,174 @@
+//! `#[distributed_lock]` on a plain `fn`.
+
+use lock_runtime::policy::LockConfig;
+
+use crate::prelude::*;
+
+#[distributed_lock(key = "whoever", guard = hold)]
+fn anybody() -> Result<String, LockError> {
+    fn name(hold: &LockGuard) -> String {
+        hold.key().to_string()
+    }
+    Ok(name(hold))
+}
+
+#[distributed_lock(key = "whoever", client = client, guard = hold)]
+fn of_blocking(client: &LockClient) -> Result<String, LockError> {
+    Ok(hold.key().to_string())
+}
+
+#[distributed_lock(key = "whoever", client = client, guard = hold)]
+fn of_async(client: Arc<lock_runtime::LockClient>) -> Result<String, LockError> {
+    Ok(hold.key().to_string())
+}
+
+#[distributed_lock(key = "whoever", guard = hold)]
+async fn async_anybody() -> Result<String, LockError> {
+    Ok(hold.key().to_string())
+}
+
+fn settings(namespace: &str) -> lock_runtime::LockClientBuilder {
+    lock_runtime::LockClient::builder().namespace(namespace)
+}
+
+/// The client that the attribute names, else the enclosing scope's, else the installed one, of either face.
+#[test]
+fn the_client_is_found() {
+    let error = anybody().unwrap_err();
+    assert!(matches!(error, LockError::NoClient { .. }), "{error:?}");
+    assert!(error.to_string().contains("anybody") && error.to_string().contains("install()"));
+
+    let named = settings("named").blocking().in_memory().unwrap();
+    assert_eq!(of_blocking(&named).unwrap(), "named:whoever");
+    let named_async = Arc::new(settings("named-async").in_memory().unwrap());
+    assert_eq!(of_async(named_async).unwrap(), "named-async:whoever");
+
+    settings("installed").blocking().in_memory().unwrap().install();
+    assert_eq!(anybody().unwrap(), "installed:whoever");
+    assert_eq!(runtime().block_on(async_anybody()).unwrap(), "installed:whoever");
+    let current = LockClient::current().unwrap();
+    assert_eq!(current.mutex("a").lock().unwrap().key().as_str(), "installed:a");
+
+    let scoped = settings("scoped").blocking().in_memory().unwrap();
+    assert_eq!(scoped.scope(anybody).unwrap(), "scoped:whoever");
+    let elsewhere = scoped.scope(|| thread::spawn(inherit(anybody)).join().unwrap());
+    assert_eq!(elsewhere.unwrap(), "scoped:whoever");
+
+    settings("async").in_memory().unwrap().install();
+    assert_eq!(anybody().unwrap(), "async:whoever");
+    let runtime = runtime();
+    let plain = async { tokio::task::spawn_blocking(anybody).await.unwrap() };
+    assert_eq!(runtime.block_on(plain).unwrap(), "async:whoever");
+    let scoped = settings("async-scoped").in_memory().unwrap();
+    let plain = async { tokio::task::spawn_blocking(inherit(anybody)).await.unwrap() };
+    assert_eq!(runtime.block_on(scoped.scope(plain)).unwrap(), "async-scoped:whoever");
+}
+
+#[distributed_lock(key = "tree", wait = none, guard = hold)]
+fn depth(of: u32) -> Result<(u32, u64), LockError> {
+    let token = hold.token().get();
+    match of {
+        0 => Ok((0, token)),
+        _ => {
+            let (below, inner) = depth(of - 1)?;
+            assert_eq!(inner, token);
+            Ok((below + 1, token))
+        }
+    }
+}
+
+/// S-6: nested calls on one key re-enter; S-7: a plain guard around one does not let it in.
+#[test]
+fn nested_calls_re_enter() {
+    let client = LockClient::in_memory().unwrap();
+    client.scope(|| {
+        assert_eq!(depth(3).unwrap().0, 3);
+        let _guard = client.mutex("tree").lock().unwrap();
+        assert!(depth(0).unwrap_err().is_busy());
+    });
+}
+
+#[distributed_lock(key = "job", on_busy = skip)]
+fn skips() -> Option<u32> {
+    Some(1)
+}
+
+#[distributed_lock(key = "job", on_busy = fallback(cached), guard = hold)]
+fn falls_back(page: u32) -> Result<String, LockError> {
+    Ok(format!("fresh {page} {}", hold.is_lost()))
+}
+
+#[distributed_lock(key = "job", on_busy = fallback(cached))]
+fn falls_back_unseen(page: u32) -> Result<String, LockError> {
+    Ok(format!("fresh {page}"))
+}
+
+fn cached(page: u32) -> Result<String, LockError> {
+    Ok(format!("cached {page}"))
+}
+
+#[distributed_lock(key = "job", wait = none, when = !dry_run)]
+fn conditional(dry_run: bool) -> Result<u32, LockError> {
+    Ok(2)
+}
+
+#[distributed_lock(key = "outer", wait = none)]
+#[distributed_lock(key = "job", wait = none, guard = hold)]
+fn stacked() -> Result<String, LockError> {
+    Ok(hold.key().to_string())
+}
+
+#[test]
+fn a_busy_lock_is_handled_as_the_attribute_says() {
+    let client = LockClient::in_memory().unwrap();
+    client.scope(|| {
+        assert_eq!(skips(), Some(1));
+        assert_eq!(falls_back(3).unwrap(), "fresh 3 false");
+        assert_eq!(falls_back_unseen(3).unwrap(), "fresh 3");
+        assert_eq!(stacked().unwrap(), "job");
+        let _held = client.mutex("job").lock().unwrap();
+        assert_eq!(skips(), None);
+        assert_eq!(falls_back(3).unwrap(), "cached 3");
+        assert_eq!(falls_back_unseen(4).unwrap(), "cached 4");
+        assert_eq!(conditional(true).unwrap(), 2);
+        assert!(conditional(false).unwrap_err().is_busy());
+        assert!(stacked().unwrap_err().is_busy());
+    });
+    // The failed call has released its outer lock.
+    assert!(client.mutex("outer").try_lock().unwrap().is_some());
+}
+
+#[distributed_lock(key = "late", lease = "100ms", on_lost = finish, guard = hold)]
+fn late(ended: &AtomicBool) -> Result<u32, LockError> {
+    while hold.check().is_ok() {
+        thread::sleep(ms(1));
+    }
+    ended.store(true, Ordering::SeqCst);
+    Ok(1)
+}
+
+/// S-13: the body ends, and its value is late.
+#[test]
+fn a_loss_is_returned_when_the_body_has_ended() {
+    let ended = AtomicBool::new(false);
+    let outcome = LockClient::in_memory().unwrap().scope(|| late(&ended));
+    assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
+    assert!(ended.load(Ordering::SeqCst));
+}
+
+#[distributed_lock(key = "trial", policy = "trial", wait = none)]
+fn on_trial() -> Result<u32, LockError> {
+    Ok(7)
+}
+
+/// A policy that is not enforced lets every call run.
+#[test]
+fn a_policy_on_trial_does_not_hold_calls_up() {
+    let config = "[lock]\nurl = 'memory:'\n[lock.policies.trial]\nenforce = 0";
+    let client = LockClient::from_config(LockConfig::from_toml(config).unwrap()).unwrap();
+    client.scope(|| {
+        assert_eq!(on_trial().unwrap(), 7);
+        let _held = client.mutex("trial").lock().unwrap();
+        assert_eq!(on_trial().unwrap(), 7);
+    });
+}

@@ -1,0 +1,120 @@
+//! Threads of every origin: one holder at a time, across clients as of several processes.
+
+use crate::prelude::*;
+
+/// A counter that loses updates unless one thread at a time adds to it.
+#[derive(Default)]
+struct Counter {
+    count: AtomicU64,
+}
+
+impl Counter {
+    fn add_one(&self) {
+        let seen = self.count.load(Ordering::SeqCst);
+        thread::sleep(Duration::from_micros(300));
+        self.count.store(seen + 1, Ordering::SeqCst);
+    }
+}
+
+const JOBS: usize = 40;
+
+/// Adds with both clients in turn: by a guard, by `run`, and by an annotated function.
+fn job(clients: &[LockClient; 2], number: usize, counter: &Counter) {
+    #[distributed_lock(key = "counter")]
+    fn annotated(counter: &Counter) -> Result<(), LockError> {
+        counter.add_one();
+        Ok(())
+    }
+
+    let client = &clients[number % 2];
+    match number % 3 {
+        0 => {
+            let guard = client.mutex("counter").lock().unwrap();
+            counter.add_one();
+            guard.release().unwrap();
+        }
+        1 => client.mutex("counter").run(|_| counter.add_one()).unwrap(),
+        _ => client.scope(|| annotated(counter)).unwrap(),
+    }
+}
+
+/// Has `pool` run all jobs, in memory and on Redis.
+fn all_jobs(pool: impl Fn(Arc<dyn Fn(usize) + Send + Sync>)) {
+    let tools = Tools::start();
+    let in_memory = LockClient::in_memory().unwrap();
+    for clients in [[tools.client(), tools.client()], [in_memory.clone(), in_memory]] {
+        let counter = Arc::new(Counter::default());
+        let inside = Arc::clone(&counter);
+        pool(Arc::new(move |number| job(&clients, number, &inside)));
+        assert_eq!(counter.count.load(Ordering::SeqCst), JOBS as u64, "updates were lost");
+    }
+}
+
+#[test]
+fn std_threads() {
+    all_jobs(|job| {
+        thread::scope(|scope| {
+            for number in 0..JOBS {
+                let job = &job;
+                scope.spawn(move || job(number));
+            }
+        });
+    });
+}
+
+#[test]
+fn a_rayon_pool() {
+    use rayon::prelude::*;
+
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(6).build().unwrap();
+    all_jobs(|job| pool.install(|| (0..JOBS).into_par_iter().for_each(|number| job(number))));
+}
+
+#[test]
+fn spawn_blocking_and_block_in_place() {
+    let runtime = runtime();
+    all_jobs(|job| {
+        runtime.block_on(async {
+            let jobs: Vec<_> = (0..JOBS)
+                .map(|number| {
+                    let job = Arc::clone(&job);
+                    match number % 5 {
+                        0 => tokio::spawn(async move {
+                            tokio::task::block_in_place(|| job(number));
+                        }),
+                        _ => tokio::task::spawn_blocking(move || job(number)),
+                    }
+                })
+                .collect();
+            for job in jobs {
+                job.await.unwrap();
+            }
+        });
+    });
+}
+
+/// S-26: threads of two clients are served in the order in which they came.
+#[test]
+fn a_fair_mutex_serves_threads_in_order() {
+    const THREADS: usize = 8;
+    let tools = Tools::start();
+    let clients = [tools.client(), tools.client()];
+    let held = clients[0].fair_mutex("line").lock().unwrap();
+    let served = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| {
+            let (lock, served) = (clients[number % 2].fair_mutex("line"), Arc::clone(&served));
+            let waits = thread::spawn(move || {
+                lock.run(|hold| served.lock().unwrap().push((number, hold.token()))).unwrap();
+            });
+            let place = || clients[0].inspect("line").unwrap().waiting;
+            eventually_blocking(SOON, "it has a place", || place() == number + 1);
+            waits
+        })
+        .collect();
+    held.release().unwrap();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let served = served.lock().unwrap();
+    assert_eq!(served.len(), THREADS);
+    assert!(served.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "out of order: {served:?}");
+}

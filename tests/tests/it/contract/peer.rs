@@ -1,0 +1,203 @@
+//! A client, a lock and a guard as the cases see them: async, or blocking.
+
+use std::ops::Deref;
+
+use lock_runtime::client::Shutdown;
+use lock_runtime::{FairMutex, Mutex, blocking};
+use tokio::task::block_in_place;
+
+use super::threads::{BlockingLock, on_a_thread};
+use super::world::Kind;
+use crate::prelude::{BoxFuture, *};
+
+/// A client whose mutexes are of the kind under test.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    pub(crate) client: LockClient,
+    pub(crate) kind: Kind,
+    /// Of this client, if its calls are those of the blocking face.
+    blocking: Option<blocking::LockClient>,
+}
+
+impl Deref for Peer {
+    type Target = LockClient;
+
+    fn deref(&self) -> &LockClient {
+        &self.client
+    }
+}
+
+impl Peer {
+    pub(crate) fn of(client: LockClient, kind: Kind) -> Self {
+        Self { client, kind, blocking: None }
+    }
+
+    pub(crate) fn of_blocking(client: blocking::LockClient, kind: Kind) -> Self {
+        Self { client: client.as_async().clone(), kind, blocking: Some(client) }
+    }
+
+    pub(crate) fn mutex(&self, name: impl AsRef<str>) -> Lock {
+        let name = name.as_ref();
+        if let Some(client) = &self.blocking {
+            return Lock::Blocking(BlockingLock::new(client, self.kind, name), self.client.clone());
+        }
+        match self.kind {
+            Kind::Mutex | Kind::OneServer => Lock::Mutex(self.client.mutex(name)),
+            Kind::Fair => Lock::Fair(self.client.fair_mutex(name)),
+            Kind::WriteSide => Lock::WriteSide(self.client.rw_lock(name)),
+            Kind::OnePermit => Lock::OnePermit(self.client.semaphore(name, NonZeroU32::MIN)),
+            Kind::OneName => Lock::OneName(self.client.multi_lock([name])),
+        }
+    }
+
+    pub(crate) async fn shutdown(&self, grace: Duration) -> Shutdown {
+        match &self.blocking {
+            None => self.client.shutdown(grace).await,
+            Some(client) => block_in_place(|| client.shutdown(grace)).unwrap(),
+        }
+    }
+}
+
+/// A lock of any kind that one at a time can have.
+#[derive(Clone)]
+pub(crate) enum Lock {
+    Mutex(Mutex),
+    Fair(FairMutex),
+    WriteSide(RwLock),
+    OnePermit(Semaphore),
+    OneName(MultiLock),
+    /// With the client that shows who waits.
+    Blocking(BlockingLock, LockClient),
+}
+
+impl Lock {
+    pub(crate) fn with(self, options: LockOptions) -> Self {
+        match self {
+            Self::Mutex(lock) => Self::Mutex(lock.with(options)),
+            Self::Fair(lock) => Self::Fair(lock.with(options)),
+            Self::WriteSide(lock) => Self::WriteSide(lock.with(options)),
+            Self::OnePermit(lock) => Self::OnePermit(lock.with(options)),
+            Self::OneName(lock) => Self::OneName(lock.with(options)),
+            Self::Blocking(lock, client) => Self::Blocking(lock.with(options), client),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> BoxFuture<'static, Result<Guard, LockError>> {
+        let acquire: BoxFuture<'static, Result<LockGuard, LockError>> = match self.clone() {
+            Self::Mutex(lock) => Box::pin(lock.lock()),
+            Self::Fair(lock) => Box::pin(lock.lock()),
+            Self::WriteSide(lock) => Box::pin(lock.write()),
+            Self::OnePermit(lock) => Box::pin(async move { Ok(lock.acquire().await?.into()) }),
+            Self::OneName(lock) => Box::pin(lock.lock()),
+            Self::Blocking(lock, client) => {
+                let locked = on_a_thread(client, move || lock.lock());
+                return Box::pin(async move { locked.await.map(Guard::Blocking) });
+            }
+        };
+        Box::pin(async move { acquire.await.map(Guard::Async) })
+    }
+
+    pub(crate) async fn try_lock(&self) -> Result<Option<Guard>, LockError> {
+        let guard = match self {
+            Self::Mutex(lock) => lock.try_lock().await?,
+            Self::Fair(lock) => lock.try_lock().await?,
+            Self::WriteSide(lock) => lock.try_write().await?,
+            Self::OnePermit(lock) => lock.try_acquire().await?.map(Into::into),
+            Self::OneName(lock) => lock.try_lock().await?,
+            Self::Blocking(lock, client) => {
+                let lock = lock.clone();
+                let guard = on_a_thread(client.clone(), move || lock.try_lock()).await?;
+                return Ok(guard.map(Guard::Blocking));
+            }
+        };
+        Ok(guard.map(Guard::Async))
+    }
+}
+
+/// A guard of either face.
+#[derive(Debug)]
+pub(crate) enum Guard {
+    Async(LockGuard),
+    Blocking(blocking::LockGuard),
+}
+
+impl Guard {
+    pub(crate) fn key(&self) -> &LockKey {
+        match self {
+            Self::Async(guard) => guard.key(),
+            Self::Blocking(guard) => guard.key(),
+        }
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        match self {
+            Self::Async(guard) => guard.token(),
+            Self::Blocking(guard) => guard.token(),
+        }
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        match self {
+            Self::Async(guard) => guard.remaining(),
+            Self::Blocking(guard) => guard.remaining(),
+        }
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        match self {
+            Self::Async(guard) => guard.is_lost(),
+            Self::Blocking(guard) => guard.is_lost(),
+        }
+    }
+
+    /// The blocking face has no such call: its bodies check.
+    pub(crate) async fn lost(&self) -> LockError {
+        match self {
+            Self::Async(guard) => guard.lost().await,
+            Self::Blocking(guard) => loop {
+                match guard.check() {
+                    Ok(()) => sleep(ms(1)).await,
+                    Err(lost) => return lost,
+                }
+            },
+        }
+    }
+
+    /// A blocking body is a function that waits for `body` on its thread.
+    pub(crate) async fn run<F: Future>(&self, body: F) -> Result<F::Output, LockError> {
+        match self {
+            Self::Async(guard) => guard.run(body).await,
+            Self::Blocking(guard) => {
+                let runtime = tokio::runtime::Handle::current();
+                block_in_place(|| guard.run(|_| runtime.block_on(body)))
+            }
+        }
+    }
+
+    pub(crate) async fn run_owned<F: Future>(
+        self,
+        body: F,
+    ) -> (Self, Result<F::Output, LockError>) {
+        match self {
+            Self::Async(guard) => {
+                let (guard, result) = guard.run_owned(body).await;
+                (Self::Async(guard), result)
+            }
+            Self::Blocking(_) => panic!("a body that runs on a thread borrows its guard"),
+        }
+    }
+
+    pub(crate) async fn extend(&self, lease: Duration) -> Result<(), LockError> {
+        match self {
+            Self::Async(guard) => guard.extend(lease).await,
+            Self::Blocking(guard) => block_in_place(|| guard.extend(lease)),
+        }
+    }
+
+    pub(crate) async fn release(self) -> Result<(), LockError> {
+        match self {
+            Self::Async(guard) => guard.release().await,
+            Self::Blocking(guard) => block_in_place(|| guard.release()),
+        }
+    }
+}

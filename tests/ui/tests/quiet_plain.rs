@@ -1,0 +1,95 @@
+//! The attribute adds no warning to plain functions, either: all this has to do is compile, under `cargo clippy` too.
+
+#![deny(warnings, unused, clippy::all, clippy::pedantic, clippy::nursery)]
+#![deny(trivial_casts, trivial_numeric_casts, unused_qualifications, unused_lifetimes)]
+#![deny(clippy::absolute_paths, clippy::as_conversions, clippy::panic, clippy::shadow_reuse)]
+#![deny(clippy::shadow_same, clippy::shadow_unrelated, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::str_to_string, clippy::semicolon_outside_block, clippy::unneeded_field_pattern)]
+#![deny(clippy::ref_patterns, clippy::pattern_type_mismatch, clippy::needless_return)]
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use lock_runtime::blocking::LockClient;
+use lock_runtime::{LockError, distributed_lock};
+
+struct Shop {
+    client: LockClient,
+    tenant: String,
+    patience: Duration,
+    sold: u64,
+}
+
+impl Shop {
+    #[distributed_lock(key = "{self.tenant}:{id}", client = self.client, guard = hold)]
+    fn with_hold(&self, id: u64) -> Result<u64, LockError> {
+        hold.check()?;
+        Ok(hold.token().get() + id)
+    }
+
+    #[distributed_lock(key = &self.tenant, client = self.client, wait = self.patience)]
+    fn expressions(&mut self) -> Result<&mut u64, LockError> {
+        self.sold += 1;
+        Ok(&mut self.sold)
+    }
+
+    #[distributed_lock(key = "{self.tenant}", on_busy = fallback(Self::cached))]
+    fn fresh(&self, item: &str) -> Result<String, LockError> {
+        Ok(format!("{item} {}", self.sold))
+    }
+
+    #[distributed_lock(key = "{self.tenant}", guard = hold, on_busy = fallback(Self::cached))]
+    fn fresh_with_hold(&self, item: &str) -> Result<String, LockError> {
+        Ok(format!("{item} {}", hold.is_lost()))
+    }
+
+    fn cached(&self, item: &str) -> Result<String, LockError> {
+        Ok(format!("{item} {}", self.tenant))
+    }
+}
+
+#[distributed_lock(key = "nightly", on_busy = skip)]
+fn unit() {}
+
+#[distributed_lock(key = "nightly", on_busy = skip, guard = hold)]
+fn option() -> Option<u64> {
+    Some(hold.token().get())
+}
+
+#[distributed_lock(key = "{name}")]
+fn mutable(mut name: String) -> Result<String, LockError> {
+    name.push('!');
+    Ok(name)
+}
+
+#[distributed_lock(key = "outer")]
+#[distributed_lock(key = "inner", guard = hold)]
+fn stacked(flag: bool) -> Result<bool, LockError> {
+    if !flag {
+        return Ok(false);
+    }
+    Ok(!hold.is_lost())
+}
+
+#[rustfmt::skip]
+#[distributed_lock(key = "one-line")]
+fn on_one_line(number: u64) -> Result<u64, LockError> { Ok(number) }
+
+#[test]
+fn runs() -> Result<(), LockError> {
+    let client = LockClient::in_memory()?;
+    let patience = Duration::from_secs(1);
+    let mut shop = Shop { client: client.clone(), tenant: "t".to_owned(), patience, sold: 0 };
+    *shop.expressions()? += 1;
+    client.scope(|| {
+        assert!(shop.with_hold(2)? > 2);
+        assert_eq!(shop.fresh("x")?, "x 2");
+        assert_eq!(shop.fresh_with_hold("x")?, "x false");
+        unit();
+        assert!(option().is_some());
+        assert_eq!(mutable("a".to_owned())?, "a!");
+        assert!(stacked(true)? && !stacked(false)?);
+        assert_eq!(on_one_line(2)?, 2);
+        Ok(())
+    })
+}
