@@ -60,7 +60,7 @@ fn main() -> Outcome<()> {
         numbers.sort_unstable();
         numbers.dedup();
         let took = start.elapsed();
-        println!("{with} the lock: 50 calls took {} different numbers, {took:.0?}", numbers.len());
+        println!("{with} the lock: 50 calls, {} different numbers, {took:.0?}", numbers.len());
         client.mutex("report").run(|hold| add_up(&numbers, hold))??;
     }
     if given.is_none() {

@@ -15,7 +15,7 @@ use crate::own_runtime::Driver;
 /// A guard that holds a lock until it is released, dropped, or lost.
 ///
 /// The client's thread renews the lease while the guard lives, unless the lease is fixed. A body that runs under the guard
-/// cannot be stopped: call [`check`](Self::check) in its loops. The [module](self) says what a loss means.
+/// cannot be stopped: call [`check`](Self::check) in its loops. The [module](super) says what a loss means.
 ///
 /// Dropping the guard releases the lock in the background, without blocking, also while a panic unwinds;
 /// [`release`](Self::release) waits for the answer.
@@ -118,7 +118,7 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`LockError::Lost`] if the hold was lost before, and then `body` is not called; or if it was lost while `body` ran,
-    /// which goes on to its end, and whose value is then dropped. The [module](self) says what that means.
+    /// which goes on to its end, and whose value is then dropped. The [module](super) says what that means.
     ///
     /// # Examples
     ///

@@ -6,13 +6,13 @@ use crate::prelude::*;
 fn a_guard_outlives_its_client() {
     let tools = Tools::start();
     let client = tools.client();
-    let guard = client.mutex("g").with(leased(Lease::Watchdog(ms(600)))).lock().unwrap();
+    let guard = client.mutex("g").with(leased(Lease::Watchdog(LEASE))).lock().unwrap();
     drop(client);
-    thread::sleep(ms(1_500));
+    thread::sleep(LEASE + LEASE / 2);
     guard.check().unwrap();
     let other = tools.client();
     assert!(other.mutex("g").try_lock().unwrap().is_none());
-    guard.extend(ms(2_000)).unwrap();
+    guard.extend(2 * LEASE).unwrap();
     guard.release().unwrap();
     assert!(!tools.is_held("g"));
 }
@@ -29,11 +29,7 @@ fn the_last_drop_finishes_the_release_and_ends_the_thread() {
         drop(guard);
         assert!(!tools.is_held("d"), "not released after {:?}", start.elapsed());
     }
-    let connections = || {
-        let info: String = tools.runtime.block_on(tools.server.client().get(&["INFO", "clients"]));
-        info.lines().find_map(|line| line.strip_prefix("connected_clients:")?.parse::<u32>().ok())
-    };
-    eventually_blocking(SOON, "only the test is connected", || connections() == Some(1));
+    eventually_blocking(SOON, "only the test is connected", || tools.connections().is_empty());
 }
 
 /// In a task the last drop does not wait, even for a store that does not answer.
@@ -111,9 +107,9 @@ fn the_face_of_a_client_whose_runtime_has_ended() {
     let client = runtime.block_on(lock_runtime::LockClient::connect(&url)).unwrap();
     runtime.block_on(async { client.mutex("a").run(async {}).await.unwrap() });
     drop(runtime);
-    let lock = LockClient::from(client).mutex("a").with(leased(Lease::Watchdog(ms(600))));
+    let lock = LockClient::from(client).mutex("a").with(leased(Lease::Watchdog(LEASE)));
     let guard = lock.lock().unwrap();
-    thread::sleep(ms(1_500));
+    thread::sleep(LEASE + LEASE / 2);
     guard.check().unwrap();
     guard.release().unwrap();
     assert!(!tools.is_held("a"));

@@ -1,5 +1,6 @@
 //! Names, durations and servers for code that runs outside of every runtime.
 
+pub(crate) use std::collections::BTreeSet;
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) use std::thread;
@@ -19,6 +20,9 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
+
+/// A lease that is renewed in time on a busy machine, too.
+pub(crate) const LEASE: Duration = Duration::from_secs(3);
 
 /// A runtime for the test tools, and a server. Tests call the code under test outside of it.
 pub(crate) struct Tools {
@@ -41,6 +45,16 @@ impl Tools {
     /// A proxy before the server.
     pub(crate) fn proxy(&self) -> Proxy {
         self.runtime.block_on(Proxy::start(self.server.port()))
+    }
+
+    /// The connections to the server, but that of the test, by number.
+    pub(crate) fn connections(&self) -> BTreeSet<u64> {
+        let client = self.server.client();
+        let (own, list): (u64, String) = self.runtime.block_on(async {
+            (client.get(&["CLIENT", "ID"]).await, client.get(&["CLIENT", "LIST"]).await)
+        });
+        let number = |line: &str| line.strip_prefix("id=")?.split(' ').next()?.parse().ok();
+        list.lines().filter_map(number).filter(|number| *number != own).collect()
     }
 
     /// Whether the server has a hold of this lock.

@@ -145,11 +145,14 @@ fn a_multi_lock_keeps_the_runtimes_of_its_clients() {
     let tools = Tools::start();
     let (one, two) = (tools.client(), tools.client());
     let both = MultiLock::of([one.mutex("a").into(), two.fair_mutex("b").into()]);
-    let guard = both.with(leased(Lease::Watchdog(ms(600)))).lock().unwrap();
+    let guard = both.with(leased(Lease::Watchdog(LEASE))).lock().unwrap();
+    let connections = tools.connections();
     drop((one, two));
-    thread::sleep(ms(1_500));
+    thread::sleep(LEASE + LEASE / 2);
     guard.check().unwrap();
     assert!(tools.is_held("a") && tools.is_held("b"));
+    let now = tools.connections();
+    assert!(now.is_superset(&connections), "{connections:?} became {now:?}");
     guard.release().unwrap();
     assert!(!tools.is_held("a") && !tools.is_held("b"));
 }

@@ -81,6 +81,9 @@ fn every_call_is_refused_in_a_task() {
 fn a_body_does_not_see_the_runtime_of_the_client() {
     let client = LockClient::in_memory().unwrap();
     client.mutex("a").run(|_| assert!(Handle::try_current().is_err())).unwrap();
+    let guard = client.mutex("a").lock().unwrap();
+    guard.run(|_| assert!(Handle::try_current().is_err())).unwrap();
+    drop(guard);
     client.scope(|| {
         #[distributed_lock(key = "a")]
         fn body() -> Result<bool, LockError> {
