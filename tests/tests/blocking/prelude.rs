@@ -4,7 +4,7 @@ pub(crate) use std::collections::BTreeSet;
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) use std::thread;
-pub(crate) use std::time::{Duration, Instant};
+pub(crate) use std::time::Duration;
 
 pub(crate) use lock_runtime::blocking::{LockClient, LockGuard, inherit};
 pub(crate) use lock_runtime::error::LossCause;
@@ -13,6 +13,7 @@ pub(crate) use lock_runtime::{Lease, LockError, LockOptions, Wait, distributed_l
 pub(crate) use lock_tests::eventually::eventually_blocking;
 pub(crate) use lock_tests::{Proxy, RedisServer, Worker};
 pub(crate) use tokio::runtime::{Builder, Handle, Runtime};
+pub(crate) use tokio::time::Instant;
 
 /// More than anything that has to happen takes on a busy machine, and less than a lease of 30 s.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
