@@ -13,7 +13,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Barrier};
-use std::time::{Duration, Instant, SystemTimeError};
+use std::time::{Duration, SystemTimeError};
 
 use lock_runtime::policy::LockConfig;
 use lock_runtime::{Lease, LockClient, LockClientBuilder, LockError, LockOptions};
@@ -23,6 +23,7 @@ use lock_tests::witness::Witness;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// More than the end of all tasks takes on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
