@@ -81,7 +81,7 @@ impl World {
     }
 
     /// Checks the history, in which the job ran so often.
-    fn is_clean(&self, runs: usize) {
+    fn assert_clean(&self, runs: usize) {
         let report = History::load(self.history.path()).unwrap().check(&Rules::default());
         report.assert_clean();
         assert_eq!((report.claims, report.losses), (runs, 0), "{report}");
@@ -110,7 +110,7 @@ async fn each_of_100_ticks_runs_on_one_of_three_replicas() {
         runners.insert(runner);
     }
     assert!(runners.len() > 1, "only replica {runners:?} ever ran it");
-    world.is_clean(TICKS);
+    world.assert_clean(TICKS);
 }
 
 /// Started up to `at_least` apart, a job that is over long before the last start runs once too.
@@ -156,7 +156,7 @@ async fn at_least_makes_replicas_run_once_that_start_apart() {
     }
     // Else it would have run once without `at_least` too.
     assert!(after_the_end >= TICKS / 2, "only {after_the_end} starts came after the job's end");
-    world.is_clean(all_runs);
+    world.assert_clean(all_runs);
     eprintln!("{TICKS} ticks, {stretched} stretched; {after_the_end} starts after the job's end");
 }
 
@@ -170,5 +170,5 @@ async fn without_at_least_a_late_replica_runs_it_again() {
         assert!(line.starts_with("ran 0 "), "{line}");
         world.done(replica, 0).await;
     }
-    world.is_clean(REPLICAS);
+    world.assert_clean(REPLICAS);
 }

@@ -57,7 +57,7 @@ impl Ending {
     }
 
     /// Checks the history, in which so many locks were acquired and dropped.
-    fn is_clean(self, locks: usize) {
+    fn assert_clean(self, locks: usize) {
         let report = History::load(self.history.path()).unwrap().check(&Rules::default());
         report.assert_clean();
         assert_eq!((report.claims, report.losses), (locks, 0), "{report}");
@@ -106,7 +106,7 @@ async fn a_shutdown_releases_what_was_dropped_just_before() {
         }
     }
     // Three of the last, and one of each other.
-    ending.is_clean(RUNTIMES.len() * (EVERYTHING.len() + 2));
+    ending.assert_clean(RUNTIMES.len() * (EVERYTHING.len() + 2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,7 +121,7 @@ async fn a_runtime_that_ends_says_what_was_pending() {
         }
     }
     // Three of the last, and one of each other.
-    ending.is_clean(RUNTIMES.len() * (EVERYTHING.len() + 2));
+    ending.assert_clean(RUNTIMES.len() * (EVERYTHING.len() + 2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -135,7 +135,7 @@ async fn guards_that_go_with_the_runtime_or_after_it_are_counted() {
             assert!(matches!(said[..], [3] | [1, 2] | [2]), "{way} on {runtime}: {said:?} {log}");
         }
     }
-    ending.is_clean(RUNTIMES.len() * 2 * 3);
+    ending.assert_clean(RUNTIMES.len() * 2 * 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -146,7 +146,7 @@ async fn a_shutdown_that_was_too_short_says_so() {
         let said = log.lines().find(|line| line.contains("not_given_back=3"));
         assert!(said.is_some_and(|line| line.contains("WARN")), "{runtime}: {log}");
     }
-    ending.is_clean(RUNTIMES.len() * 3);
+    ending.assert_clean(RUNTIMES.len() * 3);
 }
 
 /// Nothing that the server did not answer is lost for a client that lives on.
