@@ -114,7 +114,8 @@ macro_rules! handed_on {
     };
 }
 
-/// Cases for the blocking face of every kind: those that drop no future, and whose bodies end.
+/// Cases for the blocking face of every kind: those that drop no future, whose bodies end, and that do not race in one task,
+/// which a call that joins the queue holds up.
 macro_rules! on_threads {
     ($make:ident, $kind:expr) => {
         $make! { $kind;
@@ -146,7 +147,6 @@ macro_rules! on_threads {
             line::{
                 a_waiter_times_out,
                 a_waiter_in_another_client_is_woken,
-                both_clients_get_their_turns,
                 a_waiter_with_another_lease_gets_its_own,
             }
         }
