@@ -44,7 +44,8 @@ impl Shop {
     }
 
     fn cached(&self, item: &str) -> Result<String, LockError> {
-        Ok(format!("{item} {}", self.tenant))
+        let is_free = self.client.mutex(item).try_lock()?.is_some();
+        Ok(format!("{item} {} {}", self.tenant, is_free))
     }
 }
 

@@ -125,7 +125,7 @@ pub(super) async fn on_a_thread<T: Send + 'static>(
         listed()
     });
     let waited = looks.max().unwrap_or_default();
-    let start = std::time::Instant::now();
+    let start = tokio::time::Instant::now();
     // A re-entry that waits for others inside of its hold is not listed.
     let bound = if LockGuard::current().is_some() { ms(100) } else { ms(500) };
     let (done, mut outcome) = oneshot::channel();
