@@ -112,8 +112,8 @@ impl BlockingLock {
 }
 
 /// Calls `call` on a thread of its own, once the result is polled, inside of the holds around that poll. The first poll
-/// waits until the call has joined the queue, as the cases expect of an acquire: for a moment only, as another task may
-/// leave the queue at the same time.
+/// waits until the call has joined the queue, as the cases expect of an acquire. If another task leaves the queue at the same
+/// time, that may take until the next one joins or leaves, at most for the bound.
 pub(super) async fn on_a_thread<T: Send + 'static>(
     client: LockClient,
     call: impl FnOnce() -> T + Send + 'static,
@@ -127,7 +127,7 @@ pub(super) async fn on_a_thread<T: Send + 'static>(
     let waited = looks.max().unwrap_or_default();
     let start = tokio::time::Instant::now();
     // A re-entry that waits for others inside of its hold is not listed.
-    let bound = if LockGuard::current().is_some() { ms(100) } else { ms(500) };
+    let bound = if LockGuard::current().is_some() { ms(100) } else { SOON };
     let (done, mut outcome) = oneshot::channel();
     let call = blocking::inherit(call);
     thread::spawn(move || done.send(call()));
