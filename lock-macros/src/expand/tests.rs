@@ -208,7 +208,7 @@ fn broken_attributes_leave_the_item() {
         (
             quote!(key = "a"),
             quote!(
-                fn f() {}
+                const fn f() {}
             ),
         ),
         (
