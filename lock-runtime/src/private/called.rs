@@ -27,7 +27,8 @@ where
 ///
 /// # Panics
 ///
-/// If there is no client or the caller is an async task, and the return type has no value for that: the body would never run.
+/// If there is no client or the caller is an async task, and the return type has no value for that: the body would
+/// never run.
 #[track_caller]
 pub fn called_or_skip<B: BlockingBody>(spec: CallSpec, body: B) -> B::Output
 where
