@@ -160,14 +160,17 @@ pub(crate) fn check_shape(function: &Function, blocking: bool, errors: &mut Erro
     if let Some(token) = sig.constness {
         errors.push_at(
             token.span,
-            format!("a `const fn` cannot wait for a lock; write `async fn {name}`"),
+            match blocking {
+                true => format!("a `const fn` cannot wait for a lock; write `fn {name}`"),
+                false => format!("a `const fn` cannot wait for a lock; write `async fn {name}`"),
+            },
         );
         return;
     }
     if let Some(abi) = &sig.abi {
         errors.push(syn::Error::new_spanned(
             abi,
-            "an `extern` function cannot wait for a lock; lock an `async fn` without `extern`",
+            "an `extern` function cannot wait for a lock; lock a function without `extern`, and call it from this one",
         ));
         return;
     }

@@ -4,7 +4,9 @@
 use std::fmt;
 use std::io;
 use std::pin::pin;
+use std::process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -50,6 +52,11 @@ impl Driver {
         Self { own, _others: Some(drivers.into()) }
     }
 
+    /// Returns the client's own runtime, for its tasks.
+    pub(crate) fn handle(&self) -> Option<Handle> {
+        self.own.as_ref().map(|own| own.handle.clone())
+    }
+
     /// Waits for the result of `future`.
     ///
     /// # Errors
@@ -69,6 +76,10 @@ impl Driver {
             Some(own) => Arc::clone(own),
             None => shared()?,
         };
+        if runtime.is_of_a_parent() {
+            let message = "this process is a fork, and has no thread of the blocking client: make the client in it";
+            return Err(StoreError::new(StoreErrorKind::Unavailable, message).into());
+        }
         let _entered = runtime.handle.enter();
         Ok(work())
     }
@@ -96,6 +107,8 @@ struct OwnRuntime {
     handle: Handle,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
+    /// The process that has the thread: a fork has only a copy of the rest.
+    process: u32,
 }
 
 impl OwnRuntime {
@@ -118,7 +131,11 @@ impl OwnRuntime {
         };
         let thread = thread::Builder::new().name("lock-runtime".to_owned()).spawn(work);
         let thread = Some(thread.map_err(failed)?);
-        Ok(Arc::new(Self { handle, stop: Some(stop), thread }))
+        Ok(Arc::new(Self { handle, stop: Some(stop), thread, process: process::id() }))
+    }
+
+    fn is_of_a_parent(&self) -> bool {
+        self.process != process::id()
     }
 }
 
@@ -135,10 +152,12 @@ async fn finish_tasks() {
 }
 
 impl Drop for OwnRuntime {
-    /// Waits for the last releases, but not where waiting would stop async tasks, nor for its own thread.
+    /// Waits for the last releases, but not where waiting would stop async tasks, nor for its own thread or one of a
+    /// parent process.
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take()
+            && !self.is_of_a_parent()
             && thread.thread().id() != thread::current().id()
             && check_may_block().is_ok()
         {
@@ -171,21 +190,35 @@ fn is_polling() -> bool {
 
 /// Polls `future` on this thread until it is ready. Tokio's `block_on` would mark the thread as one that runs tasks.
 fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
+    /// Remembers the wake, because code that `future` calls may park the thread, too, and so use up the unpark.
+    struct Unpark {
+        thread: Thread,
+        is_woken: AtomicBool,
+    }
 
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {
-            self.0.unpark();
+            self.wake_by_ref();
+        }
+
+        fn wake_by_ref(self: &Arc<Self>) {
+            self.is_woken.store(true, Ordering::Release);
+            self.thread.unpark();
         }
     }
 
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let unpark = Arc::new(Unpark { thread: thread::current(), is_woken: AtomicBool::new(false) });
+    let waker = Waker::from(Arc::clone(&unpark));
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
         match future.as_mut().poll(&mut cx) {
             Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
+            Poll::Pending => {
+                while !unpark.is_woken.swap(false, Ordering::Acquire) {
+                    thread::park();
+                }
+            }
         }
     }
 }
@@ -225,6 +258,41 @@ mod tests {
         driver.enter(|| tokio::spawn(std::future::pending::<()>())).unwrap();
         let start = tokio::time::Instant::now();
         runtime.block_on(async { drop(driver) });
+        assert!(start.elapsed() < LAST_RELEASES, "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn a_wake_counts_although_the_future_has_parked_the_thread() {
+        let (done, ended) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            let mut polls = 0;
+            block_on(std::future::poll_fn(|cx| {
+                polls += 1;
+                if polls == 2 {
+                    return Poll::Ready(());
+                }
+                cx.waker().wake_by_ref();
+                // As a channel does that a log writer waits for.
+                thread::park();
+                Poll::Pending
+            }));
+            done.send(polls)
+        });
+        assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(2));
+    }
+
+    #[test]
+    fn a_fork_is_told_and_does_not_wait_for_a_thread_that_it_does_not_have() {
+        let mut runtime = OwnRuntime::start().unwrap();
+        // As in a fork, to which its process has another number.
+        Arc::get_mut(&mut runtime).unwrap().process += 1;
+        let driver = Driver { own: Some(runtime), _others: None };
+        driver.own.as_ref().unwrap().handle.spawn(std::future::pending::<()>());
+        let error = driver.wait(async { Ok(()) }).unwrap_err();
+        let LockError::Store(error) = error else { panic!("{error:?}") };
+        assert!(error.to_string().contains("fork"), "{error}");
+        let start = Instant::now();
+        drop(driver);
         assert!(start.elapsed() < LAST_RELEASES, "{:?}", start.elapsed());
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
 use super::share::Readers;
@@ -66,9 +67,10 @@ impl Engine {
         max_waiters: usize,
         breaker: Arc<CircuitBreaker>,
         order: ClientOrder,
+        home: Option<Handle>,
     ) -> Self {
         Self::on(
-            LeaseManager::new(store, clock, timing, breaker, order),
+            LeaseManager::new(store, clock, timing, breaker, order).at_home(home),
             Gates::new(max_waiters),
             Vec::new(),
         )
@@ -107,7 +109,8 @@ impl Engine {
         let store = Arc::new(JointStore::new(stores.collect(), clock.clone()));
         let orders = clients.iter().map(|(id, engine)| (*id, engine.leases.order.clone()));
         let order = ClientOrder::joint(orders);
-        let leases = LeaseManager::new(store, clock.clone(), *timing, Arc::clone(breaker), order);
+        let leases = LeaseManager::new(store, clock.clone(), *timing, Arc::clone(breaker), order)
+            .at_home(self.leases.home.clone());
         let members = clients.values().map(|engine| Arc::downgrade(engine)).collect();
         let joint = Arc::new(Self::on(leases, self.gates.more(), members));
         for other in clients.values().filter(|engine| !Arc::ptr_eq(engine, self)) {

@@ -25,6 +25,9 @@ use crate::store::Inspection;
 /// call [`shutdown`](Self::shutdown) at the end of `main`: releases that are under way when a process exits are lost, and
 /// their locks stay held until their leases end.
 ///
+/// A process that forks leaves the thread behind: a program that becomes a daemon has to make its client after that. Calls
+/// in the fork fail with [`LockError::Store`], and guards that are dropped there release nothing.
+///
 /// # Examples
 ///
 /// ```no_run
@@ -107,7 +110,7 @@ impl LockClient {
 
     /// Returns the async client that does the work: for what is the same in both, such as
     /// [`held`](crate::LockClient::held), [`health`](crate::LockClient::health), [`options`](crate::LockClient::options)
-    /// and `reload`.
+    /// and `reload`. Its async guards do not keep this client's thread, which renews them: keep the client, too.
     #[must_use]
     pub fn as_async(&self) -> &AsyncClient {
         &self.client
@@ -271,6 +274,8 @@ impl LockClient {
 impl From<AsyncClient> for LockClient {
     /// Returns the blocking face of an async client: the same locks, the same local queues, and re-entry between both. Its
     /// leases are renewed in the runtime that the client uses; blocking calls wait in a thread that all such clients share.
+    /// That runtime has to run meanwhile: a `current_thread` one runs only during `block_on`, and without it no answer of the
+    /// store arrives.
     fn from(client: AsyncClient) -> Self {
         Self { client }
     }

@@ -430,8 +430,12 @@ impl LockClientBuilder {
     ) -> LockClient {
         let clock = self.clock.unwrap_or_else(|| store.clock());
         let order = ClientOrder::new(self.lock_order, settings.namespace.as_deref());
-        let engine =
-            Engine::new(store, clock, self.timing, self.max_waiters, Arc::default(), order);
+        #[cfg(feature = "blocking")]
+        let home = settings.driver.handle();
+        #[cfg(not(feature = "blocking"))]
+        let home = None;
+        let (timing, waiters) = (self.timing, self.max_waiters);
+        let engine = Engine::new(store, clock, timing, waiters, Arc::default(), order, home);
         let engine = Arc::new(engine);
         #[cfg(feature = "survey")]
         if self.answers_surveys {

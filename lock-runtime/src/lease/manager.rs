@@ -67,6 +67,8 @@ pub(crate) struct LeaseManager {
     /// Number of the last hold.
     holds: AtomicU64,
     tasks: Mutex<Tasks>,
+    /// Where the tasks run; `None` for the runtime in which a lock is first used.
+    pub(crate) home: Option<Handle>,
 }
 
 #[derive(Default)]
@@ -92,12 +94,19 @@ impl LeaseManager {
             client_text: Arc::from(client.to_string()),
             holds: AtomicU64::new(0),
             tasks: Mutex::default(),
+            home: None,
             breaker,
             order,
             store,
             clock,
             timing,
         }
+    }
+
+    /// Has the tasks run in this runtime, whoever uses a lock first.
+    pub(crate) fn at_home(mut self, home: Option<Handle>) -> Self {
+        self.home = home;
+        self
     }
 
     /// The owner of the next hold of this client.
@@ -119,19 +128,26 @@ impl LeaseManager {
         let gone =
             |task: &Option<JoinHandle<()>>| task.as_ref().is_none_or(JoinHandle::is_finished);
         let unwatched = gone(&tasks.watchdog) && !self.watchdog.is_done();
-        if (unwatched || gone(&tasks.releaser))
-            && let Ok(runtime) = Handle::try_current()
-        {
-            if unwatched {
-                let task = Arc::clone(&self.watchdog).run(Arc::clone(&self.store));
-                tasks.watchdog = Some(runtime.spawn(task));
-            }
-            if gone(&tasks.releaser) {
-                let task = Arc::clone(&self.releaser).run(Arc::clone(&self.store));
-                tasks.releaser = Some(runtime.spawn(task));
-            }
+        if unwatched {
+            let task = || Arc::clone(&self.watchdog).run(Arc::clone(&self.store));
+            tasks.watchdog = self.spawn(task).or(tasks.watchdog.take());
+        }
+        if gone(&tasks.releaser) {
+            let task = || Arc::clone(&self.releaser).run(Arc::clone(&self.store));
+            tasks.releaser = self.spawn(task).or(tasks.releaser.take());
         }
         !gone(&tasks.releaser)
+    }
+
+    /// Starts a task in the client's own runtime or, if there is none any more, in the caller's.
+    fn spawn<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        task: impl Fn() -> F,
+    ) -> Option<JoinHandle<()>> {
+        let own = self.home.as_ref().map(|home| home.spawn(task()));
+        // A runtime that has ended drops the task at once.
+        let own = own.filter(|running| !running.is_finished());
+        own.or_else(|| Handle::try_current().ok().map(|runtime| runtime.spawn(task())))
     }
 
     /// Hands a job to the releaser.

@@ -9,6 +9,7 @@ use super::returns::{ErrorReturn, SkipReturn};
 use super::spec::{About, CallSpec, Lock};
 use super::state::{CanSay, without_lock};
 use crate::blocking::LockGuard;
+use crate::error::LockError;
 use crate::opaque::opaque_debug;
 use crate::options::Wait;
 
@@ -26,7 +27,8 @@ where
 ///
 /// # Panics
 ///
-/// If there is no client and the return type has no value for that: the body would never run.
+/// If there is no client or the caller is an async task, and the return type has no value for that: the body would
+/// never run.
 #[track_caller]
 pub fn called_or_skip<B: BlockingBody>(spec: CallSpec, body: B) -> B::Output
 where
@@ -37,6 +39,7 @@ where
     call(spec, body, Some(Wait::Never), &returns, B::Output::HAS_ERRORS)
 }
 
+#[track_caller]
 fn call<B: BlockingBody>(
     spec: CallSpec,
     body: B,
@@ -77,6 +80,10 @@ fn call<B: BlockingBody>(
         && let Ok(value) = body.without(&context)
     {
         return value;
+    }
+    // As without a client: the body would never run, and nobody would learn of it.
+    if !has_errors && matches!(error, LockError::InAsyncTask) {
+        panic!("`{}` needs its lock: {error}", site.name());
     }
     if let Some(about) = about {
         about.log_failure(&error, can_say);

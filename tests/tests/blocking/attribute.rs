@@ -172,3 +172,13 @@ fn a_policy_on_trial_does_not_hold_calls_up() {
         assert_eq!(on_trial().unwrap(), 7);
     });
 }
+
+/// A `()` cannot report that the body did not run, and a scheduled job that never runs must not go unnoticed.
+#[test]
+fn a_call_in_a_task_that_cannot_say_so_panics() {
+    let client = LockClient::in_memory().unwrap();
+    let call = async move { client.scope(skips) };
+    let panic = runtime().block_on(async { tokio::spawn(call).await.unwrap_err() });
+    let message = panic.into_panic().downcast::<String>().unwrap();
+    assert!(message.contains("skips") && message.contains("async task"), "{message}");
+}

@@ -17,6 +17,21 @@ fn a_guard_outlives_its_client() {
     assert!(!tools.is_held("g"));
 }
 
+/// S-10: an async call in another runtime does not take the renewals of the blocking ones there.
+#[test]
+fn leases_are_renewed_whichever_runtime_used_the_client_first() {
+    let tools = Tools::start();
+    for client in [tools.client(), LockClient::in_memory().unwrap()] {
+        let passing = runtime();
+        passing.block_on(client.as_async().mutex("first").run(async {})).unwrap();
+        let guard = client.mutex("later").with(leased(Lease::Watchdog(LEASE))).lock().unwrap();
+        drop(passing);
+        thread::sleep(LEASE + LEASE / 2);
+        guard.check().unwrap();
+        guard.release().unwrap();
+    }
+}
+
 /// The last one to be dropped waits for the release, so that a program that ends leaves nothing.
 #[test]
 fn the_last_drop_finishes_the_release_and_ends_the_thread() {
