@@ -116,6 +116,49 @@ impl<F: Future + Unpin> Future for Before<F> {
     }
 }
 
+/// As [`before`], for a future that is asked since `now` and has no timer of its own. It is [`attended`].
+pub(crate) fn attended_before<F: Future + Unpin>(
+    now: Instant,
+    then: Instant,
+    future: F,
+) -> AttendedBefore<F> {
+    AttendedBefore { look: look_at(now, then), then, future, timer: None }
+}
+
+fn look_at(now: Instant, then: Instant) -> Instant {
+    then.min(now + ATTENDED_EVERY)
+}
+
+/// The future of [`attended_before`].
+pub(crate) struct AttendedBefore<F> {
+    /// When the timer fires first.
+    look: Instant,
+    then: Instant,
+    future: F,
+    timer: Option<Timer>,
+}
+
+impl<F: Future + Unpin> Future for AttendedBefore<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { look, then, future, timer } = &mut *self;
+        if let Poll::Ready(output) = Pin::new(future).poll(cx) {
+            return Poll::Ready(Some(output));
+        }
+        let timer = timer.get_or_insert_with(|| Timer::at(*look));
+        while timer.poll(cx).is_ready() {
+            let now = Instant::now();
+            if now >= *then {
+                return Poll::Ready(None);
+            }
+            timer.reset(look_at(now, *then));
+        }
+        attended();
+        Poll::Pending
+    }
+}
+
 impl Drop for Timer {
     fn drop(&mut self) {
         let Some(sleep) = self.sleep.take() else { return };
@@ -168,6 +211,24 @@ mod tests {
         assert_eq!(before(at(2), Box::pin(sleep_until(at(3)))).await, None);
         assert_eq!(start.elapsed().as_secs(), 2);
         assert_eq!(before(at(1), std::future::ready(7)).await, Some(7), "it is asked first");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attended_future_is_polled_twice_a_second() {
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        let mut polls = Vec::new();
+        let counted = poll_fn(|_| {
+            polls.push(start.elapsed().as_millis());
+            Poll::<()>::Pending
+        });
+        let mut counted = attended_before(start, at(1200), counted);
+        let first = poll_fn(|cx| Poll::Ready(poll_attended(Pin::new(&mut counted), cx).1)).await;
+        assert!(first, "it did not say so");
+        assert_eq!(counted.await, None);
+        assert_eq!(polls, [0, 0, 500, 1000, 1200]);
+        let ready = attended_before(start, at(1), std::future::ready(7));
+        assert_eq!(ready.await, Some(7), "it is asked first");
     }
 
     #[test]

@@ -13,14 +13,18 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use super::in_cluster::transmit;
+use super::in_cluster::{is_asking, transmit};
 use crate::store::redis::endpoint::sentinel::Master;
+use crate::store::redis::server::{Opened, Shared};
+use crate::timer::attended_before;
 
 /// A connection, from its handshake until it is retired.
 pub(crate) struct Connection {
     pub(crate) number: u64,
     connection: MultiplexedConnection,
+    shared: Option<Shared>,
     /// Runs the task that reads the answers.
     pub(super) runtime: Handle,
     /// The master that the sentinels named, if there are sentinels.
@@ -36,19 +40,19 @@ struct Retirement {
 }
 
 impl Connection {
-    pub(super) fn new(
-        number: u64,
-        connection: MultiplexedConnection,
-        master: Option<Master>,
-    ) -> Self {
+    pub(super) fn new(number: u64, opened: Opened, master: Option<Master>) -> Self {
+        let Opened { connection, shared } = opened;
         let runtime = Handle::current();
-        Self { number, connection, runtime, master, retirement: Arc::default() }
+        Self { number, connection, shared, runtime, master, retirement: Arc::default() }
     }
 
     /// Retires the connection: all calls under way fail, as if it had broken.
     pub(crate) fn retire(&self) {
         self.retirement.is_over.store(true, Ordering::SeqCst);
         self.retirement.changed.notify_waiters();
+        if let Some(shared) = &self.shared {
+            shared.stream.fail(GIVEN_UP);
+        }
     }
 
     pub(crate) fn is_retired(&self) -> bool {
@@ -60,30 +64,63 @@ impl Connection {
     pub(crate) fn send(&self, cmd: Cmd) -> impl Future<Output = RedisResult<Value>> + Send + use<> {
         let mut connection = self.connection.clone();
         let retirement = Arc::clone(&self.retirement);
+        let shared = self.shared.clone();
         async move {
-            let answer = pin!(transmit(&mut connection, &cmd));
-            unless_refused(retirement.before(answer).await?)
+            let answer = counted(shared.as_ref(), transmit(&mut connection, &cmd));
+            unless_refused(retirement.before(pin!(answer)).await?)
         }
     }
 
     /// As [`send`](Self::send), for a borrowed command.
     pub(crate) async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
         let mut connection = self.connection.clone();
-        let answer = pin!(transmit(&mut connection, cmd));
-        unless_refused(self.retirement.before(answer).await?)
+        let answer = counted(self.shared.as_ref(), transmit(&mut connection, cmd));
+        unless_refused(self.retirement.before(pin!(answer)).await?)
+    }
+
+    /// Sends what `write` writes past the client library's task, and resolves to what `write` returned and to the answer,
+    /// or to no answer by `deadline`. `None` if it has to go through the task; nothing was sent then.
+    pub(crate) async fn ask_alone<T>(
+        &self,
+        now: Instant,
+        deadline: Instant,
+        write: impl FnOnce(&mut Vec<u8>) -> T,
+    ) -> Option<(T, Option<RedisResult<Value>>)> {
+        let shared = self.shared.as_ref().filter(|_| !is_asking())?;
+        let (written, exchange) = shared.stream.exchange(write)?;
+        let mut answer = None;
+        if !self.is_retired() {
+            answer = attended_before(now, deadline, exchange).await;
+        }
+        if self.is_retired() {
+            answer = Some(Err(given_up()));
+        }
+        Some((written, answer.map(|answer| unless_refused(answer?))))
     }
 
     /// Subscribes a channel and waits for the confirmation.
     pub(crate) async fn subscribe(&self, name: &str) -> RedisResult<()> {
         let mut connection = self.connection.clone();
-        self.retirement.before(pin!(connection.subscribe(name))).await
+        let confirmed = counted(self.shared.as_ref(), connection.subscribe(name));
+        self.retirement.before(pin!(confirmed)).await
     }
 
     /// Ends subscriptions.
     pub(crate) async fn unsubscribe(&self, names: &[String]) -> RedisResult<()> {
         let mut connection = self.connection.clone();
-        self.retirement.before(pin!(connection.unsubscribe(names))).await
+        let confirmed = counted(self.shared.as_ref(), connection.unsubscribe(names));
+        self.retirement.before(pin!(confirmed)).await
     }
+}
+
+/// Counts a call that the client library's task sends as under way until it is answered.
+async fn counted<T>(shared: Option<&Shared>, call: impl Future<Output = T>) -> T {
+    let under_way = shared.map(|shared| shared.stream.call());
+    let answer = call.await;
+    if let Some(under_way) = under_way {
+        under_way.answered();
+    }
+    answer
 }
 
 impl Retirement {
@@ -114,8 +151,9 @@ pub(crate) fn unless_refused(answer: Value) -> RedisResult<Value> {
     }
 }
 
+const GIVEN_UP: &str = "the connection was given up before the answer came";
+
 /// The error of a call on a connection that was retired.
 fn given_up() -> RedisError {
-    let message = "the connection was given up before the answer came";
-    io::Error::new(io::ErrorKind::ConnectionAborted, message).into()
+    io::Error::new(io::ErrorKind::ConnectionAborted, GIVEN_UP).into()
 }

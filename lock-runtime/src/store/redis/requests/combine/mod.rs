@@ -112,7 +112,8 @@ impl Combiner {
         let link = Arc::clone(&self.link);
         let alone = async move {
             let _slot = _slot;
-            Ok(link.run(&request.call(publish), deadline).await?)
+            let pack = |to: &mut Vec<u8>| request.pack(publish, to);
+            Ok(link.run_alone(now, deadline, pack, || request.call(publish)).await?)
         };
         Asked::alone(alone)
     }
