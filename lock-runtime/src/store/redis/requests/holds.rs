@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::calls::{millis, read_timeout};
 use crate::store::redis::scripts::{
-    Arguments, FAIR_ACQUIRE, FAIR_RELEASE, MULTI_ACQUIRE, MULTI_RELEASE, MUTEX_ACQUIRE, MUTEX_RELEASE,
-    PERMIT_ACQUIRE, PERMIT_RELEASE, Part, Publish, READ_ACQUIRE, READ_RELEASE, Script, ScriptCall,
-    WRITE_ACQUIRE, WRITE_RELEASE,
+    Arguments, FAIR_ACQUIRE, FAIR_RELEASE, MULTI_ACQUIRE, MULTI_RELEASE, MUTEX_ACQUIRE,
+    MUTEX_RELEASE, PERMIT_ACQUIRE, PERMIT_RELEASE, Part, Publish, READ_ACQUIRE, READ_RELEASE,
+    Script, ScriptCall, WRITE_ACQUIRE, WRITE_RELEASE,
 };
 use crate::store::{AcquireRequest, HoldKind, OwnerId, ReleaseRequest, Target};
 

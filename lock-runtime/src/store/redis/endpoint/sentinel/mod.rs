@@ -23,8 +23,8 @@ pub(crate) use self::named::Master;
 use self::named::{Known, learn};
 use self::node::Node;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::redis::server::{Opened, open};
 use crate::store::redis::server::errors::connect_error;
+use crate::store::redis::server::{Opened, open};
 
 /// How long one sentinel may take to answer.
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -293,7 +293,8 @@ fn is_drained(stream: &TcpStream, relay: &Waker) -> bool {
 /// What a message says. Usually it is short text.
 fn value_of(message: &[u8]) -> RedisResult<Value> {
     let text = message.strip_prefix(b"$").and_then(|rest| rest.strip_suffix(b"\r\n"));
-    let text = text.and_then(|rest| Some(&rest[rest.iter().position(|byte| *byte == b'\n')? + 1..]));
+    let text =
+        text.and_then(|rest| Some(&rest[rest.iter().position(|byte| *byte == b'\n')? + 1..]));
     match text {
         Some(text) => Ok(Value::BulkString(text.to_vec())),
         None => parse_redis_value(message),
