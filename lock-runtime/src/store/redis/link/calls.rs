@@ -44,6 +44,11 @@ impl Link {
         }
     }
 
+    /// True if the next call is likely to be alone.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.current.load().as_ref().is_some_and(|connection| connection.is_quiet())
+    }
+
     /// As [`run`](Self::run), for one that nothing else is likely to be sent with: `pack` writes it and returns its number,
     /// and the call is only made if it has to go through the client library's task.
     pub(crate) async fn run_alone(
@@ -64,6 +69,7 @@ impl Link {
                 result => return result,
             }
         }
+        // Boxed: it is rare, and needs four times the room.
         Box::pin(self.run(&call(), deadline)).await
     }
 

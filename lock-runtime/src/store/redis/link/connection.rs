@@ -78,6 +78,11 @@ impl Connection {
         unless_refused(self.retirement.before(pin!(answer)).await?)
     }
 
+    /// True if a request may be sent [alone](Self::ask_alone) now.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.stream.is_quiet())
+    }
+
     /// Sends what `write` writes past the client library's task, and resolves to what `write` returned and to the answer,
     /// or to no answer by `deadline`. `None` if it has to go through the task; nothing was sent then.
     pub(crate) async fn ask_alone<T>(

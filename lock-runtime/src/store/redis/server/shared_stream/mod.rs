@@ -109,6 +109,11 @@ impl SharedStream {
         Some((result, Exchange::of(self)))
     }
 
+    /// True if an [exchange](Self::exchange) may begin.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.state.lock().is_quiet()
+    }
+
     /// Counts a call of the task as under way until it is dropped.
     pub(crate) fn call(&self) -> TaskCall<'_> {
         TaskCall::of(self)
