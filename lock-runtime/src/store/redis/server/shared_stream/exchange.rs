@@ -10,6 +10,8 @@ use super::SharedStream;
 /// How far an exchange is.
 pub(super) enum Stage {
     Waiting(Option<Waker>),
+    /// The answer has come, and the task works off what came before it.
+    Held(RedisResult<Value>, Option<Waker>),
     /// The caller is gone, and its answer has not come.
     Dropped,
     Answered(RedisResult<Value>),
@@ -34,21 +36,28 @@ impl Future for Exchange<'_> {
         if self.is_over {
             return Poll::Pending;
         }
+        let waker = Some(cx.waker().clone());
+        // Dropped after the unlock: a waker may be the last to own its task.
+        let _before;
         let mut state = self.shared.state.lock();
-        match state.exchange.take_if(|stage| matches!(stage, Stage::Answered(_))) {
+        match state.exchange.take() {
             Some(Stage::Answered(answer)) => {
                 drop(state);
                 self.is_over = true;
-                Poll::Ready(answer)
+                return Poll::Ready(answer);
             }
-            _ => {
-                let waker = Stage::Waiting(Some(cx.waker().clone()));
-                // Dropped after the unlock: a waker may be the last to own its task.
-                let _before = state.exchange.replace(waker);
-                drop(state);
-                Poll::Pending
+            Some(Stage::Held(answer, before)) => {
+                _before = before;
+                state.exchange = Some(Stage::Held(answer, waker));
             }
+            Some(Stage::Waiting(before)) => {
+                _before = before;
+                state.exchange = Some(Stage::Waiting(waker));
+            }
+            None | Some(Stage::Dropped) => {}
         }
+        drop(state);
+        Poll::Pending
     }
 }
 

@@ -11,6 +11,9 @@
 //! other bytes, in their order. A call of the task that was dropped may still be answered: only the answer to a later
 //! call shows that it was.
 //!
+//! What the server pushed before an answer takes effect before it: a release, for example, has counted its own
+//! notification. So the caller gets the answer once the task has worked off all that it was given before.
+//!
 //! # Progress
 //!
 //! The waker registered with the stream is always [`Relay`]. It reads an answer to an exchange itself, so a caller that
@@ -67,6 +70,8 @@ struct State {
     scanned: usize,
     /// What was read during an exchange and belongs to the task.
     for_task: Vec<u8>,
+    /// True until the task reads again after it was given something: it works that off first.
+    is_behind: bool,
 }
 
 /// Reads, or wakes the task to read.
@@ -144,6 +149,7 @@ impl State {
             filled: 0,
             scanned: 0,
             for_task: Vec::new(),
+            is_behind: false,
         }
     }
 
@@ -163,7 +169,7 @@ impl State {
     /// Returns the caller to wake.
     fn end_exchange(&mut self, answer: RedisResult<Value>) -> Option<Waker> {
         match self.exchange.take() {
-            Some(Stage::Waiting(caller)) => {
+            Some(Stage::Waiting(caller) | Stage::Held(_, caller)) => {
                 self.exchange = Some(Stage::Answered(answer));
                 caller
             }
@@ -175,11 +181,37 @@ impl State {
         }
     }
 
+    /// As [`end_exchange`](Self::end_exchange), once the task has worked off what came before.
+    fn answer_exchange(&mut self, answer: RedisResult<Value>, is_first: bool) -> Option<Waker> {
+        if is_first && !self.is_behind {
+            return self.end_exchange(answer);
+        }
+        if let Some(Stage::Waiting(caller)) = self.exchange.take() {
+            self.exchange = Some(Stage::Held(answer, caller));
+        }
+        None
+    }
+
+    /// The task has worked off all that it was given. Returns the caller to wake.
+    fn caught_up(&mut self) -> Option<Waker> {
+        self.is_behind = false;
+        match self.exchange.take() {
+            Some(Stage::Held(answer, caller)) => {
+                self.exchange = Some(Stage::Answered(answer));
+                caller
+            }
+            other => {
+                self.exchange = other;
+                None
+            }
+        }
+    }
+
     /// Reads until the exchange is answered or nothing more has come. Returns the caller to wake.
     fn receive(&mut self) -> Option<Waker> {
         loop {
-            if let Some(answer) = self.answer() {
-                return self.end_exchange(answer);
+            if let Some((answer, is_first)) = self.answer() {
+                return self.answer_exchange(answer, is_first);
             }
             if self.filled == self.buffer.len() {
                 self.buffer.resize(2 * self.filled, 0);
@@ -200,16 +232,17 @@ impl State {
         }
     }
 
-    /// The answer to the exchange, if it has been read. What was pushed before it, and all that follows, goes to the task.
-    fn answer(&mut self) -> Option<RedisResult<Value>> {
+    /// The answer to the exchange, if it has been read, and whether nothing that the task has not read came before it. What
+    /// was pushed before it, and all that follows, goes to the task.
+    fn answer(&mut self) -> Option<(RedisResult<Value>, bool)> {
         while let Some(end) = self.frames.end_in(&self.buffer[self.scanned..self.filled]) {
             let end = self.scanned + end;
             self.scanned = end;
             if self.buffer[0] != b'>' {
-                let answer = value_of(&self.buffer[..end]);
+                let (answer, is_first) = (value_of(&self.buffer[..end]), self.for_task.is_empty());
                 self.frames.pass(&self.buffer[end..self.filled]);
                 self.pass_on(end, self.filled);
-                return Some(answer);
+                return Some((answer, is_first));
             }
             self.for_task.extend_from_slice(&self.buffer[..end]);
             self.buffer.copy_within(end..self.filled, 0);
@@ -220,7 +253,7 @@ impl State {
         self.frames.is_broken().then(|| {
             self.pass_on(0, self.filled);
             let error = io::Error::new(ErrorKind::InvalidData, "the server sends no messages");
-            Err(error.into())
+            (Err(error.into()), true)
         })
     }
 
@@ -246,6 +279,9 @@ impl State {
     }
 
     fn poll_read(&mut self, caller: &mut Option<Waker>, buf: &mut ReadBuf<'_>) -> PollIo<()> {
+        if self.for_task.is_empty() {
+            *caller = self.caught_up();
+        }
         if self.is_exchanging() {
             *caller = self.receive();
         }
@@ -253,6 +289,7 @@ impl State {
             let count = self.for_task.len().min(buf.remaining());
             buf.put_slice(&self.for_task[..count]);
             self.for_task.drain(..count);
+            self.is_behind = true;
             return Poll::Ready(Ok(()));
         }
         if self.is_exchanging() {
@@ -262,6 +299,7 @@ impl State {
         let before = buf.filled().len();
         ready!(poll_stream(stream, &self.relay, buf))?;
         self.frames.pass(&buf.filled()[before..]);
+        self.is_behind = true;
         Poll::Ready(Ok(()))
     }
 

@@ -133,6 +133,18 @@ async fn the_task_gets_what_is_pushed_and_what_follows() {
     pair.task_reads(">1\r\n+a\r\n>1\r\n+b\r\n>1\r\n+c\r\n").await;
 }
 
+/// A release counts its own notification, for example, before it has ended.
+#[tokio::test]
+async fn what_is_pushed_before_an_answer_takes_effect_before_it() {
+    let mut pair = Pair::quiet().await;
+    for _ in 0..100 {
+        let answer = exchanged!(pair, b"PING\r\n", ">1\r\n+a\r\n+OK\r\n");
+        assert_eq!(answer.unwrap(), Value::Okay);
+        let pushed = pair.read.try_recv().expect("the answer came first");
+        assert_eq!(pushed, b">1\r\n+a\r\n");
+    }
+}
+
 #[tokio::test]
 async fn an_answer_may_be_long_and_come_in_pieces() {
     let mut pair = Pair::quiet().await;
