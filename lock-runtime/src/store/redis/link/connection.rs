@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::in_cluster::{is_asking, transmit};
 use crate::store::redis::endpoint::sentinel::Master;
+use crate::store::redis::server::shared_stream::TaskCall;
 use crate::store::redis::server::{Opened, Shared};
 use crate::timer::attended_before;
 
@@ -66,16 +67,20 @@ impl Connection {
         let retirement = Arc::clone(&self.retirement);
         let shared = self.shared.clone();
         async move {
-            let answer = counted(shared.as_ref(), transmit(&mut connection, &cmd));
-            unless_refused(retirement.before(pin!(answer)).await?)
+            let under_way = call(shared.as_ref());
+            let answer = retirement.before(pin!(transmit(&mut connection, &cmd))).await;
+            answered(under_way);
+            unless_refused(answer?)
         }
     }
 
     /// As [`send`](Self::send), for a borrowed command.
     pub(crate) async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
         let mut connection = self.connection.clone();
-        let answer = counted(self.shared.as_ref(), transmit(&mut connection, cmd));
-        unless_refused(self.retirement.before(pin!(answer)).await?)
+        let under_way = call(self.shared.as_ref());
+        let answer = self.retirement.before(pin!(transmit(&mut connection, cmd))).await;
+        answered(under_way);
+        unless_refused(answer?)
     }
 
     /// True if a request may be sent [alone](Self::ask_alone) now.
@@ -106,26 +111,33 @@ impl Connection {
     /// Subscribes a channel and waits for the confirmation.
     pub(crate) async fn subscribe(&self, name: &str) -> RedisResult<()> {
         let mut connection = self.connection.clone();
-        let confirmed = counted(self.shared.as_ref(), connection.subscribe(name));
-        self.retirement.before(pin!(confirmed)).await
+        let under_way = call(self.shared.as_ref());
+        let confirmed = self.retirement.before(pin!(connection.subscribe(name))).await;
+        answered(under_way);
+        confirmed
     }
 
     /// Ends subscriptions.
     pub(crate) async fn unsubscribe(&self, names: &[String]) -> RedisResult<()> {
         let mut connection = self.connection.clone();
-        let confirmed = counted(self.shared.as_ref(), connection.unsubscribe(names));
-        self.retirement.before(pin!(confirmed)).await
+        let under_way = call(self.shared.as_ref());
+        let confirmed = self.retirement.before(pin!(connection.unsubscribe(names))).await;
+        answered(under_way);
+        confirmed
     }
 }
 
-/// Counts a call that the client library's task sends as under way until it is answered.
-async fn counted<T>(shared: Option<&Shared>, call: impl Future<Output = T>) -> T {
-    let under_way = shared.map(|shared| shared.stream.call());
-    let answer = call.await;
-    if let Some(under_way) = under_way {
-        under_way.answered();
+/// Counts a call that the client library's task sends as under way, until it is answered or dropped. A future around the
+/// call would keep it twice.
+fn call(shared: Option<&Shared>) -> Option<TaskCall<'_>> {
+    shared.map(|shared| shared.stream.call())
+}
+
+/// The call has ended by its answer; or its connection was retired, and then carries no other.
+fn answered(call: Option<TaskCall<'_>>) {
+    if let Some(call) = call {
+        call.answered();
     }
-    answer
 }
 
 impl Retirement {

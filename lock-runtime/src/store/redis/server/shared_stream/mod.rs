@@ -35,7 +35,8 @@ use tokio::net::TcpStream;
 use tokio::task::coop::unconstrained;
 
 use self::exchange::{Exchange, Stage};
-use self::task::{TaskCall, TaskStream};
+pub(crate) use self::task::TaskCall;
+use self::task::TaskStream;
 use super::frames::Frames;
 
 /// The room for an answer to an exchange. It grows for longer ones.
