@@ -116,6 +116,54 @@ impl<F: Future + Unpin> Future for Before<F> {
     }
 }
 
+/// As [`before`], for a future that is asked since `now`. It is [`attended`] until its timer first fires.
+pub(crate) fn attended_before<F: Future + Unpin>(
+    now: Instant,
+    then: Instant,
+    future: F,
+) -> AttendedBefore<F> {
+    AttendedBefore { look: look_at(now, then), then, future, timer: None, has_fired: false }
+}
+
+fn look_at(now: Instant, then: Instant) -> Instant {
+    then.min(now + ATTENDED_EVERY)
+}
+
+/// The future of [`attended_before`].
+pub(crate) struct AttendedBefore<F> {
+    /// When the timer fires first.
+    look: Instant,
+    then: Instant,
+    future: F,
+    timer: Option<Timer>,
+    has_fired: bool,
+}
+
+impl<F: Future + Unpin> Future for AttendedBefore<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { look, then, future, timer, has_fired } = &mut *self;
+        if let Poll::Ready(output) = Pin::new(future).poll(cx) {
+            return Poll::Ready(Some(output));
+        }
+        let timer = timer.get_or_insert_with(|| Timer::at(*look));
+        while timer.poll(cx).is_ready() {
+            let now = Instant::now();
+            if now >= *then {
+                return Poll::Ready(None);
+            }
+            timer.reset(look_at(now, *then));
+            *has_fired = true;
+        }
+        // Later, what is around it gives signs of life: it would say that it is attended for ever.
+        if !*has_fired {
+            attended();
+        }
+        Poll::Pending
+    }
+}
+
 impl Drop for Timer {
     fn drop(&mut self) {
         let Some(sleep) = self.sleep.take() else { return };
@@ -168,6 +216,29 @@ mod tests {
         assert_eq!(before(at(2), Box::pin(sleep_until(at(3)))).await, None);
         assert_eq!(start.elapsed().as_secs(), 2);
         assert_eq!(before(at(1), std::future::ready(7)).await, Some(7), "it is asked first");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_future_is_attended_until_its_timer_first_fires() {
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        let mut polls = Vec::new();
+        let counted = poll_fn(|_| {
+            polls.push(start.elapsed().as_millis());
+            Poll::<()>::Pending
+        });
+        let mut counted = attended_before(start, at(1200), counted);
+        let mut said = Vec::new();
+        let output = poll_fn(|cx| {
+            let (polled, is_attended) = poll_attended(Pin::new(&mut counted), cx);
+            said.push(is_attended);
+            polled
+        });
+        assert_eq!(output.await, None);
+        assert_eq!(said, [true, false, false, false]);
+        assert_eq!(polls, [0, 500, 1000, 1200]);
+        let ready = attended_before(start, at(1), std::future::ready(7));
+        assert_eq!(ready.await, Some(7), "it is asked first");
     }
 
     #[test]

@@ -51,7 +51,7 @@ use crate::guard::LockGuard;
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label};
 use crate::opaque::opaque_debug;
 use crate::options::LockOptions;
-use crate::reuse::{self, Boxed};
+use crate::reuse::{self, Boxed, Idle};
 use crate::store::Target;
 
 /// An acquire under way.
@@ -89,8 +89,8 @@ enum State {
 
 struct UnderWay {
     acquiring: Acquiring,
-    /// True if it asks the store at once.
-    is_first: bool,
+    /// Where its box is kept when it has completed.
+    idle: Option<&'static Idle<Result<LockGuard, LockError>>>,
 }
 
 struct AcquireSpec {
@@ -104,8 +104,9 @@ struct AcquireSpec {
 type Acquiring = Boxed<Result<LockGuard, LockError>>;
 
 thread_local! {
-    /// For the acquires that ask the store at once.
+    /// For the acquires that ask the store at once, and for those that queue: a box fits futures of one size.
     static IDLE: RefCell<Vec<Acquiring>> = const { RefCell::new(Vec::new()) };
+    static IDLE_QUEUED: RefCell<Vec<Acquiring>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Result of the first poll: the outcome, or that it takes time.
@@ -131,8 +132,8 @@ impl Future for Acquire {
         let result = ready!(under_way.acquiring.poll(cx));
         // Its span ends here, also if the caller keeps this future.
         let done = std::mem::replace(&mut self.0, State::Done);
-        if let State::UnderWay(UnderWay { acquiring, is_first: true }) = done {
-            reuse::keep(&IDLE, acquiring);
+        if let State::UnderWay(UnderWay { acquiring, idle: Some(idle) }) = done {
+            reuse::keep(idle, acquiring);
         }
         Poll::Ready(result)
     }
@@ -158,7 +159,13 @@ impl Acquire {
 
 impl From<Acquiring> for UnderWay {
     fn from(acquiring: Acquiring) -> Self {
-        Self { acquiring, is_first: false }
+        Self { acquiring, idle: None }
+    }
+}
+
+impl UnderWay {
+    fn with(idle: &'static Idle<Result<LockGuard, LockError>>, acquiring: Acquiring) -> Self {
+        Self { acquiring, idle: Some(idle) }
     }
 }
 
@@ -200,8 +207,10 @@ fn start(spec: &mut AcquireSpec) -> Started<UnderWay> {
     let attempt = is_outermost.then(|| pending.enter_free_gate()).flatten();
     Err(match attempt {
         Some(attempt) if span.is_disabled() => {
-            let acquiring = reuse::boxed(&IDLE, pending.run_first(attempt));
-            UnderWay { acquiring, is_first: true }
+            UnderWay::with(&IDLE, reuse::boxed(&IDLE, pending.run_first(attempt)))
+        }
+        None if span.is_disabled() => {
+            UnderWay::with(&IDLE_QUEUED, reuse::boxed(&IDLE_QUEUED, pending.run()))
         }
         Some(attempt) => span.around(pending.run_first(attempt)).into(),
         None => span.around(pending.run()).into(),

@@ -415,15 +415,20 @@ impl Future for Release {
         let mut release: Releasing = match std::mem::replace(&mut self.0, ReleaseState::Done) {
             ReleaseState::Start(guard) => {
                 let is_shadow = guard.is_shadow;
-                let owned = match guard.into_last() {
+                let mut owned = match guard.into_last() {
                     Ok(owned) => owned,
                     Err(released) => return Poll::Ready(released),
                 };
                 // If this fails, a task of the hold's runtime releases the dropped hold.
                 check_runtime()?;
-                match is_shadow {
-                    true => Boxed::new(owned.shadow_release()),
-                    false => reuse::boxed(&IDLE, owned.release()),
+                if is_shadow {
+                    Boxed::new(owned.shadow_release())
+                } else {
+                    // A hold that is handed on needs no box.
+                    match owned.release_here() {
+                        Ok(released) => return Poll::Ready(released),
+                        Err(now) => reuse::boxed(&IDLE, owned.release_from(now)),
+                    }
                 }
             }
             ReleaseState::UnderWay(release) => release,

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
-use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use self::sentinel::{Master, Sentinels};
 use crate::error::StoreError;
-use crate::store::redis::server;
+use crate::store::redis::server::{self, Opened};
 
 /// The server that a link connects to: a fixed one, or the master that the sentinels report.
 #[derive(Clone)]
@@ -49,9 +48,9 @@ impl Endpoint {
         &self,
         config: &AsyncConnectionConfig,
         limit: Duration,
-    ) -> Result<(MultiplexedConnection, Option<Master>), StoreError> {
+    ) -> Result<(Opened, Option<Master>), StoreError> {
         let connected = match &self.discovery {
-            Discovery::Single(client) => (server::connect(client, config, limit).await?, None),
+            Discovery::Single(client) => (server::open(client, config, limit).await?, None),
             Discovery::Sentinels(sentinels) => {
                 let (connection, master) = sentinels.connect(config, limit).await?;
                 (connection, Some(master))

@@ -13,14 +13,19 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use super::in_cluster::transmit;
+use super::in_cluster::{is_asking, transmit};
 use crate::store::redis::endpoint::sentinel::Master;
+use crate::store::redis::server::shared_stream::TaskCall;
+use crate::store::redis::server::{Opened, Shared};
+use crate::timer::attended_before;
 
 /// A connection, from its handshake until it is retired.
 pub(crate) struct Connection {
     pub(crate) number: u64,
     connection: MultiplexedConnection,
+    shared: Option<Shared>,
     /// Runs the task that reads the answers.
     pub(super) runtime: Handle,
     /// The master that the sentinels named, if there are sentinels.
@@ -36,19 +41,19 @@ struct Retirement {
 }
 
 impl Connection {
-    pub(super) fn new(
-        number: u64,
-        connection: MultiplexedConnection,
-        master: Option<Master>,
-    ) -> Self {
+    pub(super) fn new(number: u64, opened: Opened, master: Option<Master>) -> Self {
+        let Opened { connection, shared } = opened;
         let runtime = Handle::current();
-        Self { number, connection, runtime, master, retirement: Arc::default() }
+        Self { number, connection, shared, runtime, master, retirement: Arc::default() }
     }
 
     /// Retires the connection: all calls under way fail, as if it had broken.
     pub(crate) fn retire(&self) {
         self.retirement.is_over.store(true, Ordering::SeqCst);
         self.retirement.changed.notify_waiters();
+        if let Some(shared) = &self.shared {
+            shared.stream.fail(GIVEN_UP);
+        }
     }
 
     pub(crate) fn is_retired(&self) -> bool {
@@ -60,29 +65,78 @@ impl Connection {
     pub(crate) fn send(&self, cmd: Cmd) -> impl Future<Output = RedisResult<Value>> + Send + use<> {
         let mut connection = self.connection.clone();
         let retirement = Arc::clone(&self.retirement);
+        let shared = self.shared.clone();
         async move {
-            let answer = pin!(transmit(&mut connection, &cmd));
-            unless_refused(retirement.before(answer).await?)
+            let under_way = call(shared.as_ref());
+            let answer = retirement.before(pin!(transmit(&mut connection, &cmd))).await;
+            answered(under_way);
+            unless_refused(answer?)
         }
     }
 
     /// As [`send`](Self::send), for a borrowed command.
     pub(crate) async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
         let mut connection = self.connection.clone();
-        let answer = pin!(transmit(&mut connection, cmd));
-        unless_refused(self.retirement.before(answer).await?)
+        let under_way = call(self.shared.as_ref());
+        let answer = self.retirement.before(pin!(transmit(&mut connection, cmd))).await;
+        answered(under_way);
+        unless_refused(answer?)
+    }
+
+    /// True if a request may be sent [alone](Self::ask_alone) now.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.stream.is_quiet())
+    }
+
+    /// Sends what `write` writes past the client library's task, and resolves to what `write` returned and to the answer,
+    /// or to no answer by `deadline`. `None` if it has to go through the task; nothing was sent then.
+    pub(crate) async fn ask_alone<T>(
+        &self,
+        now: Instant,
+        deadline: Instant,
+        write: impl FnOnce(&mut Vec<u8>) -> T,
+    ) -> Option<(T, Option<RedisResult<Value>>)> {
+        let shared = self.shared.as_ref().filter(|_| !is_asking())?;
+        let (written, exchange) = shared.stream.exchange(write)?;
+        let mut answer = None;
+        if !self.is_retired() {
+            answer = attended_before(now, deadline, exchange).await;
+        }
+        if self.is_retired() {
+            answer = Some(Err(given_up()));
+        }
+        Some((written, answer.map(|answer| unless_refused(answer?))))
     }
 
     /// Subscribes a channel and waits for the confirmation.
     pub(crate) async fn subscribe(&self, name: &str) -> RedisResult<()> {
         let mut connection = self.connection.clone();
-        self.retirement.before(pin!(connection.subscribe(name))).await
+        let under_way = call(self.shared.as_ref());
+        let confirmed = self.retirement.before(pin!(connection.subscribe(name))).await;
+        answered(under_way);
+        confirmed
     }
 
     /// Ends subscriptions.
     pub(crate) async fn unsubscribe(&self, names: &[String]) -> RedisResult<()> {
         let mut connection = self.connection.clone();
-        self.retirement.before(pin!(connection.unsubscribe(names))).await
+        let under_way = call(self.shared.as_ref());
+        let confirmed = self.retirement.before(pin!(connection.unsubscribe(names))).await;
+        answered(under_way);
+        confirmed
+    }
+}
+
+/// Counts a call that the client library's task sends as under way, until it is answered or dropped. A future around the
+/// call would keep it twice.
+fn call(shared: Option<&Shared>) -> Option<TaskCall<'_>> {
+    shared.map(|shared| shared.stream.call())
+}
+
+/// The call has ended by its answer; or its connection was retired, and then carries no other.
+fn answered(call: Option<TaskCall<'_>>) {
+    if let Some(call) = call {
+        call.answered();
     }
 }
 
@@ -114,8 +168,9 @@ pub(crate) fn unless_refused(answer: Value) -> RedisResult<Value> {
     }
 }
 
+const GIVEN_UP: &str = "the connection was given up before the answer came";
+
 /// The error of a call on a connection that was retired.
 fn given_up() -> RedisError {
-    let message = "the connection was given up before the answer came";
-    io::Error::new(io::ErrorKind::ConnectionAborted, message).into()
+    io::Error::new(io::ErrorKind::ConnectionAborted, GIVEN_UP).into()
 }

@@ -25,12 +25,17 @@ pub(crate) fn asking<F: Future>(call: F) -> impl Future<Output = F::Output> {
     ASKING.scope((), call)
 }
 
+/// True inside of [`asking`].
+pub(super) fn is_asking() -> bool {
+    ASKING.try_with(|()| ()).is_ok()
+}
+
 /// Sends one command and returns its answer, which may be an error.
 pub(super) async fn transmit(
     connection: &mut MultiplexedConnection,
     cmd: &Cmd,
 ) -> RedisResult<Value> {
-    if ASKING.try_with(|()| ()).is_err() {
+    if !is_asking() {
         return connection.send_packed_command(cmd).await;
     }
     let mut pair = redis::pipe();

@@ -14,15 +14,15 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult, Value};
+use redis::{AsyncConnectionConfig, PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::task::coop::unconstrained;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
+mod calls;
 mod channels;
 mod connection;
 mod in_cluster;
@@ -40,7 +40,7 @@ use self::reconnect::ReconnectPause;
 use crate::error::StoreError;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::endpoint::sentinel::Master;
-use crate::store::redis::scripts::{Answer, Publish, ScriptCall, is_noscript, preparation};
+use crate::store::redis::scripts::{Publish, preparation};
 use crate::store::redis::server::CONNECT_TIMEOUT;
 use crate::store::redis::server::errors::{CallError, connect_error, server_error, was_unreached};
 
@@ -126,84 +126,6 @@ impl Link {
         self.current.load().as_ref().map(|connection| connection.runtime.clone())
     }
 
-    /// Sends one command and waits for its answer.
-    pub(crate) async fn call(&self, cmd: &Cmd, deadline: Instant) -> Result<Value, CallError> {
-        let connection = self.connected(deadline).await?;
-        self.call_on(&connection, cmd, deadline).await
-    }
-
-    async fn call_on(
-        &self,
-        connection: &Connection,
-        cmd: &Cmd,
-        deadline: Instant,
-    ) -> Result<Value, CallError> {
-        // Unconstrained: the first poll sends the command, however much this task has done (S-21).
-        let answer = timeout_at(deadline, unconstrained(connection.ask(cmd))).await;
-        self.judge(connection, answer)
-    }
-
-    /// Runs a script and waits for its answer. After NOSCRIPT, which means that nothing ran, loads the script
-    /// and runs it again; the scripts may be flushed in between, so this may repeat.
-    pub(crate) async fn run(
-        &self,
-        call: &ScriptCall,
-        deadline: Instant,
-    ) -> Result<Answer, CallError> {
-        loop {
-            let connection = self.connected(deadline).await?;
-            let reply = self.call_on(&connection, call.cmd(), deadline).await;
-            match reply.and_then(|reply| self.answer_of(&connection, call, reply)) {
-                Err(CallError::Server(error)) if is_noscript(&error) => {
-                    Box::pin(self.load(call, deadline)).await?;
-                }
-                result => return result,
-            }
-        }
-    }
-
-    /// Loads the script of a call that has not run.
-    pub(crate) async fn load(&self, call: &ScriptCall, deadline: Instant) -> Result<(), CallError> {
-        self.call(&call.load(), deadline).await.map_err(CallError::nothing_ran).map(drop)
-    }
-
-    /// The script's answer in a reply. If the reply answers another request, so does every later one on this
-    /// connection.
-    pub(crate) fn answer_of(
-        &self,
-        connection: &Connection,
-        call: &ScriptCall,
-        reply: Value,
-    ) -> Result<Answer, CallError> {
-        let Some(answer) = call.answer_of(reply) else {
-            self.mixed_up(connection);
-            return Err(CallError::MixedUp);
-        };
-        self.heed_answer(connection, &answer);
-        answer.unless_error().map_err(CallError::Server)
-    }
-
-    /// As [`heed`](Self::heed), if the answer is an error.
-    pub(crate) fn heed_answer(&self, connection: &Connection, answer: &Answer) {
-        if let Answer::Other(Value::ServerError(error)) = answer {
-            self.heed(connection, &error.clone().into());
-        }
-    }
-
-    /// As [`answer_of`](Self::answer_of), for a batch of so many requests. An answer may be an error.
-    pub(crate) fn answers_of(
-        &self,
-        connection: &Connection,
-        call: &ScriptCall,
-        requests: usize,
-        reply: Value,
-    ) -> Result<Vec<Answer>, CallError> {
-        call.answers_of(reply, requests).ok_or_else(|| {
-            self.mixed_up(connection);
-            CallError::MixedUp
-        })
-    }
-
     /// Gives up a connection whose answers belong to other requests.
     fn mixed_up(&self, connection: &Connection) {
         if !connection.is_retired() {
@@ -231,10 +153,7 @@ impl Link {
         answer: Result<RedisResult<T>, Elapsed>,
     ) -> Result<T, CallError> {
         match answer {
-            Err(_) => {
-                self.suspect();
-                Err(CallError::TimedOut)
-            }
+            Err(_) => self.out_of_time(),
             Ok(Err(error)) if is_broken(&error) => {
                 self.give_up(connection);
                 Err(CallError::Broken(error))
@@ -248,6 +167,11 @@ impl Link {
                 })
             }
         }
+    }
+
+    fn out_of_time<T>(&self) -> Result<T, CallError> {
+        self.suspect();
+        Err(CallError::TimedOut)
     }
 
     /// Has the task send a PING over the connection.
@@ -344,9 +268,9 @@ impl Link {
                 on_push(&link, number, push);
                 Ok::<_, redis::aio::SendError>(())
             });
-        let (mut connection, master) = self.endpoint.connect(&config, CONNECT_TIMEOUT).await?;
+        let (mut opened, master) = self.endpoint.connect(&config, CONNECT_TIMEOUT).await?;
         let prepare = preparation(self.publish(), &format!("lock-runtime:{}", self.id));
-        let preparing = prepare.query_async::<()>(&mut connection);
+        let preparing = prepare.query_async::<()>(&mut opened.connection);
         let prepared = timeout(PING_TIMEOUT, preparing).await;
         self.suspicious.store(prepared.is_err(), Ordering::Relaxed);
         if let Ok(Err(error)) = prepared
@@ -354,7 +278,7 @@ impl Link {
         {
             return Err(connect_error(error, self.address()));
         }
-        let connection = Arc::new(Connection::new(number, connection, master));
+        let connection = Arc::new(Connection::new(number, opened, master));
         *self.failed.lock() = None;
         let other = self.current.compare_and_swap(&None::<Arc<_>>, Some(Arc::clone(&connection)));
         if other.is_some() {

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use redis::Cmd;
-
 use super::calls::{millis, read_timeout};
 use crate::store::redis::scripts::{
-    FAIR_ACQUIRE, FAIR_RELEASE, MULTI_ACQUIRE, MULTI_RELEASE, MUTEX_ACQUIRE, MUTEX_RELEASE,
-    PERMIT_ACQUIRE, PERMIT_RELEASE, Part, Publish, READ_ACQUIRE, READ_RELEASE, ScriptCall,
-    WRITE_ACQUIRE, WRITE_RELEASE,
+    Arguments, FAIR_ACQUIRE, FAIR_RELEASE, MULTI_ACQUIRE, MULTI_RELEASE, MUTEX_ACQUIRE,
+    MUTEX_RELEASE, PERMIT_ACQUIRE, PERMIT_RELEASE, Part, Publish, READ_ACQUIRE, READ_RELEASE,
+    Script, ScriptCall, WRITE_ACQUIRE, WRITE_RELEASE,
 };
 use crate::store::{AcquireRequest, HoldKind, OwnerId, ReleaseRequest, Target};
 
@@ -60,21 +58,35 @@ impl HoldRequest {
         })
     }
 
-    /// The call that sends this request alone.
-    pub(crate) fn call(&self, publish: Publish) -> ScriptCall {
+    /// The script that runs this request alone, and its number of keys.
+    fn script(&self) -> (&'static Script, usize) {
         let members = self.target().members().len();
-        let (script, keys) = match (self.part(), self) {
+        match (self.part(), self) {
             (Some(part), _) => (&part.script, part.keys),
             (None, Self::Acquire(_)) => (&*MULTI_ACQUIRE, 2 * members),
             (None, Self::Release(_)) => (&*MULTI_RELEASE, members),
-        };
+        }
+    }
+
+    /// The call that sends this request alone.
+    pub(crate) fn call(&self, publish: Publish) -> ScriptCall {
+        let (script, keys) = self.script();
         script.call(publish, keys, |call| {
             self.write_keys(call);
             self.write_args(call);
         })
     }
 
-    pub(crate) fn write_keys(&self, call: &mut Cmd) {
+    /// Writes that call as it is sent. Returns its number.
+    pub(crate) fn pack(&self, publish: Publish, to: &mut Vec<u8>) -> u64 {
+        let (script, keys) = self.script();
+        script.pack(publish, keys, to, |call| {
+            self.write_keys(call);
+            self.write_args(call);
+        })
+    }
+
+    pub(crate) fn write_keys(&self, call: &mut impl Arguments) {
         let (target, owner, _) = self.parts();
         let acquires = matches!(self, Self::Acquire(_));
         match target.members() {
@@ -122,13 +134,13 @@ impl HoldRequest {
     }
 
     /// Writes all arguments, in the order in which the script alone reads them.
-    fn write_args(&self, call: &mut Cmd) {
+    fn write_args(&self, call: &mut impl Arguments) {
         self.write_own_args(call);
         self.write_shared_args(call);
     }
 
     /// Writes the arguments that requests of the same script may share. Only those of mutexes do: their own come first.
-    pub(crate) fn write_shared_args(&self, call: &mut Cmd) {
+    pub(crate) fn write_shared_args(&self, call: &mut impl Arguments) {
         match (self, self.target().kind()) {
             (Self::Acquire(request), HoldKind::Mutex) => write_terms(request, call),
             (Self::Acquire(request), HoldKind::Fair) => {
@@ -143,7 +155,7 @@ impl HoldRequest {
     }
 
     /// Writes the arguments that differ between requests of the same script.
-    pub(crate) fn write_own_args(&self, call: &mut Cmd) {
+    pub(crate) fn write_own_args(&self, call: &mut impl Arguments) {
         let (target, owner, _) = self.parts();
         call.arg(owner.as_field());
         match self {
@@ -160,13 +172,13 @@ fn shares_channels(one: &Target, other: &Target) -> bool {
 }
 
 /// For how long an acquire is to hold, and the tokens that it wants.
-fn write_terms(request: &AcquireRequest, call: &mut Cmd) {
+fn write_terms(request: &AcquireRequest, call: &mut impl Arguments) {
     // The counter of a long hold lasts at least as long as the hold.
     let counter_expiry = request.target.token_ttl().max(request.lease);
     call.arg(millis(request.lease)).arg(request.tokens).arg(millis(counter_expiry));
 }
 
-fn write_acquire_args(request: &AcquireRequest, call: &mut Cmd) {
+fn write_acquire_args(request: &AcquireRequest, call: &mut impl Arguments) {
     let AcquireRequest { target, owner, .. } = request;
     let companions = target.companions();
     write_terms(request, call);
@@ -182,7 +194,7 @@ fn write_acquire_args(request: &AcquireRequest, call: &mut Cmd) {
     };
 }
 
-fn write_release_args(request: &ReleaseRequest, call: &mut Cmd) {
+fn write_release_args(request: &ReleaseRequest, call: &mut impl Arguments) {
     let ReleaseRequest { target, owner, next, .. } = request;
     let companions = target.companions();
     match target.kind() {

@@ -92,7 +92,7 @@ impl Replicated {
             let acquired = timeout_at(deadline, acquire(&connection, call.cmd(), wait)).await;
             match link.judge(&connection, acquired) {
                 Ok((reply, waiting)) => {
-                    let answer = link.answer_of(&connection, &call, reply)?;
+                    let answer = link.answer_of(&connection, call.number(), reply)?;
                     break (connection, turn, answer, waiting);
                 }
                 // Nothing ran.

@@ -8,6 +8,7 @@
 //! release of another hold. So each call has a number, which the server sends back.
 
 mod answer;
+mod packed;
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -16,6 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redis::{Cmd, Pipeline, RedisError, Value};
 
 pub(crate) use self::answer::Answer;
+pub(crate) use self::packed::Arguments;
+use self::packed::{Packed, pack};
 use crate::options::MAX_MULTI_NAMES;
 
 /// The maximum number of keys of one script, which bounds how long it keeps the server busy. A lock of several names
@@ -46,6 +49,8 @@ pub(crate) struct Script {
 struct Text {
     source: String,
     sha: String,
+    /// The first two parts of each call, as they are sent.
+    packed: Vec<u8>,
 }
 
 /// A script with fixed numbers of keys and arguments, which can run as part of a batch.
@@ -233,17 +238,41 @@ impl Script {
         let mut cmd = Cmd::with_capacity(8 + 3 * keys, 128 + 128 * keys);
         cmd.arg("EVALSHA").arg(&text.sha).arg(keys);
         write(&mut cmd);
-        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        let number = next_number();
         cmd.arg(number);
         ScriptCall { text, cmd, number }
+    }
+
+    /// As [`call`](Self::call), written as it is sent. Returns the number of the call.
+    pub(crate) fn pack(
+        &self,
+        publish: Publish,
+        keys: usize,
+        to: &mut Vec<u8>,
+        write: impl FnOnce(&mut Packed<'_>),
+    ) -> u64 {
+        let mut call = Packed::new(to, &self.text(publish).packed, 2);
+        call.arg(keys);
+        write(&mut call);
+        let number = next_number();
+        call.arg(number);
+        call.end();
+        number
     }
 }
 
 impl Text {
     fn new(source: String) -> Self {
         let sha = redis::Script::new(&source).get_hash().to_owned();
-        Self { source, sha }
+        let mut packed = Vec::new();
+        pack(&mut packed, b"EVALSHA");
+        pack(&mut packed, sha.as_bytes());
+        Self { source, sha, packed }
     }
+}
+
+fn next_number() -> u64 {
+    NEXT_NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
 /// A call of a script, with its number.
@@ -271,9 +300,8 @@ impl ScriptCall {
         Answer::all_in(reply, self.number, requests)
     }
 
-    /// The answer in a reply to this call of one request; `None` if it is the reply to another call.
-    pub(crate) fn answer_of(&self, reply: Value) -> Option<Answer> {
-        Answer::only_in(reply, self.number)
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 }
 

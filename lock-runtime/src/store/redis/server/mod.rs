@@ -2,19 +2,29 @@
 
 pub(crate) mod address;
 pub(crate) mod errors;
+mod frames;
+pub(crate) mod shared_stream;
 #[cfg(feature = "tls-rustls")]
 pub(crate) mod tls;
 
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::select_ok;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr};
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::SockRef;
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisResult};
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use self::address::install_crypto_provider;
 use self::errors::{connect_error, server_error, was_closed};
+use self::shared_stream::SharedStream;
 #[cfg(feature = "tls-rustls")]
 pub(crate) use self::tls::TlsOptions;
 use crate::error::StoreError;
@@ -29,6 +39,28 @@ const REASON_TIMEOUT: Duration = Duration::from_millis(200);
 #[cfg(not(feature = "tls-rustls"))]
 pub(crate) enum TlsOptions {}
 
+/// A connection to a server, after its handshake.
+pub(crate) struct Opened {
+    pub(crate) connection: MultiplexedConnection,
+    /// Its stream, if a request may pass the client library's task by.
+    pub(crate) shared: Option<Shared>,
+}
+
+/// The stream of a connection, and the task that reads and writes it. Clones share both; the last one ends the task.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) stream: Arc<SharedStream>,
+    _task: Arc<Task>,
+}
+
+struct Task(AbortHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// Connects to this server.
 pub(crate) async fn connect(
     client: &Client,
@@ -37,10 +69,66 @@ pub(crate) async fn connect(
 ) -> Result<MultiplexedConnection, StoreError> {
     install_crypto_provider(client);
     let connecting = client.get_multiplexed_async_connection_with_config(config);
+    in_time(client, limit, connecting).await
+}
+
+/// Connects to this server for many requests.
+pub(crate) async fn open(
+    client: &Client,
+    config: &AsyncConnectionConfig,
+    limit: Duration,
+) -> Result<Opened, StoreError> {
+    let info = client.get_connection_info();
+    match info.addr() {
+        ConnectionAddr::Tcp(host, port) => {
+            in_time(client, limit, Box::pin(open_tcp(info, host, *port, config))).await
+        }
+        // Over TLS, the stream would need its task to read before it can write.
+        _ => Ok(Opened { connection: connect(client, config, limit).await?, shared: None }),
+    }
+}
+
+async fn in_time<T>(
+    client: &Client,
+    limit: Duration,
+    connecting: impl Future<Output = RedisResult<T>>,
+) -> Result<T, StoreError> {
     let connected = timeout(limit, connecting).await;
-    let late = |_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+    let late = |_| Err(io::Error::from(io::ErrorKind::TimedOut).into());
     let address = client.get_connection_info().addr();
     connected.unwrap_or_else(late).map_err(|error| connect_error(error, address))
+}
+
+/// Connects as the client library does, and keeps the stream.
+async fn open_tcp(
+    info: &ConnectionInfo,
+    host: &str,
+    port: u16,
+    config: &AsyncConnectionConfig,
+) -> RedisResult<Opened> {
+    let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
+    if addresses.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address").into());
+    }
+    // The first that answers: others may be unreachable from here, and say so late.
+    let settings = info.tcp_settings();
+    let connecting = addresses.into_iter().map(|address| Box::pin(connect_tcp(address, settings)));
+    let (stream, _) = select_ok(connecting).await?;
+    let (stream, of_task) = SharedStream::new(stream);
+    let redis = info.redis_settings();
+    let (connection, task) =
+        MultiplexedConnection::new_with_config(redis, of_task, config.clone()).await?;
+    let task = Arc::new(Task(tokio::spawn(task).abort_handle()));
+    Ok(Opened { connection, shared: Some(Shared { stream, _task: task }) })
+}
+
+async fn connect_tcp(address: SocketAddr, settings: &TcpSettings) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(settings.nodelay())?;
+    if let Some(keepalive) = settings.keepalive() {
+        SockRef::from(&stream).set_tcp_keepalive(keepalive)?;
+    }
+    Ok(stream)
 }
 
 /// Replaces the error of a connection that the server closed at once by the reason that the server gives. The

@@ -23,8 +23,8 @@ pub(crate) use self::named::Master;
 use self::named::{Known, learn};
 use self::node::Node;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::redis::server::connect;
 use crate::store::redis::server::errors::connect_error;
+use crate::store::redis::server::{Opened, open};
 
 /// How long one sentinel may take to answer.
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -65,17 +65,17 @@ impl Sentinels {
         &self,
         config: &AsyncConnectionConfig,
         limit: Duration,
-    ) -> Result<(MultiplexedConnection, Master), StoreError> {
+    ) -> Result<(Opened, Master), StoreError> {
         loop {
             let master = self.find(Duration::ZERO).await?;
-            let connection = tokio::select! {
+            let opened = tokio::select! {
                 biased;
-                connection = self.reach(&master, config, limit) => connection?,
+                opened = self.reach(&master, config, limit) => opened?,
                 () = self.other_than(&master) => continue,
             };
             // The sentinels may have replaced a server that was silent before it said that it is a master.
             if self.find(Duration::ZERO).await?.is_at(&master) {
-                return Ok((connection, master));
+                return Ok((opened, master));
             }
         }
     }
@@ -85,12 +85,12 @@ impl Sentinels {
         master: &Master,
         config: &AsyncConnectionConfig,
         limit: Duration,
-    ) -> Result<MultiplexedConnection, StoreError> {
+    ) -> Result<Opened, StoreError> {
         let client = self.name.client(&master.host, master.port)?;
-        let connection = connect(&client, config, limit).await;
-        let connection = connection.map_err(|error| self.unreachable(error))?;
-        match timeout(limit, is_master(&connection, master)).await {
-            Ok(Ok(true)) => Ok(connection),
+        let opened = open(&client, config, limit).await;
+        let opened = opened.map_err(|error| self.unreachable(error))?;
+        match timeout(limit, is_master(&opened.connection, master)).await {
+            Ok(Ok(true)) => Ok(opened),
             Ok(Err(error)) => Err(error),
             Ok(Ok(false)) | Err(_) => Err(StoreError::new(
                 StoreErrorKind::NotReady,

@@ -110,11 +110,17 @@ impl Combiner {
             None
         };
         let link = Arc::clone(&self.link);
-        let alone = async move {
+        if !link.is_quiet() {
+            return Asked::alone(async move {
+                let _slot = _slot;
+                Ok(link.run(&request.call(publish), deadline).await?)
+            });
+        }
+        Asked::alone(async move {
             let _slot = _slot;
-            Ok(link.run(&request.call(publish), deadline).await?)
-        };
-        Asked::alone(alone)
+            let pack = |to: &mut Vec<u8>| request.pack(publish, to);
+            Ok(link.run_alone(now, deadline, pack, || request.call(publish)).await?)
+        })
     }
 }
 

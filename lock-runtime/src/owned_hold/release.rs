@@ -1,0 +1,174 @@
+//! Ends an owned hold: by a hand-off or the store's answer.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::OwnedHold;
+use super::read_phase::PhaseEnd;
+use crate::clock::Tick;
+use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
+use crate::gate::{GateGuard, Sleeper};
+use crate::lease::releaser::keep;
+use crate::observe::ReleaseOutcome;
+use crate::store::{ReleaseReply, ReleaseRequest};
+
+impl OwnedHold {
+    /// Ends the owned hold without the store, if it is lost or passes to a task of this process. Otherwise returns the
+    /// time, for [`release_from`](Self::release_from).
+    pub(crate) fn release_here(&mut self) -> Result<Result<(), LockError>, Tick> {
+        match self.hold.ensure_held() {
+            // A loss is reported without the store (S-12); the releaser cleans up.
+            Err(lost) => Ok(Err(lost)),
+            Ok(_) if self.hand_off() => Ok(Ok(())),
+            Ok(now) => Err(now),
+        }
+    }
+
+    /// Ends the owned hold and waits for the store's answer.
+    ///
+    /// Dropping the future leaves the rest to the releaser.
+    pub(crate) async fn release(mut self) -> Result<(), LockError> {
+        match self.release_here() {
+            Ok(released) => released,
+            Err(now) => self.release_from(now).await,
+        }
+    }
+
+    /// As [`release`](Self::release), after [`release_here`](Self::release_here).
+    #[expect(clippy::manual_async_fn, reason = "an async function would keep `self` twice")]
+    pub(crate) fn release_from(
+        mut self,
+        now: Tick,
+    ) -> impl Future<Output = Result<(), LockError>> + Send {
+        async move {
+            self.waited_for = Some(self.leases.releaser.elsewhere());
+            match self.end_phase(now) {
+                PhaseEnd::ReadHold => self.release_to_store(now).await,
+                // Boxed: every release would have room for it.
+                PhaseEnd::WriteHold(under) => Box::pin(under.release()).await,
+                PhaseEnd::Both(under) => {
+                    drop(self);
+                    Box::pin(under.release()).await
+                }
+            }
+        }
+    }
+
+    /// As [`release`](Self::release), for a call that is not enforced: leaves the rest to the releaser if the
+    /// store's answer is overdue.
+    pub(crate) async fn shadow_release(self) -> Result<(), LockError> {
+        let breaker = Arc::clone(&self.leases.breaker);
+        if !breaker.is_closed() {
+            return self.hold.ensure_held().map(drop);
+        }
+        match breaker.within_shadow_timeout(self.release()).await {
+            Err(LockError::Store(_)) => Ok(()),
+            released => released,
+        }
+    }
+
+    async fn release_to_store(&mut self, now: Tick) -> Result<(), LockError> {
+        self.hold.mark_released(now);
+        self.leases.watchdog.remove(&self.hold);
+        self.announce_release();
+        let reply = self.ask_release().await;
+        let outcome = match &reply {
+            Ok(ReleaseReply::Released { .. }) => Ok(()),
+            Ok(ReleaseReply::NotOwner) => Err(self.hold.lost_error(LossCause::NotOwner)),
+            Err(error) => Err(LockError::Store(error.clone())),
+        };
+        if let Some(meter) = self.hold.release_meter() {
+            match &reply {
+                // The reply already tells whether an earlier request freed it.
+                Ok(reply) => meter.answered(*reply, false),
+                Err(_) => meter.released(ReleaseOutcome::Failed),
+            }
+        }
+        // A request that acquires this hold may still be under way: then the releaser asks again.
+        if let Ok(reply) = reply
+            && !self.hold.unsettled.load(Ordering::Relaxed)
+        {
+            leave(self.owned.take_all().flatten(), self.handoffs, Some(reply));
+        }
+        outcome
+    }
+
+    /// Announces the release to newcomers at the gate.
+    pub(super) fn announce_release(&self) {
+        if let Some(place) = self.owned.place() {
+            place.leaving();
+        }
+    }
+
+    /// Returns when to leave an unanswered release to the releaser.
+    fn give_up_at(&self) -> Instant {
+        let left = self.hold.deadline().since(self.leases.clock.now());
+        Instant::now() + self.leases.timing.store_patience.min(left)
+    }
+
+    /// The request, and the waiter to wake once it is on its way.
+    fn release_request(&self) -> (ReleaseRequest, Option<Sleeper>) {
+        let (target, owner) = (Arc::clone(&self.hold.target), self.hold.owner.clone());
+        let timeout = self.leases.timing.command_timeout;
+        let keep = keep(self.keep_until, &self.leases.clock);
+        let place = self.owned.place().filter(|_| keep.is_zero());
+        let next = place.and_then(GateGuard::next_unqueued);
+        let next_owner = next.as_ref().map(|next| Box::new(next.owner.clone()));
+        (ReleaseRequest { target, owner, keep, next: next_owner, timeout }, next)
+    }
+
+    /// Asks until the store answers, for as long as the lease and the patience last.
+    // S-19.
+    async fn ask_release(&self) -> Result<ReleaseReply, StoreError> {
+        let mut give_up = None;
+        let mut repeated = false;
+        loop {
+            let (request, mut next) = self.release_request();
+            let mut released = pin!(self.leases.store.release(request));
+            let released = poll_fn(|cx| {
+                let released = released.as_mut().poll(cx);
+                // Its request follows this one: the first poll has sent it.
+                drop(next.take());
+                released
+            });
+            match released.await {
+                // Gone in time, after a lost reply: an earlier request of this process released it.
+                Ok(ReleaseReply::NotOwner)
+                    if repeated && self.leases.clock.now() < self.hold.deadline() =>
+                {
+                    return Ok(ReleaseReply::Released { others: 0 });
+                }
+                Err(error)
+                    if error.kind().is_transient()
+                        && Instant::now() < *give_up.get_or_insert_with(|| self.give_up_at()) =>
+                {
+                    // Only a request that may have run can cause a later "not the owner".
+                    repeated |= error.kind() == StoreErrorKind::OutcomeUnknown;
+                    let pause = Duration::from_millis(fastrand::u64(5..25));
+                    // Boxed: every release would have room for it.
+                    Box::pin(tokio::time::sleep(pause)).await;
+                }
+                reply => return reply,
+            }
+        }
+    }
+}
+
+/// Leaves the gate after the first attempt to release, with the store's answer if there was one.
+pub(super) fn leave(
+    place: Option<GateGuard<OwnedHold>>,
+    handoffs: u32,
+    reply: Option<ReleaseReply>,
+) {
+    let Some(place) = place else { return };
+    let others = reply.map(|reply| match reply {
+        ReleaseReply::Released { others } => others,
+        ReleaseReply::NotOwner => 0,
+    });
+    place.leave(handoffs, others);
+}
