@@ -42,6 +42,9 @@ use super::frames::Frames;
 /// The room for an answer to an exchange. It grows for longer ones.
 const ROOM: usize = 1024;
 
+/// How much one event reads at most, about: the driver of the runtime waits meanwhile.
+const AT_ONCE: usize = 64 * 1024;
+
 /// The stream of one connection.
 pub(crate) struct SharedStream {
     state: Mutex<State>,
@@ -65,6 +68,7 @@ struct State {
     dropped: u64,
     /// True if the answer to a dropped call may still come.
     is_unclear: bool,
+    has_failed: bool,
     /// What was read for an exchange, and how much of it is in `frames`.
     buffer: Vec<u8>,
     filled: usize,
@@ -88,8 +92,8 @@ impl SharedStream {
         (Arc::clone(&shared), TaskStream(shared))
     }
 
-    /// Sends a request that the caller waits for alone, and that `write` writes to an empty buffer. `None` if the task has to send it, since answers are outstanding
-    /// or the stream is not ready; nothing was written then.
+    /// Sends a request that the caller waits for alone, and that `write` writes to an empty buffer. `None` if the task has
+    /// to send it, since answers are outstanding or the stream is not ready; nothing was written then.
     pub(crate) fn exchange<T>(
         &self,
         write: impl FnOnce(&mut Vec<u8>) -> T,
@@ -125,10 +129,14 @@ impl SharedStream {
         TaskCall::of(self)
     }
 
-    /// Ends an exchange under way: its answer, should it come, counts no more.
+    /// Ends an exchange under way: its answer, should it come, counts no more. So none may begin from now on.
     pub(crate) fn fail(&self, why: &'static str) {
         let error = io::Error::new(ErrorKind::ConnectionAborted, why).into();
-        let caller = self.state.lock().end_exchange(Err(error));
+        let caller = {
+            let mut state = self.state.lock();
+            state.has_failed = true;
+            state.end_exchange(Err(error))
+        };
         caller.into_iter().for_each(Waker::wake);
     }
 }
@@ -146,6 +154,7 @@ impl State {
             dropped: 0,
             // The client library has sent commands of its own, which may be answered late.
             is_unclear: true,
+            has_failed: false,
             buffer: vec![0; ROOM],
             filled: 0,
             scanned: 0,
@@ -158,6 +167,7 @@ impl State {
     fn is_quiet(&self) -> bool {
         self.calls == 0
             && !self.is_unclear
+            && !self.has_failed
             && self.exchange.is_none()
             && self.unwritten.is_empty()
             && self.frames.is_between()
@@ -208,11 +218,15 @@ impl State {
         }
     }
 
-    /// Reads until the exchange is answered or nothing more has come. Returns the caller to wake.
+    /// Reads until the exchange is answered, nothing more has come, or it has read [`AT_ONCE`]. Returns the caller to wake.
     fn receive(&mut self) -> Option<Waker> {
+        let mut count = 0;
         loop {
             if let Some((answer, is_first)) = self.answer() {
                 return self.answer_exchange(answer, is_first);
+            }
+            if count >= AT_ONCE {
+                return None;
             }
             if self.filled == self.buffer.len() {
                 self.buffer.resize(2 * self.filled, 0);
@@ -223,7 +237,10 @@ impl State {
             let more = free.filled().len();
             match read {
                 Poll::Pending => return None,
-                Poll::Ready(Ok(())) if more > 0 => self.filled += more,
+                Poll::Ready(Ok(())) if more > 0 => {
+                    self.filled += more;
+                    count += more;
+                }
                 // The task reads the same.
                 Poll::Ready(Ok(())) => {
                     return self.end_exchange(Err(closed().into()));
@@ -262,6 +279,9 @@ impl State {
     fn pass_on(&mut self, from: usize, to: usize) {
         self.for_task.extend_from_slice(&self.buffer[from..to]);
         (self.filled, self.scanned) = (0, 0);
+        if self.buffer.len() > AT_ONCE {
+            self.buffer = vec![0; ROOM];
+        }
     }
 
     /// Something has come. Returns whom to wake: the caller of the exchange, the task.
@@ -270,38 +290,50 @@ impl State {
         if self.is_exchanging() {
             caller = self.receive();
             let Some(stream) = &self.stream else { return [caller, None] };
-            let is_over = !self.is_exchanging();
             // Registers the relay again. If there is more, or an error, the task reads it.
-            if self.for_task.is_empty() && (!is_over || is_drained(stream, &self.relay)) {
+            if self.for_task.is_empty() && is_drained(stream, &self.relay) {
                 return [caller, None];
             }
         }
         [caller, self.task.take()]
     }
 
-    fn poll_read(&mut self, caller: &mut Option<Waker>, buf: &mut ReadBuf<'_>) -> PollIo<()> {
+    /// Whom to wake goes to `woken`: the caller of the exchange, the task itself if there is more to read for the exchange.
+    fn poll_read(&mut self, woken: &mut [Option<Waker>; 2], buf: &mut ReadBuf<'_>) -> PollIo<()> {
         if self.for_task.is_empty() {
-            *caller = self.caught_up();
+            woken[0] = self.caught_up();
         }
         if self.is_exchanging() {
-            *caller = self.receive();
+            woken[0] = self.receive();
         }
         if !self.for_task.is_empty() {
-            let count = self.for_task.len().min(buf.remaining());
-            buf.put_slice(&self.for_task[..count]);
-            self.for_task.drain(..count);
+            self.fill(buf);
             self.is_behind = true;
             return Poll::Ready(Ok(()));
         }
-        if self.is_exchanging() {
+        let is_exchanging = self.is_exchanging();
+        let Some(stream) = &mut self.stream else { return Poll::Ready(Err(closed())) };
+        if is_exchanging {
+            if !is_drained(stream, &self.relay) {
+                woken[1].clone_from(&self.task);
+            }
             return Poll::Pending;
         }
-        let Some(stream) = &mut self.stream else { return Poll::Ready(Err(closed())) };
         let before = buf.filled().len();
         ready!(poll_stream(stream, &self.relay, buf))?;
         self.frames.pass(&buf.filled()[before..]);
         self.is_behind = true;
         Poll::Ready(Ok(()))
+    }
+
+    /// Passes on what belongs to the task.
+    fn fill(&mut self, buf: &mut ReadBuf<'_>) {
+        let count = self.for_task.len().min(buf.remaining());
+        buf.put_slice(&self.for_task[..count]);
+        self.for_task.drain(..count);
+        if self.for_task.is_empty() && self.for_task.capacity() > AT_ONCE {
+            self.for_task = Vec::new();
+        }
     }
 
     /// Writes the rest of the exchange's request.

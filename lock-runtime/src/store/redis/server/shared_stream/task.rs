@@ -20,16 +20,16 @@ impl AsyncRead for TaskStream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let progress = ready!(poll_proceed(cx));
-        let mut caller = None;
+        let mut woken = [None, None];
         let polled = {
             let mut state = self.0.state.lock();
             match &mut state.task {
                 Some(task) => task.clone_from(cx.waker()),
                 task => *task = Some(cx.waker().clone()),
             }
-            state.poll_read(&mut caller, buf)
+            state.poll_read(&mut woken, buf)
         };
-        caller.into_iter().for_each(Waker::wake);
+        woken.into_iter().flatten().for_each(Waker::wake);
         if polled.is_ready() {
             progress.made_progress();
         }

@@ -8,6 +8,9 @@ use tokio::time::timeout;
 
 use super::*;
 
+mod library;
+mod wakers;
+
 /// Far longer than anything here takes.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -148,7 +151,7 @@ async fn what_is_pushed_before_an_answer_takes_effect_before_it() {
 #[tokio::test]
 async fn an_answer_may_be_long_and_come_in_pieces() {
     let mut pair = Pair::quiet().await;
-    let long = "x".repeat(100_000);
+    let long = "x".repeat(1_000_000);
     let (begin, end) = (format!(">1\r\n+a\r\n${}\r\n{}", long.len(), &long[1..]), "x\r\n");
     let shared = Arc::clone(&pair.shared);
     let mut exchange = shared.send("PING\r\n").unwrap();
@@ -277,4 +280,100 @@ async fn a_retired_connection_fails_the_exchange() {
         pair.shared.fail("retired");
     });
     assert!(ended.expect("it waits").unwrap_err().is_io_error());
+}
+
+/// The answer to an earlier request may still come.
+#[tokio::test]
+async fn a_retired_connection_takes_no_exchange() {
+    let mut pair = Pair::quiet().await;
+    let shared = Arc::clone(&pair.shared);
+    let exchange = shared.send("PING\r\n").unwrap();
+    pair.shared.fail("retired");
+    assert!(pair.answer(exchange).await.unwrap_err().is_io_error());
+    assert!(pair.exchange("PING\r\n").is_none());
+    pair.server_reads("PING\r\n").await;
+    pair.server_writes("+late\r\n").await;
+    pair.task_reads("+late\r\n").await;
+    shared.call().answered();
+    assert!(pair.exchange("PING\r\n").is_none());
+}
+
+/// The driver of the runtime waits while an event is handled.
+#[tokio::test]
+async fn one_event_reads_a_limited_amount() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stream, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+    let (server, (shared, mut of_task)) = (accepted.unwrap().0, SharedStream::new(stream.unwrap()));
+    server.writable().await.unwrap();
+    let mut begun = pin!(of_task.read_u8());
+    assert!(begun.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    shared.call().answered();
+    let exchange = shared.send("PING\r\n").unwrap();
+    let sent = [&">1\r\n+a\r\n".repeat(AT_ONCE), "+OK\r\n"].concat();
+    // Without a pause, in which an event would be handled.
+    let mut written = 0;
+    while written < 6 * AT_ONCE {
+        written += server.try_write(&sent.as_bytes()[written..]).unwrap();
+    }
+    let read = async {
+        while shared.state.lock().for_task.is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        shared.state.lock().for_task.len()
+    };
+    let read = timeout(LIMIT, read).await.expect("no event");
+    assert!((AT_ONCE / 2..=2 * AT_ONCE).contains(&read), "{read} of {written}");
+    // The task goes on where the event has stopped.
+    let mut pushed = vec![0; sent.len() - "+OK\r\n".len()];
+    pushed[0] = timeout(LIMIT, begun).await.expect("the task waits").unwrap();
+    let all = async {
+        let write = async {
+            while written < sent.len() {
+                server.writable().await.unwrap();
+                written += server.try_write(&sent.as_bytes()[written..]).unwrap_or(0);
+            }
+        };
+        tokio::join!(of_task.read_exact(&mut pushed[1..]), write).0.unwrap();
+    };
+    timeout(LIMIT, all).await.expect("the task waits");
+    assert_eq!(pushed, sent.as_bytes()[..pushed.len()]);
+    let mut more = [0];
+    let (answer, _) = tokio::join!(timeout(LIMIT, exchange), async {
+        timeout(Duration::from_millis(20), of_task.read(&mut more)).await.unwrap_err()
+    });
+    assert_eq!(answer.expect("no answer").unwrap(), Value::Okay);
+}
+
+#[tokio::test]
+async fn a_long_message_leaves_no_room_behind() {
+    let mut pair = Pair::quiet().await;
+    let shared = Arc::clone(&pair.shared);
+    let exchange = shared.send("PING\r\n").unwrap();
+    let long = "x".repeat(20 * AT_ONCE);
+    let push = format!(">1\r\n${}\r\n{long}\r\n", long.len());
+    pair.server_writes(&push).await;
+    pair.task_reads(&push).await;
+    pair.server_writes("+OK\r\n").await;
+    assert_eq!(pair.answer(exchange).await.unwrap(), Value::Okay);
+    let state = shared.state.lock();
+    let kept = state.buffer.capacity() + state.for_task.capacity();
+    assert!(kept <= 2 * AT_ONCE, "{kept}");
+}
+
+/// A length is only a promise.
+#[tokio::test]
+async fn a_length_takes_no_room() {
+    let mut pair = Pair::quiet().await;
+    for begin in ["$9999999999\r\nx", "*99999999999999999999\r\n", "|9999999999\r\n+"] {
+        let shared = Arc::clone(&pair.shared);
+        let mut exchange = shared.send("PING\r\n").unwrap();
+        pair.server_writes(begin).await;
+        let early = timeout(Duration::from_millis(20), &mut exchange).await;
+        assert!(early.is_err(), "an answer without its end");
+        assert_eq!(shared.state.lock().filled, begin.len());
+        assert_eq!(shared.state.lock().buffer.capacity(), ROOM);
+        drop(exchange);
+        pair = Pair::quiet().await;
+    }
 }
