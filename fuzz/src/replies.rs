@@ -166,3 +166,20 @@ pub fn inspect_reply(input: &[u8]) {
     }
     assert!(inspection.kind.is_some() || inspection.remaining.is_none(), "{inspection:?}");
 }
+
+/// A message ends at the same place in whatever pieces it arrives, and not later than where the client library reads it whole.
+pub fn messages(input: &[u8]) {
+    let sent = spoken(input, RESP);
+    let ends = fuzz::message_ends(&sent, sent.len().max(1));
+    for size in [1, 2, 3, 7, 64] {
+        assert_eq!(fuzz::message_ends(&sent, size), ends, "in pieces of {size}");
+    }
+    let Some(end) = ends.first() else { return };
+    // The library reads from the beginning again for each of these.
+    for shorter in 0..(*end).min(128) {
+        assert!(
+            !fuzz::is_message(&sent[..shorter]),
+            "a message ends at {shorter} and not at {end}"
+        );
+    }
+}

@@ -54,6 +54,7 @@ targets! {
     replies::reply_text;
     replies::renew_reply;
     replies::inspect_reply;
+    replies::messages;
     topology::slots_reply;
     topology::redirection;
     topology::sentinel_reply;

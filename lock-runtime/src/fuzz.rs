@@ -9,8 +9,8 @@ use crate::key::LockKey;
 use crate::policy::fuzz as policy;
 pub use crate::store::redis::fuzz::{
     NamedMaster, Parsed, Read, Slots, acquired, acquired_together, answers_in, info, inspected,
-    is_master, master, notified, redirection, renewed, sentinels, server, shown_address, slot,
-    slots,
+    is_master, is_message, master, message_ends, notified, redirection, renewed, sentinels, server,
+    shown_address, slot, slots,
 };
 use crate::store::{OwnerId, Target};
 use crate::survey::fuzz as survey;

@@ -16,6 +16,7 @@ use super::requests::info::value_of;
 use super::scripts::Answer;
 use super::server::address::{client, without_credentials};
 use super::server::errors::server_error;
+use super::server::frames::Frames;
 use crate::error::StoreError;
 use crate::store::{AcquireReply, Inspection};
 
@@ -185,4 +186,27 @@ pub fn sentinels(master: &str, nodes: &[&str]) -> Result<(), StoreError> {
 /// Returns an address as messages show it.
 pub fn shown_address(url: &str) -> String {
     without_credentials(url)
+}
+
+/// Returns where messages end in what a server sends, if it arrives in pieces of `size` bytes.
+///
+/// # Panics
+///
+/// If `size` is zero.
+pub fn message_ends(sent: &[u8], size: usize) -> Vec<usize> {
+    let (mut frames, mut ends, mut arrived) = (Frames::default(), Vec::new(), 0);
+    for piece in sent.chunks(size) {
+        arrived += piece.len();
+        let mut rest = piece;
+        while let Some(end) = frames.end_in(rest) {
+            rest = &rest[end..];
+            ends.push(arrived - rest.len());
+        }
+    }
+    ends
+}
+
+/// True if the client library reads a whole message at the beginning of these bytes.
+pub fn is_message(sent: &[u8]) -> bool {
+    value(sent).is_some()
 }

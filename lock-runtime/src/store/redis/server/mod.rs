@@ -2,7 +2,7 @@
 
 pub(crate) mod address;
 pub(crate) mod errors;
-mod frames;
+pub(crate) mod frames;
 pub(crate) mod shared_stream;
 #[cfg(feature = "tls-rustls")]
 pub(crate) mod tls;
