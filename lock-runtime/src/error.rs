@@ -33,8 +33,9 @@ use std::time::Duration;
 pub enum LockError {
     /// The wait ran out while another holder had the lock.
     #[error(
-        "lock {key:?} is still held after waiting {waited:?}{}",
-        aside(*holder_remaining, |left| format!("its holder's lease has {left:?} left"))
+        "lock {key:?} is still held after waiting {:?}{}",
+        rounded(*waited),
+        aside(*holder_remaining, |left| format!("its holder's lease has {:?} left", rounded(left)))
     )]
     #[non_exhaustive]
     Timeout {
@@ -61,7 +62,8 @@ pub enum LockError {
     },
     /// A wait for a count-down latch ended before the latch was open.
     #[error(
-        "latch {key:?} is still closed after waiting {waited:?}{}",
+        "latch {key:?} is still closed after waiting {:?}{}",
+        rounded(*waited),
         aside(*count, |count| format!("its count is {count}"))
     )]
     #[non_exhaustive]
@@ -176,6 +178,14 @@ impl LockError {
     }
 
     /// Returns a [`Timeout`](Self::Timeout) error for code whose own deadline for a lock has passed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use {lock_runtime::LockError, std::time::Duration};
+    /// let error = LockError::timed_out("order:42", Duration::from_micros(1_501_610));
+    /// assert_eq!(error.to_string(), "lock \"order:42\" is still held after waiting 1.501s");
+    /// ```
     pub fn timed_out(key: impl Into<String>, waited: Duration) -> Self {
         Self::Timeout { key: key.into(), waited, holder_remaining: None }
     }
@@ -299,6 +309,14 @@ impl fmt::Display for LossCause {
 /// Formats a known value in brackets for the end of a message; empty if the value is unknown.
 fn aside<T>(value: Option<T>, known: impl FnOnce(T) -> String) -> String {
     value.map(|value| format!(" ({})", known(value))).unwrap_or_default()
+}
+
+/// To the millisecond, if it is longer than one.
+fn rounded(time: Duration) -> Duration {
+    match u64::try_from(time.as_millis()) {
+        Ok(millis) if millis > 0 => Duration::from_millis(millis),
+        _ => time,
+    }
 }
 
 /// A failure of the store, classified by how a caller can react.
