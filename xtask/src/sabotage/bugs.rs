@@ -169,7 +169,7 @@ bugs! {
         "        let lost = !self.hold.is_released() && self.hold.check().is_err();" =>
         "        if PLANTED {\n            drop(tokio::runtime::Handle::current());\n        }\n        let lost = !self.hold.is_released() && self.hold.check().is_err();",
         caught by "faults" "f10_runtime_ended::the_lease_bounds_it": "there is no reactor running";
-    "a repeated release finds nothing and fails" in "lock-runtime/src/owned_hold/mod.rs":
+    "a repeated release finds nothing and fails" in "lock-runtime/src/owned_hold/release.rs":
         "                    if repeated && self.leases.clock.now()" =>
         "                    if repeated && !PLANTED && self.leases.clock.now()",
         caught by "faults" "f17_release_reply_lost::the_release_is_no_error": "cause: NotOwner";
