@@ -117,6 +117,7 @@ impl<F: Future + Unpin> Future for Before<F> {
 }
 
 /// As [`before`], for a future that is asked since `now`. It is [`attended`] until its timer first fires.
+#[cfg(feature = "redis")]
 pub(crate) fn attended_before<F: Future + Unpin>(
     now: Instant,
     then: Instant,
@@ -125,11 +126,13 @@ pub(crate) fn attended_before<F: Future + Unpin>(
     AttendedBefore { look: look_at(now, then), then, future, timer: None, has_fired: false }
 }
 
+#[cfg(feature = "redis")]
 fn look_at(now: Instant, then: Instant) -> Instant {
     then.min(now + ATTENDED_EVERY)
 }
 
 /// The future of [`attended_before`].
+#[cfg(feature = "redis")]
 pub(crate) struct AttendedBefore<F> {
     /// When the timer fires first.
     look: Instant,
@@ -139,6 +142,7 @@ pub(crate) struct AttendedBefore<F> {
     has_fired: bool,
 }
 
+#[cfg(feature = "redis")]
 impl<F: Future + Unpin> Future for AttendedBefore<F> {
     type Output = Option<F::Output>;
 
@@ -218,6 +222,7 @@ mod tests {
         assert_eq!(before(at(1), std::future::ready(7)).await, Some(7), "it is asked first");
     }
 
+    #[cfg(feature = "redis")]
     #[tokio::test(start_paused = true)]
     async fn a_future_is_attended_until_its_timer_first_fires() {
         let start = Instant::now();
