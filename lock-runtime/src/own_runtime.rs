@@ -42,7 +42,7 @@ impl Driver {
     /// # Errors
     ///
     /// [`LockError::InAsyncTask`].
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "policy", feature = "redis"))]
     pub(crate) fn check() -> Result<(), LockError> {
         check_may_block()
     }
