@@ -7,7 +7,8 @@
 //! a thread.* It goes on, and another holder may run at the same time. So:
 //!
 //! - Call [`LockGuard::check`] before each step that must not overlap with another holder, such as in each turn of a
-//!   loop. It returns [`LockError::Lost`](crate::LockError::Lost) from the deadline on, by a clock of this process and without a round trip.
+//!   loop. It returns [`LockError::Lost`](crate::LockError::Lost) from the deadline on, by a clock of this process and without
+//!   a round trip.
 //! - A step that is under way at the deadline ends late. Where that does harm, send [`LockGuard::token`] to the resource,
 //!   which refuses tokens lower than the highest that it has seen ([`FencingToken`](crate::FencingToken)).
 //! - [`LockGuard::run`] reports the loss when the body has ended, in place of its value, whatever
@@ -44,9 +45,9 @@
 //!
 //! # Beside async code
 //!
-//! A call that waits returns [`LockError::InAsyncTask`](crate::LockError::InAsyncTask) in a task, where it would stop the other tasks of its thread. It
-//! may be made in [`spawn_blocking`](tokio::task::spawn_blocking) and in `block_in_place`. A task under
-//! `tokio::task::unconstrained` is not recognised: it blocks its thread.
+//! A call that waits returns [`LockError::InAsyncTask`](crate::LockError::InAsyncTask) in a task, where it would stop the
+//! other tasks of its thread. It may be made in [`spawn_blocking`](tokio::task::spawn_blocking) and in `block_in_place`.
+//! A task under `tokio::task::unconstrained` is not recognised: it blocks its thread.
 //!
 //! A program has one installed client. If that is an async [`LockClient`](crate::LockClient), plain annotated functions use
 //! it too; [`LockClient::from`] makes the blocking face of such a client for other calls.
