@@ -1,4 +1,4 @@
-//! `lockctl console`: where it listens, and for whom.
+//! `lockctl console`: the addresses it listens on, and the hosts and tokens it accepts.
 
 use lock_runtime::LockClient;
 use lock_tests::redis_server::Sentinels;

@@ -1,5 +1,8 @@
 //! A page whose console goes away and comes back.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::Router;
 use axum::routing::any;
 use http::StatusCode;
@@ -47,8 +50,13 @@ async fn a_page_outlives_a_restart_of_its_console() {
     eventually(SOON, "the table is filled", async || page.names().await == ["order:1"]).await;
 
     runtime.shutdown_background();
-    let proxy =
-        serve(port, Router::new().fallback(any(|| async { StatusCode::BAD_GATEWAY }))).await;
+    let refused = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&refused);
+    let refuse = any(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { StatusCode::BAD_GATEWAY }
+    });
+    let proxy = serve(port, Router::new().fallback(refuse)).await;
     page.until(
         SOON,
         "the outage shows",
@@ -57,8 +65,10 @@ async fn a_page_outlives_a_restart_of_its_console() {
         return status.classList.contains('failed') && status.textContent.includes('no connection')",
     )
     .await;
-    // Long enough for the browser to be answered by the proxy at least once.
-    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    eventually(SOON, "the proxy has refused the page", async || {
+        refused.load(Ordering::Relaxed) > 0
+    })
+    .await;
     proxy.abort();
     let _second = serve(port, console()).await;
     page.until(

@@ -60,8 +60,11 @@ async fn everything_is_reached_by_key() {
     press(&page, Key::Down.into()).await;
     let focused = "return document.activeElement.dataset.key";
     assert_eq!(page.js(focused).await, json!("order:1"));
-    // Two surveys later.
-    tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
+    // Two surveys later: one that shows another lock, and one that does not show it any more.
+    let other = billing.mutex("order:0").lock().await.unwrap();
+    eventually(SOON, "another lock shows", async || page.names().await.len() == 3).await;
+    other.release().await.unwrap();
+    eventually(SOON, "it is gone", async || page.names().await.len() == 2).await;
     assert_eq!(page.js(focused).await, json!("order:1"), "the focus stays");
     press(&page, Key::Enter.into()).await;
     page.until(SOON, "the details are open", "return document.getElementById('detail').open").await;

@@ -103,7 +103,7 @@ impl LeaseManager {
         }
     }
 
-    /// Has the tasks run in this runtime, whoever uses a lock first.
+    /// Sets the runtime of the tasks. Without one, they run in the runtime that uses a lock first.
     pub(crate) fn at_home(mut self, home: Option<Handle>) -> Self {
         self.home = home;
         self

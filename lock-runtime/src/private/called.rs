@@ -81,7 +81,7 @@ fn call<B: BlockingBody>(
     {
         return value;
     }
-    // As without a client: the body would never run, and nobody would learn of it.
+    // As without a client: the body would never run, and the caller would not notice.
     if !has_errors && matches!(error, LockError::InAsyncTask) {
         panic!("`{}` needs its lock: {error}", site.name());
     }

@@ -4,26 +4,26 @@ use lock_runtime::policy::LockConfig;
 
 use crate::prelude::*;
 
-#[distributed_lock(key = "whoever", guard = hold)]
-fn anybody() -> Result<String, LockError> {
+#[distributed_lock(key = "shared", guard = hold)]
+fn of_installed() -> Result<String, LockError> {
     fn name(hold: &LockGuard) -> String {
         hold.key().to_string()
     }
     Ok(name(hold))
 }
 
-#[distributed_lock(key = "whoever", client = client, guard = hold)]
+#[distributed_lock(key = "shared", client = client, guard = hold)]
 fn of_blocking(client: &LockClient) -> Result<String, LockError> {
     Ok(hold.key().to_string())
 }
 
-#[distributed_lock(key = "whoever", client = client, guard = hold)]
+#[distributed_lock(key = "shared", client = client, guard = hold)]
 fn of_async(client: Arc<lock_runtime::LockClient>) -> Result<String, LockError> {
     Ok(hold.key().to_string())
 }
 
-#[distributed_lock(key = "whoever", guard = hold)]
-async fn async_anybody() -> Result<String, LockError> {
+#[distributed_lock(key = "shared", guard = hold)]
+async fn async_installed() -> Result<String, LockError> {
     Ok(hold.key().to_string())
 }
 
@@ -34,34 +34,34 @@ fn settings(namespace: &str) -> lock_runtime::LockClientBuilder {
 /// The client that the attribute names, else the enclosing scope's, else the installed one, of either face.
 #[test]
 fn the_client_is_found() {
-    let error = anybody().unwrap_err();
+    let error = of_installed().unwrap_err();
     assert!(matches!(error, LockError::NoClient { .. }), "{error:?}");
-    assert!(error.to_string().contains("anybody") && error.to_string().contains("install()"));
+    assert!(error.to_string().contains("of_installed") && error.to_string().contains("install()"));
 
     let named = settings("named").blocking().in_memory().unwrap();
-    assert_eq!(of_blocking(&named).unwrap(), "named:whoever");
+    assert_eq!(of_blocking(&named).unwrap(), "named:shared");
     let named_async = Arc::new(settings("named-async").in_memory().unwrap());
-    assert_eq!(of_async(named_async).unwrap(), "named-async:whoever");
+    assert_eq!(of_async(named_async).unwrap(), "named-async:shared");
 
     settings("installed").blocking().in_memory().unwrap().install();
-    assert_eq!(anybody().unwrap(), "installed:whoever");
-    assert_eq!(runtime().block_on(async_anybody()).unwrap(), "installed:whoever");
+    assert_eq!(of_installed().unwrap(), "installed:shared");
+    assert_eq!(runtime().block_on(async_installed()).unwrap(), "installed:shared");
     let current = LockClient::current().unwrap();
     assert_eq!(current.mutex("a").lock().unwrap().key().as_str(), "installed:a");
 
     let scoped = settings("scoped").blocking().in_memory().unwrap();
-    assert_eq!(scoped.scope(anybody).unwrap(), "scoped:whoever");
-    let elsewhere = scoped.scope(|| thread::spawn(inherit(anybody)).join().unwrap());
-    assert_eq!(elsewhere.unwrap(), "scoped:whoever");
+    assert_eq!(scoped.scope(of_installed).unwrap(), "scoped:shared");
+    let elsewhere = scoped.scope(|| thread::spawn(inherit(of_installed)).join().unwrap());
+    assert_eq!(elsewhere.unwrap(), "scoped:shared");
 
     settings("async").in_memory().unwrap().install();
-    assert_eq!(anybody().unwrap(), "async:whoever");
+    assert_eq!(of_installed().unwrap(), "async:shared");
     let runtime = runtime();
-    let plain = async { tokio::task::spawn_blocking(anybody).await.unwrap() };
-    assert_eq!(runtime.block_on(plain).unwrap(), "async:whoever");
+    let plain = async { tokio::task::spawn_blocking(of_installed).await.unwrap() };
+    assert_eq!(runtime.block_on(plain).unwrap(), "async:shared");
     let scoped = settings("async-scoped").in_memory().unwrap();
-    let plain = async { tokio::task::spawn_blocking(inherit(anybody)).await.unwrap() };
-    assert_eq!(runtime.block_on(scoped.scope(plain)).unwrap(), "async-scoped:whoever");
+    let plain = async { tokio::task::spawn_blocking(inherit(of_installed)).await.unwrap() };
+    assert_eq!(runtime.block_on(scoped.scope(plain)).unwrap(), "async-scoped:shared");
 }
 
 #[distributed_lock(key = "tree", wait = none, guard = hold)]

@@ -284,7 +284,7 @@ impl State {
         }
     }
 
-    /// Something has come. Returns whom to wake: the caller of the exchange, the task.
+    /// Handles bytes that have arrived. Returns the wakers of the exchange's caller and of the task, where they have to wake.
     fn on_event(&mut self) -> [Option<Waker>; 2] {
         let mut caller = None;
         if self.is_exchanging() {
@@ -298,7 +298,8 @@ impl State {
         [caller, self.task.take()]
     }
 
-    /// Whom to wake goes to `woken`: the caller of the exchange, the task itself if there is more to read for the exchange.
+    /// Reads for the task. `woken` receives the waker of the exchange's caller, and the task's own if the exchange has more to
+    /// read.
     fn poll_read(&mut self, woken: &mut [Option<Waker>; 2], buf: &mut ReadBuf<'_>) -> PollIo<()> {
         if self.for_task.is_empty() {
             woken[0] = self.caught_up();

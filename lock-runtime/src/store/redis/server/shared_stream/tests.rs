@@ -181,7 +181,7 @@ async fn the_task_may_send_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_dropped_exchange_leaves_its_answer_to_nobody() {
+async fn the_answer_to_a_dropped_exchange_is_ignored() {
     let mut pair = Pair::quiet().await;
     drop(pair.exchange("PING\r\n").unwrap());
     assert!(pair.exchange("PING\r\n").is_none(), "its answer has not come");
@@ -218,7 +218,7 @@ async fn no_lone_request_begins_within_a_message() {
 
 // S-34.
 #[tokio::test]
-async fn a_caller_that_is_not_polled_delays_nobody() {
+async fn a_caller_that_is_not_polled_delays_no_other() {
     let mut pair = Pair::quiet().await;
     let shared = Arc::clone(&pair.shared);
     let exchange = shared.send("PING\r\n").unwrap();

@@ -50,7 +50,7 @@ async fn no_waker_meets_the_lock() {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(LIMIT, wait).await.expect("nobody was woken");
+        timeout(LIMIT, wait).await.expect("a caller is woken");
     };
     let mut answered = shared.send("PING\r\n").unwrap();
     // The second poll drops the waker of the first.
