@@ -87,8 +87,9 @@ async fn measure(bench: &Bench, holds: usize) -> Result<Figures> {
     let server = server_cpu(bench).await? - server;
     let commands = bench.server.command_calls().await;
     let calls = |name: &str| commands.get(name).copied().unwrap_or_default() as f64;
-    let renewals = calls("pexpire");
-    let in_scripts = calls("pexpire") + calls("hget") + calls("pttl") + calls("hexists");
+    let renewals = calls("pexpireat");
+    let in_scripts =
+        ["pexpireat", "pexpire", "hget", "pttl", "hexists", "time"].map(calls).iter().sum::<f64>();
     let longest = longest_script(bench).await?;
     release(guards).await?;
     client.shutdown(Duration::from_secs(10)).await;

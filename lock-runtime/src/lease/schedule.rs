@@ -21,8 +21,9 @@ use crate::clock::{Tick, nanos};
 /// The shortest slot.
 const SHORTEST_SLOT: Duration = Duration::from_millis(5);
 
-/// The number of slots in a third of a lease, unless they would be too short.
-const SLOTS: u32 = 1024;
+/// The number of slots in a third of a lease, unless they would be too short. With fewer, more holds share a script, and
+/// the server wakes less often; with more, the renewals of a slot keep the server for a shorter time.
+const SLOTS: u32 = 100;
 
 /// The number of holds that never crowd a slot.
 const FEW: usize = 16;

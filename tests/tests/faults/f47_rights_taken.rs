@@ -1,4 +1,4 @@
-//! Fault 47: the user's rights are cut while locks are used: first to run scripts at all, then to one command inside them.
+//! Fault 47: the user's rights are cut while locks are used: first to run scripts at all, then to set an expiry inside them.
 //!
 //! - Promised: every acquire says at once that the user may not, and waits for nothing; no lock is left without an expiry,
 //!   wherever the script stopped; every lock within 3 s.
@@ -12,17 +12,22 @@ async fn every_lock_recovers() {
     let mut drill = Drill::start().await;
     let cut = async |drill: &mut Drill| {
         let raw = drill.server.client();
-        for command in ["evalsha", "pexpire"] {
-            raw.cmd(&["ACL", "SETUSER", "default", &format!("-{command}")]).await;
+        for commands in [&["evalsha"][..], &["pexpire", "pexpireat"]] {
+            let set = async |sign: char| {
+                for command in commands {
+                    raw.cmd(&["ACL", "SETUSER", "default", &format!("{sign}{command}")]).await;
+                }
+            };
+            set('-').await;
             for kind in EXCLUSIVE {
                 let acquire = take(&drill.near.client, kind, "refused", waits(SOON));
                 let error = timeout(SOON / 2, acquire).await.expect("waits").unwrap_err();
                 let (kind, text) = kind_and_text(&error);
-                assert_eq!(kind, StoreErrorKind::Denied, "{command}: {text}");
-                assert!(text.contains("may not run the lock scripts"), "{command}: {text}");
+                assert_eq!(kind, StoreErrorKind::Denied, "{commands:?}: {text}");
+                assert!(text.contains("may not run the lock scripts"), "{commands:?}: {text}");
             }
             sleep(LEASE / 2).await;
-            raw.cmd(&["ACL", "SETUSER", "default", &format!("+{command}")]).await;
+            set('+').await;
         }
     };
     drill.fault(May::Delay, cut).await;

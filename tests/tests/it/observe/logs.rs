@@ -83,11 +83,11 @@ async fn nothing_secret_is_seen() {
     let dropped = pair.other.mutex("dropped").with(brief).lock().await.unwrap();
     let mut known = owners(&server).await;
     assert_eq!(known.len(), 2, "{known:?}");
-    server.client().cmd(&["ACL", "SETUSER", "default", "-hset", "-pexpire"]).await;
+    server.client().cmd(&["ACL", "SETUSER", "default", "-hset", "-pexpire", "-pexpireat"]).await;
     pair.client.mutex("private:denied").lock().await.unwrap_err();
     let refused = async || log.text().contains("renewal failed");
     eventually(SOON, "a renewal is refused", refused).await;
-    server.client().cmd(&["ACL", "SETUSER", "default", "+hset", "+pexpire"]).await;
+    server.client().cmd(&["ACL", "SETUSER", "default", "+hset", "+pexpire", "+pexpireat"]).await;
     server.client().cmd(&["SET", "private:text", "1"]).await;
     pair.client.mutex("private:text").lock().await.unwrap_err();
     server.pause();

@@ -36,8 +36,9 @@ fn the_documented_commands_are_those_of_the_scripts() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "lua") {
             let text = fs::read_to_string(&path).unwrap();
-            // Of `pcall('…')` as well.
-            let commands = text.split("call('").skip(1).filter_map(|rest| rest.split('\'').next());
+            // Of `pcall('…')` as well, which a script may name `try`.
+            let calls = ["call('", "try('"].into_iter().flat_map(|call| text.split(call).skip(1));
+            let commands = calls.filter_map(|rest| rest.split('\'').next());
             called.extend(commands.map(str::to_lowercase));
         }
     }
@@ -120,7 +121,7 @@ async fn they_are_enough_for_replicas() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fewer_are_enough_for_mutexes() {
     let rules = "on >pw ~* resetchannels &* -@all +evalsha +script|load +ping +subscribe \
-                 +unsubscribe +publish +pttl +pexpire +hexists +hset +hdel +del +time +get +set \
+                 +unsubscribe +publish +pttl +pexpire +pexpireat +hexists +hset +hdel +del +time +get +set \
                  +incrby";
     let rules: Vec<_> = rules.split_whitespace().map(str::to_owned).collect();
     let (server, url) = world(&rules).await;
@@ -134,6 +135,24 @@ async fn fewer_are_enough_for_mutexes() {
     held.release().await.unwrap();
     let guard = waiter.await.unwrap();
     guard.extend(secs(60)).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+/// Whoever may acquire may renew: PEXPIREAT is only cheaper.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renewals_do_without_pexpireat() {
+    let mut rules = documented();
+    rules.push("-pexpireat".to_owned());
+    let (server, url) = world(&rules).await;
+    let client = LockClient::connect(&url).await.unwrap();
+    let guard = client.mutex("acl").lock().await.unwrap();
+    guard.extend(secs(60)).await.unwrap();
+    let left = server.client().pttl("acl").await;
+    assert!(matches!(left, Ttl::Left(left) if left > secs(50)), "{left:?}");
+    // It must not shorten the lease either.
+    guard.extend(secs(10)).await.unwrap();
+    let left = server.client().pttl("acl").await;
+    assert!(matches!(left, Ttl::Left(left) if left > secs(50)), "{left:?}");
     guard.release().await.unwrap();
 }
 

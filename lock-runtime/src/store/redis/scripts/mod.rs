@@ -129,7 +129,7 @@ const FUNCTIONS: &str = concat!(
 
 scripts! {
     RENEW = "time.lua" "renew.lua";
-    RENEW_PLAIN = "renew_plain.lua";
+    RENEW_PLAIN = "time.lua" "renew_plain.lua";
     END_LATER = "time.lua" "fair_notify.lua" "end_later.lua";
     SHOW_COUNT = "show_count.lua";
     MULTI_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "multi_acquire.lua";

@@ -14,16 +14,30 @@ local function is_held(lock, field, count)
   return not string.find(count.err, 'WRONGTYPE') and call('HEXISTS', lock, field) == 1
 end
 
+-- Moves the end, if it was not moved by PEXPIREAT.
+local function prolong(lock, lease, moved)
+  if moved == 0 and call('PTTL', lock) == -1 then
+    -- GT takes a key without an end for one that lasts longer; a lock must have an end.
+    call('PEXPIRE', lock, lease)
+  elseif moved ~= 0 then
+    -- An ACL may allow only PEXPIRE, which acquiring needs. It costs the server more, as it becomes a PEXPIREAT.
+    call('PEXPIRE', lock, lease, 'GT')
+  end
+end
+
 local KEYS, ARGV, try, lost = KEYS, ARGV, redis.pcall, {}
 local lease = ARGV[1]
+local stop = string.format('%.0f', now_in_ms() + lease)
 for i = 1, #KEYS do
   local lock, field = KEYS[i], ARGV[i + 1]
   local count = try('HGET', lock, field)
   if count ~= '1' and not is_held(lock, field, count) then
     lost[#lost + 1] = i
-  elseif call('PEXPIRE', lock, lease, 'GT') == 0 and call('PTTL', lock) == -1 then
-    -- GT takes a key without an end for one that lasts longer; a lock must have an end.
-    call('PEXPIRE', lock, lease)
+  else
+    local moved = try('PEXPIREAT', lock, stop, 'GT')
+    if moved ~= 1 then
+      prolong(lock, lease, moved)
+    end
   end
 end
 return #lost > 0 and lost or 0

@@ -49,14 +49,14 @@ use crate::store::{
 /// ```text
 /// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
 ///   +evalsha +script|load +ping +subscribe +unsubscribe +publish +wait +scan
-///   +exists +type +del +pttl +pexpire +persist +rename +time +get +set +incrby +decr
+///   +exists +type +del +pttl +pexpire +pexpireat +persist +rename +time +get +set +incrby +decr
 ///   +hexists +hget +hgetall +hkeys +hmget +hrandfield +hset +hdel
 ///   +lindex +llen +lpop +lpos +lrange +lrem +rpush
 ///   +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zrevrange +zscore
 /// ```
 ///
-/// For mutexes alone, the first line, without `wait` and `scan`, and `pttl pexpire hexists hset hdel del time get set
-/// incrby` are enough. `wait` is for locks that ask for replicas, `type` for
+/// For mutexes alone, the first line, without `wait` and `scan`, and `pttl pexpire pexpireat hexists hset hdel del time
+/// get set incrby` are enough. `wait` is for locks that ask for replicas, `type` for
 /// [`inspect`](crate::LockClient::inspect) and
 /// [`force_release`](crate::LockClient::force_release). For operators' tools alone are `scan`, which
 /// [lists the names in use](Store::names), and the channels of [messages](Store::listen) between clients, which `&*`
