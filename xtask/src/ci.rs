@@ -26,10 +26,10 @@ const CARGO_HACK: Tool = Tool {
 
 /// Builds and runs the tests with the other checks beside them.
 ///
-/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait, and the checks get the processor time that they leave.
-/// The benchmarks are compiled while the tests are, in a folder of their own. The other checks use the folder of the tests,
-/// so that macros and build scripts are compiled once; cargo locks this folder only while it compiles, so they begin when the
-/// tests run.
+/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait, so the largest test program runs beside all others, and
+/// the checks get the processor time that they leave. The benchmarks are compiled while the tests are, in a folder of their
+/// own. The other checks use the folder of the tests, so that macros and build scripts are compiled once; cargo locks this
+/// folder only while it compiles, so they begin when the tests run.
 ///
 /// # Errors
 ///
@@ -40,34 +40,57 @@ pub(crate) fn run() -> Result<(), Failure> {
     Step::new("fmt").args(&["--all", "--check"]).run()?;
     typos::run()?;
     let (report_build, built) = mpsc::channel();
+    let counts = thread::spawn(move || {
+        let build = benches("build").in_background().run();
+        // The receiver is there until the checks begin.
+        let _ = report_build.send(());
+        build.and_then(|()| counts())
+    });
     let checks = thread::spawn(move || {
-        // The receiver is there until the checks have ended.
-        let _ = report_build.send(benches("build").in_background().run());
+        // An error says that the build panicked, which is told below.
+        let _ = built.recv();
         checks()
     });
     let tests = tests();
-    let soak = thread::spawn(soak);
-    let panicked = || Failure::message("a check panicked");
-    let built = built.recv().map_err(|_| panicked());
-    let counts = built.flatten().and_then(|()| counts());
-    let [soak, checks] = [soak, checks].map(|it| it.join().map_err(|_| panicked()).flatten());
-    let mut failures = [tests, soak, counts, checks].into_iter().filter_map(Result::err);
+    let [counts, checks] = [counts, checks].map(join);
+    first_failure([tests, counts, checks])
+}
+
+fn join(thread: thread::JoinHandle<Result<(), Failure>>) -> Result<(), Failure> {
+    thread.join().map_err(|_| Failure::message("a check panicked")).flatten()
+}
+
+/// Tells of all failures but the first, which it returns.
+fn first_failure(done: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {
+    let mut failures = done.into_iter().filter_map(Result::err);
     let Some(first) = failures.next() else { return Ok(()) };
     failures.for_each(|Failure { message, .. }| eprintln!("xtask: {message}"));
     Err(first)
 }
 
-/// Builds all that the tests run, examples included, then runs the test programs. The examples in the documentation are one of
-/// the checks.
+/// The largest test program, which takes as long as all others together, and patterns of the names of those.
+const LARGEST: &str = "--test=it";
+const OTHERS: [&str; 4] = ["--lib", "--bins", "--test=[!i]*", "--test=i[!t]*"];
+
+/// Builds all that the tests run, examples included, then runs the test programs and the soak. The examples in the
+/// documentation are one of the checks.
 fn tests() -> Result<(), Failure> {
-    let step =
-        |args: &[&str]| test_step(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>());
-    with_clippy(step(&["--no-run"])?).run()?;
-    let tests = with_clippy(step(&["--tests", "--no-fail-fast"])?);
+    with_clippy(test_step(&["--no-run".to_owned()])?).run()?;
+    let largest = test_programs(&[LARGEST])?;
+    let largest = thread::spawn(|| largest.run());
+    let others = test_programs(&OTHERS).and_then(|others| others.with_output().run());
+    let soak = soak();
+    first_failure([join(largest), others, soak])
+}
+
+/// Runs the test programs that these arguments select.
+fn test_programs(which: &[&str]) -> Result<Step, Failure> {
+    let args = which.iter().copied().chain(["--no-fail-fast"]);
+    let tests = with_clippy(test_step(&args.map(str::to_owned).collect::<Vec<_>>())?);
     // Some tests call cargo, and what that compiles is not for clippy.
     let runner = cargo::rustc_says("host")?.to_uppercase().replace('-', "_");
     let runner = format!("CARGO_TARGET_{runner}_RUNNER");
-    tests.env(&runner, format!("env -u {WRAPPER} -u {CLIPPY_ARGS}")).run()
+    Ok(tests.env(&runner, format!("env -u {WRAPPER} -u {CLIPPY_ARGS}")))
 }
 
 /// The variables by which `cargo clippy` makes clippy the compiler of the crates of the workspace, and gives it arguments.
@@ -91,11 +114,11 @@ fn soak() -> Result<(), Failure> {
     step.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
-/// Compares the counts of the benchmarks with those on record. It uses one core, so the last checks may go on beside it:
-/// counts are no time.
+/// Compares the counts of the benchmarks with those on record. The tests and checks go on beside it: counts are no time.
 fn counts() -> Result<(), Failure> {
     install::ensure_valgrind()?;
-    let counts = benches("run").args(&["--", "--counts", "--strict"]);
+    let counts = benches("run").in_background().with_output();
+    let counts = counts.args(&["--", "--counts", "--strict"]);
     counts.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
