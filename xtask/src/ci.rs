@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::mpsc;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 use crate::cargo::{self, Step};
 use crate::tool::Tool;
@@ -11,10 +11,11 @@ use crate::{Failure, console, deny, install, msrv, package, redis, test_step, ty
 /// The crates that users name in their code.
 const FOR_USERS: [&str; 4] = ["lock-runtime", "lock-tower", "lock-macros", "lock-console"];
 
-/// The crates whose manifests say `doctest = false`, which `cargo test --doc` does not heed. The tests compile the examples of
-/// `lock-macros`, which need `lock-runtime`; the models compile code of `lock-runtime`, with its examples.
-const WITHOUT_DOCTESTS: [&str; 4] =
-    ["lock-explored-tokio", "lock-macros", "lock-protocol-model", "lock-task-model"];
+/// The test program that takes the longest, by waiting. Others run beside it.
+const LONGEST: [&str; 1] = ["it"];
+
+/// The test programs that measure a rate or what something costs, which tests beside them would spoil.
+const MEASURING: [&str; 2] = ["costs", "hostile"];
 
 const CARGO_HACK: Tool = Tool {
     name: "cargo-hack",
@@ -26,10 +27,11 @@ const CARGO_HACK: Tool = Tool {
 
 /// Builds and runs the tests with the other checks beside them.
 ///
-/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait, so the largest test program runs beside all others, and
-/// the checks get the processor time that they leave. The benchmarks are compiled while the tests are, in a folder of their
-/// own. The other checks use the folder of the tests, so that macros and build scripts are compiled once; cargo locks this
-/// folder only while it compiles, so they begin when the tests run.
+/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait, so two test programs run at a time, and the checks get
+/// the processor time that they leave. The benchmarks are compiled while the tests are, in a folder of their own, and counted
+/// as soon as they are there: counts are no time. The other checks use the folder of the tests, so that macros and build
+/// scripts are compiled once; cargo locks this folder only while it compiles, so what runs here waits for one call of the
+/// checks at most.
 ///
 /// # Errors
 ///
@@ -39,58 +41,75 @@ pub(crate) fn run() -> Result<(), Failure> {
     msrv::check()?;
     Step::new("fmt").args(&["--all", "--check"]).run()?;
     typos::run()?;
-    let (report_build, built) = mpsc::channel();
-    let counts = thread::spawn(move || {
-        let build = benches("build").in_background().run();
-        // The receiver is there until the checks begin.
-        let _ = report_build.send(());
-        build.and_then(|()| counts())
+    let (report_build, benches_built) = mpsc::channel();
+    let outcomes = thread::scope(|scope| {
+        let checks = scope.spawn(move || {
+            // The receiver is there until this has been sent.
+            let _ = report_build.send(benches("build").in_background().run());
+            checks()
+        });
+        let counts = scope
+            .spawn(move || benches_built.recv().map_err(|_| panicked())?.and_then(|()| counts()));
+        let mut outcomes = vec![build_tests()];
+        if outcomes.iter().all(Result::is_ok) {
+            outcomes.push(tests_of(&MEASURING));
+            let longest = scope.spawn(|| tests_of(&LONGEST));
+            outcomes.extend([other_tests(), soak(), console_tests(), result_of(longest)]);
+        }
+        outcomes.extend([counts, checks].map(result_of));
+        outcomes
     });
-    let checks = thread::spawn(move || {
-        // An error says that the build panicked, which is told below.
-        let _ = built.recv();
-        checks()
-    });
-    let tests = tests();
-    let [counts, checks] = [counts, checks].map(join);
-    first_failure([tests, counts, checks])
-}
-
-fn join(thread: thread::JoinHandle<Result<(), Failure>>) -> Result<(), Failure> {
-    thread.join().map_err(|_| Failure::message("a check panicked")).flatten()
-}
-
-/// Tells of all failures but the first, which it returns.
-fn first_failure(done: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {
-    let mut failures = done.into_iter().filter_map(Result::err);
+    let mut failures = outcomes.into_iter().filter_map(Result::err);
     let Some(first) = failures.next() else { return Ok(()) };
     failures.for_each(|Failure { message, .. }| eprintln!("xtask: {message}"));
     Err(first)
 }
 
-/// The largest test program, which takes as long as all others together, and patterns of the names of those.
-const LARGEST: &str = "--test=it";
-const OTHERS: [&str; 4] = ["--lib", "--bins", "--test=[!i]*", "--test=i[!t]*"];
-
-/// Builds all that the tests run, examples included, then runs the test programs and the soak. The examples in the
-/// documentation are one of the checks.
-fn tests() -> Result<(), Failure> {
-    with_clippy(test_step(&["--no-run".to_owned()])?).run()?;
-    let largest = test_programs(&[LARGEST])?;
-    let largest = thread::spawn(|| largest.run());
-    let others = test_programs(&OTHERS).and_then(|others| others.with_output().run());
-    let soak = soak();
-    first_failure([join(largest), others, soak])
+fn result_of(check: ScopedJoinHandle<'_, Result<(), Failure>>) -> Result<(), Failure> {
+    check.join().map_err(|_| panicked()).flatten()
 }
 
-/// Runs the test programs that these arguments select.
-fn test_programs(which: &[&str]) -> Result<Step, Failure> {
-    let args = which.iter().copied().chain(["--no-fail-fast"]);
-    let tests = with_clippy(test_step(&args.map(str::to_owned).collect::<Vec<_>>())?);
-    // Some tests call cargo, and what that compiles is not for clippy.
-    let runner = cargo::rustc_says("host")?.to_uppercase().replace('-', "_");
-    let runner = format!("CARGO_TARGET_{runner}_RUNNER");
-    Ok(tests.env(&runner, format!("env -u {WRAPPER} -u {CLIPPY_ARGS}")))
+fn panicked() -> Failure {
+    Failure::message("a check panicked")
+}
+
+/// Builds all that the tests run, examples included.
+fn build_tests() -> Result<(), Failure> {
+    tests(&["--no-run"])?.run()
+}
+
+/// Runs the test programs of these names.
+fn tests_of(programs: &[&str]) -> Result<(), Failure> {
+    let named = programs.iter().flat_map(|name| ["--test", name]);
+    let args: Vec<_> = ["--no-fail-fast"].into_iter().chain(named).collect();
+    without(&[], tests(&args)?)?.with_output().run()
+}
+
+/// Runs the other test programs, then the examples in the documentation. Cargo is told to run everything, as the tests were
+/// built: with some packages only, or without their tests, it compiles dependencies once more for the features of those. The
+/// runner omits what [`tests_of`] runs.
+fn other_tests() -> Result<(), Failure> {
+    let named = [&LONGEST[..], &MEASURING].concat();
+    without(&named, tests(&["--no-fail-fast"])?)?.run()
+}
+
+/// Omits test programs of these names, and keeps clippy from what tests compile by calling cargo.
+fn without(programs: &[&str], tests: Step) -> Result<Step, Failure> {
+    let host = cargo::rustc_says("host")?.to_uppercase().replace('-', "_");
+    // Cargo splits at blanks, and seeks the script from where it runs: the root of the workspace.
+    let runner = format!("xtask/src/run_test.sh {} --", programs.join(" "));
+    Ok(tests.env(&format!("CARGO_TARGET_{host}_RUNNER"), runner))
+}
+
+/// The tests of the console, which need a browser.
+fn console_tests() -> Result<(), Failure> {
+    with_clippy(console::step(&[])?).run()
+}
+
+/// `cargo test`, with clippy as the compiler.
+fn tests(args: &[&str]) -> Result<Step, Failure> {
+    let args = args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>();
+    Ok(with_clippy(test_step(&args)?))
 }
 
 /// The variables by which `cargo clippy` makes clippy the compiler of the crates of the workspace, and gives it arguments.
@@ -114,29 +133,23 @@ fn soak() -> Result<(), Failure> {
     step.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
-/// Compares the counts of the benchmarks with those on record. The tests and checks go on beside it: counts are no time.
+/// Compares the counts of the benchmarks with those on record. They are no time, so anything may run beside.
 fn counts() -> Result<(), Failure> {
     install::ensure_valgrind()?;
-    let counts = benches("run").in_background().with_output();
-    let counts = counts.args(&["--", "--counts", "--strict"]);
+    let counts = benches("run").args(&["--", "--counts", "--strict"]);
     counts.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
-/// The dependencies, the examples in the documentation, each feature alone, the documentation with the public API, the packed
-/// crates, and the console in a browser, at the lowest priority.
+/// The dependencies, each feature alone, the documentation with the public API, and the packed crates, at the lowest priority.
 fn checks() -> Result<(), Failure> {
     deny::run()?;
     install::ensure_chromedriver()?;
-    let excluded = WITHOUT_DOCTESTS.iter().flat_map(|name| ["--exclude", name]);
-    let docs: Vec<_> = ["--doc"].into_iter().chain(excluded).map(str::to_owned).collect();
-    with_clippy(test_step(&docs)?).in_background().with_output().run()?;
     // Its tests are a program of another kind; nothing else here has a program that no test needs.
     let xtask = Step::new("clippy").in_background().args(&["--package", "xtask"]);
     xtask.args(&["--", "-D", "warnings"]).run()?;
     features(1)?;
     api(false)?;
-    package::run()?;
-    with_clippy(console::step(&[])?).run()
+    package::run()
 }
 
 /// Builds or runs the benchmarks that CI runs, with half as many crates as all of them need. Warnings are errors; clippy
@@ -188,11 +201,15 @@ pub(crate) fn api(accept: bool) -> Result<(), Failure> {
 
 /// Checks every set of up to `depth` features of each crate with clippy, by cargo-hack.
 ///
+/// `lock-macros` needs no sets of its own while it has one feature: clippy sees it with all features when it compiles the tests,
+/// and without when it checks `lock-runtime` with `macros` alone.
+///
 /// # Errors
 ///
 /// When cargo-hack cannot be installed, or a set has a warning.
 pub(crate) fn features(depth: u8) -> Result<(), Failure> {
-    let packages = FOR_USERS.iter().flat_map(|name| ["--package", name]).collect::<Vec<_>>();
+    let packages = FOR_USERS.iter().filter(|name| **name != "lock-macros");
+    let packages = packages.flat_map(|name| ["--package", name]).collect::<Vec<_>>();
     let hack = Step::program(CARGO_HACK.find_or_install()?, "cargo-hack");
     // Clippy has seen the default features with all others.
     let sets = &["--feature-powerset", "--depth", &depth.to_string(), "--skip", "default"];
