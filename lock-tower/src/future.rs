@@ -93,7 +93,7 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
                 StageProjection::Acquiring { acquire, release } => {
                     let guard = ready!(Pin::new(acquire).poll(cx))?;
                     let handle = HoldHandle::new(guard, release.reports_loss);
-                    call.as_mut().set_hold(CallHold::new(handle, *release));
+                    call.as_mut().set_hold(CallHold { handle, spec: *release });
                     Stage::Running
                 }
                 StageProjection::Running => {

@@ -17,13 +17,11 @@ use std::time::Duration;
 
 use lock_runtime::acquire::Acquire;
 use lock_runtime::guard::{LockWatch, Protected, Release};
+use lock_runtime::observe::LayerLabel;
 use lock_runtime::options::{OnLost, OnReleaseLost};
-#[cfg(feature = "http")]
-use lock_runtime::policy::Policy;
-use lock_runtime::site::LayerSite;
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions};
 use pin_project_lite::pin_project;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 use crate::held::{CurrentHold, HoldHandle, Panic, Stopped};
@@ -40,23 +38,13 @@ pub(crate) struct LockSpec {
     pub(crate) release_timeout: Duration,
     /// False if the call runs anyway, and the log only records what would have blocked it.
     pub(crate) enforced: bool,
-    /// Where the layer was made.
-    pub(crate) site: &'static LayerSite,
-    /// The policy that metrics and spans name.
-    #[cfg(feature = "http")]
-    pub(crate) policy: Option<Policy>,
 }
 
 impl LockSpec {
-    /// Returns the future that acquires the lock.
-    pub(crate) fn acquire(&self, key: LockKey) -> Acquire {
-        let lock = self.client.any_lock_with(self.kind, key, Arc::clone(&self.options));
-        #[cfg(feature = "http")]
-        let lock = match &self.policy {
-            Some(policy) => lock.follows(policy),
-            None => lock,
-        };
-        lock.asked_by(self.site).acquire_once(self.enforced)
+    /// Returns the future that acquires the lock. `label` is the layer's, for logs and metrics.
+    pub(crate) fn acquire(&self, label: &LayerLabel, key: LockKey) -> Acquire {
+        let options = Arc::clone(&self.options);
+        self.client.acquire_for_layer(label, self.kind, key, options, self.enforced)
     }
 
     pub(crate) fn release(&self) -> ReleaseSpec {
@@ -98,15 +86,9 @@ pin_project! {
 pub(crate) struct CallHold {
     pub(crate) handle: HoldHandle,
     pub(crate) spec: ReleaseSpec,
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for `Retry-After`"))]
-    pub(crate) acquired_at: Instant,
 }
 
 impl CallHold {
-    pub(crate) fn new(handle: HoldHandle, spec: ReleaseSpec) -> Self {
-        Self { handle, spec, acquired_at: Instant::now() }
-    }
-
     pub(crate) fn release<T>(self, value: Result<T, Panic>) -> Releasing<T> {
         Releasing::new(self.handle, self.spec, value)
     }

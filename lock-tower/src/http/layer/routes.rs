@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 
 use crate::http::error::BuildError;
 use crate::http::request::key::KeySource;
-use crate::http::request::route::{Route, Segment, decode, split_first};
+use crate::http::request::route::{FirstSegment, Route, Segment};
 
 /// An index of routes by their segments, with a `T` for each route.
 ///
@@ -78,12 +78,12 @@ impl<T> Node<T> {
         accept: &mut impl FnMut(&'i T) -> bool,
     ) -> Option<&'i T> {
         let Some(path) = path else { return self.ends.iter().find(|value| accept(value)) };
-        let (first, others) = split_first(path);
-        let text = if self.fixed.is_empty() { None } else { decode(first) };
+        let first = FirstSegment::of(path);
+        let text = if self.fixed.is_empty() { None } else { first.decoded() };
         let fixed = text.and_then(|text| self.fixed.get(&*text));
-        let one = self.one.as_deref().filter(|_| !first.is_empty());
+        let one = self.one.as_deref().filter(|_| !first.text.is_empty());
         for child in fixed.into_iter().chain(one) {
-            let found = child.find(others, accept);
+            let found = child.find(first.rest, accept);
             if found.is_some() {
                 return found;
             }
