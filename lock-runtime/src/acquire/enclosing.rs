@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
 use super::{Acquiring, Engine, PendingAcquire, until};
+use crate::clock::Tick;
 use crate::error::{BusyReason, LockError};
 use crate::guard::{self, LockGuard};
 use crate::lease::claim::Claim;
@@ -93,16 +94,26 @@ pub(super) fn re_enter(
 ) -> Result<LockGuard, NoGuard> {
     let hold = &owned.hold;
     let now = hold.check().map_err(|cause| NoGuard::Lost(hold.lost_error(cause)))?;
-    let (spec, renew_as) = match (hold.lease, options.lease()) {
+    match hold.lease {
         // The watchdog keeps the hold for as long as a guard uses it.
-        (Lease::Watchdog(_), _) => {
-            return Ok(LockGuard::nested(owned, reentry, options.on_lost(), None));
-        }
-        (Lease::Fixed(_), Lease::Fixed(lease)) => (lease, None),
-        (Lease::Fixed(_), Lease::Watchdog(lease)) => (lease, Some(lease)),
+        Lease::Watchdog(_) => Ok(LockGuard::nested(owned, reentry, options.on_lost(), None)),
+        Lease::Fixed(_) => re_enter_fixed(owned, reentry, options, now),
+    }
+}
+
+/// As [`re_enter`], for a hold that the watchdog does not renew.
+fn re_enter_fixed(
+    owned: Arc<OwnedHold>,
+    reentry: ReentryGuard<Arc<OwnedHold>>,
+    options: &LockOptions,
+    now: Tick,
+) -> Result<LockGuard, NoGuard> {
+    let (spec, renew_as) = match options.lease() {
+        Lease::Fixed(lease) => (lease, None),
+        Lease::Watchdog(lease) => (lease, Some(lease)),
     };
     // The margin of S-8 is not required again, or every equal lease would cost a round trip.
-    let is_enough = spec <= hold.deadline().since(now) + spec / 20;
+    let is_enough = spec <= owned.hold.deadline().since(now) + spec / 20;
     if is_enough {
         return Ok(LockGuard::nested(owned, reentry, options.on_lost(), renew_as));
     }

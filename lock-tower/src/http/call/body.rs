@@ -181,7 +181,7 @@ pin_project! {
     #[project = BodyStageProjection]
     enum BodyStage {
         Sending,
-        Releasing { #[pin] releasing: Releasing<()> },
+        Releasing { #[pin] releasing: Releasing },
         Over,
     }
 }
@@ -363,7 +363,7 @@ impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
         if let Err(lost) = handle.check() {
             this.last.fail(LockBodyError::Lost(lost));
         }
-        let releasing = Releasing::new(handle, *this.release, Ok(()));
+        let releasing = Releasing::new(handle, *this.release, None);
         this.stage.set(BodyStage::Releasing { releasing });
     }
 }

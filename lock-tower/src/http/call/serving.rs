@@ -141,24 +141,21 @@ pin_project! {
         #[pin]
         call: LockedCall<S, Request<ReqBody>, Outcome<B, E>>,
         #[pin]
-        stage: Stage<ReqBody, B, E>,
+        stage: Stage<ReqBody, Outcome<B, E>>,
         lock: RequestLock,
     }
 }
 
 pin_project! {
     #[project = StageProjection]
-    enum Stage<ReqBody, B, E>
-    where
-        B: Body,
-    {
+    enum Stage<ReqBody, T> {
         Waiting { #[pin] waiting: Waiting<ReqBody> },
         Running { acquired_at: Instant },
-        Releasing { #[pin] releasing: Releasing<Outcome<B, E>> },
+        Releasing { #[pin] releasing: Releasing },
         // The lock was not acquired, and the policy is not enforced.
         WithoutLock,
         // A task of its own serves the request.
-        Finishing { task: JoinHandle<Outcome<B, E>> },
+        Finishing { task: JoinHandle<T> },
         Refused,
     }
 }
@@ -249,28 +246,31 @@ where
                             response
                         })
                     };
-                    let (value, hold) = match ready!(this.call.poll_then(cx, then)) {
-                        Ok(ended) => ended,
+                    let panic = match ready!(this.call.as_mut().poll_then(cx, then)) {
+                        Ok(panic) => panic,
                         Err(lost) => return Poll::Ready(Ok(lock.answer(&lost))),
                     };
-                    let value = match value {
-                        Ok(Ok(response)) if held && !hold.handle.is_released() => {
-                            return Poll::Ready(Ok(lock.held_response(
-                                response,
-                                hold,
-                                acquired_at,
-                            )));
-                        }
-                        value => value,
-                    };
+                    if held
+                        && panic.is_none()
+                        && let Some(hold) = this.call.as_mut().take_hold()
+                    {
+                        let Some(result) = this.call.take_value() else { return Poll::Pending };
+                        let held = |response| lock.held_response(response, hold, acquired_at);
+                        return Poll::Ready(result.map(held));
+                    }
                     if !lock.reads {
                         lock.plan.times.record(acquired_at.elapsed());
                     }
-                    this.stage.set(Stage::Releasing { releasing: hold.release(value) });
+                    let Some(releasing) = this.call.release(panic) else { return Poll::Pending };
+                    this.stage.set(Stage::Releasing { releasing });
                 }
                 StageProjection::Releasing { releasing } => {
                     let released = ready!(releasing.poll(cx));
-                    return Poll::Ready(released.unwrap_or_else(|lost| Ok(lock.answer(&lost))));
+                    let Some(result) = this.call.take_value() else { return Poll::Pending };
+                    return Poll::Ready(match released {
+                        Ok(()) => result,
+                        Err(lost) => Ok(lock.answer(&lost)),
+                    });
                 }
                 StageProjection::WithoutLock => {
                     let Some(mut call) = this.call.call() else { return Poll::Pending };

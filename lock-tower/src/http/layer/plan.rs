@@ -366,3 +366,26 @@ fn check_parameters(template: &Template, route: Option<&Route>) -> Result<(), Bu
         "`{{path.{name}}}` is not in the route `{route}`, which has {known}"
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_methods_are_as_the_text_says() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let purge = Method::from_bytes(b"PURGE").unwrap();
+        for all in [
+            Methods::default(),
+            Methods::All,
+            Methods::These(names(&["GET", "PATCH", "PURGE"])),
+            Methods::AllBut(names(&["HEAD", "DELETE", "OPTIONS"])),
+        ] {
+            let methods = PlanMethods::new(all.clone());
+            for method in COMMON.into_iter().chain([Method::OPTIONS, purge.clone()]) {
+                let expected = all.contains(method.as_str());
+                assert_eq!(methods.contains(&method), expected, "{method} of {all:?}");
+            }
+        }
+    }
+}

@@ -82,16 +82,11 @@ impl<T> Node<T> {
         let text = if self.fixed.is_empty() { None } else { first.decoded() };
         let fixed = text.and_then(|text| self.fixed.get(&*text));
         let one = self.one.as_deref().filter(|_| !first.text.is_empty());
-        for child in fixed.into_iter().chain(one) {
-            let found = child.find(first.rest, accept);
-            if found.is_some() {
-                return found;
-            }
-        }
-        if path.is_empty() {
-            return None;
-        }
-        self.rests.iter().find(|value| accept(value))
+        let rests = if path.is_empty() { &[] } else { &*self.rests };
+        fixed
+            .and_then(|child| child.find(first.rest, accept))
+            .or_else(|| one?.find(first.rest, accept))
+            .or_else(|| rests.iter().find(|value| accept(value)))
     }
 }
 
