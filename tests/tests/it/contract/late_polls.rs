@@ -120,7 +120,7 @@ async fn the_value_of_a_late_poll_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn a_re_entry_reports_a_loss_in_the_poll_that_is_late() {
     let (client, blocks) = world();
-    let lock = client.mutex("nested").with(fixed(OnLost::Cancel));
+    let lock = client.mutex("nested").lease(Lease::Watchdog(LEASE));
     let mut released = Ok(());
     let guard = lock.lock().await.unwrap();
     let outer = guard.run(async {
