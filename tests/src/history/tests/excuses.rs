@@ -244,7 +244,7 @@ fn what_a_forgotten_holder_left_is_read_long_after_the_fault() {
     let forgets = || fault(8, Some(9), May::Forget);
     // The overlaps of the first hold, and its update.
     assert_eq!(judged(updates(8).into_iter().chain([forgets()]), &rules()), (0, 3));
-    // Nobody has left this value.
+    // The forgotten holder wrote 8, so a second reader of 7 has lost an update of its own.
     assert_eq!(judged(updates(7).into_iter().chain([forgets()]), &rules()), (1, 3));
     assert_eq!(judged(updates(8), &rules()), (3, 0));
 }

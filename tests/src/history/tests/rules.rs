@@ -118,7 +118,7 @@ fn a_lost_update_is_found() {
     assert!(matches!(found[..], [Violation::LostUpdate(..)]), "{found:?}");
 }
 
-/// C2: an update that sets the value back is one violation, and nobody hides behind it.
+/// C2: an update that sets the value back is one violation. It does not hide a later lost update.
 #[test]
 fn a_value_that_was_set_back_is_read_again() {
     let updates = |values_read: &[u64]| {

@@ -131,11 +131,18 @@ pub(super) async fn on_a_thread<T: Send + 'static>(
     let (done, mut outcome) = oneshot::channel();
     let call = blocking::inherit(call);
     thread::spawn(move || done.send(call()));
-    while start.elapsed() < bound && listed() <= waited {
-        if let Ok(outcome) = outcome.try_recv() {
-            return outcome;
+    // Other tasks go on meanwhile: the one that holds the lock may have to be polled to release it.
+    let early = block_in_place(|| {
+        while start.elapsed() < bound && listed() <= waited {
+            if let Ok(outcome) = outcome.try_recv() {
+                return Some(outcome);
+            }
+            thread::sleep(Duration::from_micros(200));
         }
-        thread::sleep(Duration::from_micros(200));
+        None
+    });
+    match early {
+        Some(outcome) => outcome,
+        None => outcome.await.expect("the thread does not panic"),
     }
-    outcome.await.expect("the thread does not panic")
 }
