@@ -14,8 +14,8 @@ const FOR_USERS: [&str; 4] = ["lock-runtime", "lock-tower", "lock-macros", "lock
 /// The test program that takes the longest, by waiting. Others run beside it.
 const LONGEST: [&str; 1] = ["it"];
 
-/// The test programs that measure a rate or what something costs, which tests beside them would spoil.
-const MEASURING: [&str; 2] = ["costs", "hostile"];
+/// The test programs that bound a time, a rate or a number of tries, which tests beside them would spoil.
+const ALONE: [&str; 4] = ["costs", "faults", "hostile", "targets"];
 
 const CARGO_HACK: Tool = Tool {
     name: "cargo-hack",
@@ -27,11 +27,11 @@ const CARGO_HACK: Tool = Tool {
 
 /// Builds and runs the tests with the other checks beside them.
 ///
-/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait, so two test programs run at a time, and the checks get
-/// the processor time that they leave. The benchmarks are compiled while the tests are, in a folder of their own, and counted
-/// as soon as they are there: counts are no time. The other checks use the folder of the tests, so that macros and build
-/// scripts are compiled once; cargo locks this folder only while it compiles, so what runs here waits for one call of the
-/// checks at most.
+/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait: after the programs that run [`ALONE`], two run at a time,
+/// and the checks get the processor time that they leave. The benchmarks are compiled while the tests are, in a folder of their
+/// own, and counted as soon as they are there: counts are no time. The other checks use the folder of the tests, so that macros
+/// and build scripts are compiled once; cargo locks this folder only while it compiles, so tests wait for one call of the
+/// checks at most. The soak and the browser come when only the longest program is left.
 ///
 /// # Errors
 ///
@@ -52,7 +52,7 @@ pub(crate) fn run() -> Result<(), Failure> {
             .spawn(move || benches_built.recv().map_err(|_| panicked())?.and_then(|()| counts()));
         let mut outcomes = vec![build_tests()];
         if outcomes.iter().all(Result::is_ok) {
-            outcomes.push(tests_of(&MEASURING));
+            outcomes.push(tests_of(&ALONE));
             let longest = scope.spawn(|| tests_of(&LONGEST));
             outcomes.extend([other_tests(), soak(), console_tests(), result_of(longest)]);
         }
@@ -89,7 +89,7 @@ fn tests_of(programs: &[&str]) -> Result<(), Failure> {
 /// built: with some packages only, or without their tests, it compiles dependencies once more for the features of those. The
 /// runner omits what [`tests_of`] runs.
 fn other_tests() -> Result<(), Failure> {
-    let named = [&LONGEST[..], &MEASURING].concat();
+    let named = [&LONGEST[..], &ALONE].concat();
     without(&named, tests(&["--no-fail-fast"])?)?.run()
 }
 
