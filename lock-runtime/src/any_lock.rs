@@ -9,7 +9,7 @@ use crate::key::LockKey;
 use crate::observe::Label;
 #[cfg(feature = "policy")]
 use crate::policy::Policy;
-use crate::site::{CallSite, LayerSite};
+use crate::site::CallSite;
 
 /// A lock of a kind that is known at run time, as attributes, layers and policies declare it.
 ///
@@ -88,12 +88,6 @@ impl AnyLock {
     /// ```
     pub fn asked_at(self, place: &'static Location<'static>) -> Self {
         Self(self.0.at(CallSite::Call(place)))
-    }
-
-    /// Returns the same lock for acquires by a layer.
-    #[doc(hidden)]
-    pub fn asked_by(self, layer: &'static LayerSite) -> Self {
-        Self(self.0.at(CallSite::Layer(layer)))
     }
 
     #[cfg(feature = "blocking")]
@@ -196,13 +190,11 @@ impl AnyLock {
     }
 }
 
-/// For code that acquires locks on behalf of other code.
-#[doc(hidden)]
 impl AnyLock {
     /// As [`lock`](Self::lock) or, if it is not enforced, [`shadow_lock`](Self::shadow_lock). It costs less, because
     /// the lock is not used again.
     #[track_caller]
-    pub fn acquire_once(self, enforced: bool) -> Acquire {
+    pub(crate) fn acquire_once(self, enforced: bool) -> Acquire {
         self.0.into_acquire(enforced)
     }
 }

@@ -40,16 +40,16 @@ pin_project! {
         // Runs without a lock.
         PassThrough { #[pin] future: S::Future },
         Failed { error: Option<LockServiceError<S::Error>> },
-        Locked { #[pin] call: LockedCall<S, Req, Outcome<S, Req>>, #[pin] stage: Stage<Outcome<S, Req>> },
+        Locked { #[pin] call: LockedCall<S, Req, Outcome<S, Req>>, #[pin] stage: Stage },
     }
 }
 
 pin_project! {
     #[project = StageProjection]
-    enum Stage<T> {
+    enum Stage {
         Acquiring { acquire: Acquire, release: ReleaseSpec },
         Running,
-        Releasing { #[pin] releasing: Releasing<T> },
+        Releasing { #[pin] releasing: Releasing },
     }
 }
 
@@ -93,15 +93,20 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
                 StageProjection::Acquiring { acquire, release } => {
                     let guard = ready!(Pin::new(acquire).poll(cx))?;
                     let handle = HoldHandle::new(guard, release.reports_loss);
-                    call.as_mut().set_hold(CallHold::new(handle, *release));
+                    call.as_mut().set_hold(CallHold { handle, spec: *release });
                     Stage::Running
                 }
                 StageProjection::Running => {
-                    let (result, hold) = ready!(call.as_mut().poll_then(cx, |result, _| result))?;
-                    Stage::Releasing { releasing: hold.release(result) }
+                    let panic = ready!(call.as_mut().poll_then(cx, |result, _| result))?;
+                    let Some(releasing) = call.as_mut().release(panic) else {
+                        return Poll::Pending;
+                    };
+                    Stage::Releasing { releasing }
                 }
                 StageProjection::Releasing { releasing } => {
-                    let result = ready!(releasing.poll(cx))?;
+                    let released = ready!(releasing.poll(cx));
+                    let Some(result) = call.take_value() else { return Poll::Pending };
+                    released?;
                     return Poll::Ready(result.map_err(LockServiceError::Inner));
                 }
             };

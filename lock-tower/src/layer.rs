@@ -6,6 +6,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_runtime::observe::LayerLabel;
 use lock_runtime::site::LayerSite;
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions};
 
@@ -59,8 +60,7 @@ struct LayerSettings {
     /// `None`: the client's options at the time of each call.
     options: Option<Arc<LockOptions>>,
     release_timeout: Duration,
-    /// Where the layer was made.
-    site: &'static LayerSite,
+    label: LayerLabel,
 }
 
 impl<K> LockLayer<K> {
@@ -111,7 +111,7 @@ impl<K> LockLayer<K> {
             kind: LockKind::default(),
             options: None,
             release_timeout: RELEASE_TIMEOUT,
-            site: LayerSite::of(Location::caller(), None),
+            label: LayerLabel::new(LayerSite::of(Location::caller(), None)),
         };
         Self { key: Arc::new(key), settings: Arc::new(settings) }
     }
@@ -126,17 +126,19 @@ impl<K> LockLayer<K> {
 
     /// Returns how the next call is locked.
     pub(crate) fn spec(&self) -> LockSpec {
-        let LayerSettings { client, kind, options, release_timeout, site } = &*self.settings;
+        let LayerSettings { client, kind, options, release_timeout, .. } = &*self.settings;
         LockSpec {
             client: client.clone(),
             kind: *kind,
             options: options.clone().unwrap_or_else(|| client.shared_options()),
             release_timeout: *release_timeout,
             enforced: true,
-            site,
-            #[cfg(feature = "http")]
-            policy: None,
         }
+    }
+
+    /// Returns the label of the layer's locks.
+    pub(crate) fn label(&self) -> &LayerLabel {
+        &self.settings.label
     }
 
     /// Sets the kind of lock. Default: [`LockKind::Mutex`].

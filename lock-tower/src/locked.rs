@@ -17,13 +17,11 @@ use std::time::Duration;
 
 use lock_runtime::acquire::Acquire;
 use lock_runtime::guard::{LockWatch, Protected, Release};
+use lock_runtime::observe::LayerLabel;
 use lock_runtime::options::{OnLost, OnReleaseLost};
-#[cfg(feature = "http")]
-use lock_runtime::policy::Policy;
-use lock_runtime::site::LayerSite;
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions};
 use pin_project_lite::pin_project;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 use crate::held::{CurrentHold, HoldHandle, Panic, Stopped};
@@ -40,23 +38,13 @@ pub(crate) struct LockSpec {
     pub(crate) release_timeout: Duration,
     /// False if the call runs anyway, and the log only records what would have blocked it.
     pub(crate) enforced: bool,
-    /// Where the layer was made.
-    pub(crate) site: &'static LayerSite,
-    /// The policy that metrics and spans name.
-    #[cfg(feature = "http")]
-    pub(crate) policy: Option<Policy>,
 }
 
 impl LockSpec {
-    /// Returns the future that acquires the lock.
-    pub(crate) fn acquire(&self, key: LockKey) -> Acquire {
-        let lock = self.client.any_lock_with(self.kind, key, Arc::clone(&self.options));
-        #[cfg(feature = "http")]
-        let lock = match &self.policy {
-            Some(policy) => lock.follows(policy),
-            None => lock,
-        };
-        lock.asked_by(self.site).acquire_once(self.enforced)
+    /// Returns the future that acquires the lock. `label` is the layer's, for logs and metrics.
+    pub(crate) fn acquire(&self, label: &LayerLabel, key: LockKey) -> Acquire {
+        let options = Arc::clone(&self.options);
+        self.client.acquire_for_layer(label, self.kind, key, options, self.enforced)
     }
 
     pub(crate) fn release(&self) -> ReleaseSpec {
@@ -80,8 +68,8 @@ pub(crate) struct ReleaseSpec {
 }
 
 pin_project! {
-    /// A call and its lock. The call stays in one place while it waits for the lock and while it runs: moving it
-    /// from state to state would be most of a layer's time.
+    /// A call and its lock. The call stays in one place while it waits for the lock, runs and is released, and so does its
+    /// value: moving them from state to state would be most of a layer's time.
     pub(crate) struct LockedCall<S, Req, T>
     where
         S: Service<Req>,
@@ -89,7 +77,7 @@ pin_project! {
         // Before the hold: fields are dropped in this order, and the call goes first (S-13).
         #[pin]
         call: Protected<Call<S, Req, T>>,
-        // `None` before the lock is acquired, and once the call has ended.
+        // `None` before the lock is acquired, and once its release begins.
         hold: Option<CallHold>,
     }
 }
@@ -98,22 +86,7 @@ pin_project! {
 pub(crate) struct CallHold {
     pub(crate) handle: HoldHandle,
     pub(crate) spec: ReleaseSpec,
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for `Retry-After`"))]
-    pub(crate) acquired_at: Instant,
 }
-
-impl CallHold {
-    pub(crate) fn new(handle: HoldHandle, spec: ReleaseSpec) -> Self {
-        Self { handle, spec, acquired_at: Instant::now() }
-    }
-
-    pub(crate) fn release<T>(self, value: Result<T, Panic>) -> Releasing<T> {
-        Releasing::new(self.handle, self.spec, value)
-    }
-}
-
-/// The result of a call that has ended, or its panic, with the hold that is still to be released. A loss replaces both.
-pub(crate) type Polled<T> = Result<(Result<T, Panic>, CallHold), LockError>;
 
 impl<S: Service<Req>, Req, T> LockedCall<S, Req, T> {
     /// A call that waits for its lock.
@@ -146,62 +119,86 @@ impl<S: Service<Req>, Req, T> LockedCall<S, Req, T> {
         self.project().call.clear();
     }
 
-    /// Polls the call, and runs `then` on its result while the lock is held. An error is a loss that replaces
-    /// the result.
+    /// Takes the value of a call that has ended.
+    pub(crate) fn take_value(self: Pin<&mut Self>) -> Option<T> {
+        self.project().call.get_pin_mut()?.take_value()
+    }
+
+    /// Takes the hold, unless it was released early.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_hold(self: Pin<&mut Self>) -> Option<CallHold> {
+        self.project().hold.take_if(|hold| !hold.handle.is_released())
+    }
+
+    /// Starts the release after the call, which has ended or panicked.
+    pub(crate) fn release(self: Pin<&mut Self>, panic: Option<Panic>) -> Option<Releasing> {
+        let CallHold { handle, spec } = self.project().hold.take()?;
+        Some(Releasing::new(handle, spec, panic))
+    }
+
+    /// Polls the call, and runs `then` on its result while the lock is held. Returns its panic, if it panicked.
+    ///
+    /// # Errors
+    ///
+    /// A loss that replaces the value.
     pub(crate) fn poll_then(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         then: impl FnOnce(Result<S::Response, S::Error>, &mut Context<'_>) -> T,
-    ) -> Poll<Polled<T>> {
+    ) -> Poll<Result<Option<Panic>, LockError>> {
         let mut this = self.project();
         // Pending forever if polled after completion.
         let Some(hold) = this.hold.as_mut() else { return Poll::Pending };
         let poll = |call: Pin<&mut Call<S, Req, T>>, cx: &mut Context<'_>| call.poll_then(cx, then);
-        let polled = ready!(hold.handle.poll(this.call.as_mut(), cx, poll));
-        let value = this.call.as_mut().get_pin_mut().and_then(Call::take_value);
-        match polled {
-            Err(Stopped::Panicked(_)) => this.call.cancel(),
-            _ => this.call.clear(),
-        }
-        let Some(hold) = this.hold.take() else { return Poll::Pending };
-        match (polled, value) {
-            (Ok(()), None) => Poll::Pending,
-            (Ok(()), Some(value)) => Poll::Ready(hold.handle.check().map(|()| (Ok(value), hold))),
-            (Err(Stopped::Lost(lost)), _) => Poll::Ready(Err(lost)),
-            (Err(Stopped::Panicked(panic)), _) => Poll::Ready(Ok((Err(panic), hold))),
-        }
+        let lost = match ready!(hold.handle.poll(this.call.as_mut(), cx, poll)) {
+            Ok(()) => match hold.handle.check() {
+                Ok(()) => {
+                    this.call.keep_ended();
+                    return Poll::Ready(Ok(None));
+                }
+                Err(lost) => lost,
+            },
+            Err(Stopped::Panicked(panic)) => {
+                this.call.cancel();
+                return Poll::Ready(Ok(Some(panic)));
+            }
+            Err(Stopped::Lost(lost)) => lost,
+        };
+        this.call.clear();
+        *this.hold = None;
+        Poll::Ready(Err(lost))
     }
 }
 
 pin_project! {
-    /// Releases the lock of a call, then returns the call's value or resumes its panic.
+    /// Releases the lock of a call, then resumes the call's panic, if it panicked.
     ///
-    /// The output is an error if a loss replaces the value.
-    pub(crate) struct Releasing<T> {
+    /// The output is an error if a loss replaces the call's value.
+    pub(crate) struct Releasing {
         release: Option<(Release, CurrentHold)>,
         release_timeout: Duration,
         // Until the result does not wait for the release any more, once that is under way.
         #[pin]
         timeout: Option<Sleep>,
         reports_late_loss: bool,
-        value: Option<Result<T, Panic>>,
+        panic: Option<Panic>,
     }
 }
 
-impl<T> Releasing<T> {
-    pub(crate) fn new(handle: HoldHandle, spec: ReleaseSpec, value: Result<T, Panic>) -> Self {
+impl Releasing {
+    pub(crate) fn new(handle: HoldHandle, spec: ReleaseSpec, panic: Option<Panic>) -> Self {
         Self {
             release: handle.release(),
             release_timeout: spec.timeout,
             timeout: None,
             reports_late_loss: spec.reports_late_loss,
-            value: Some(value),
+            panic,
         }
     }
 }
 
-impl<T> Future for Releasing<T> {
-    type Output = Result<T, LockError>;
+impl Future for Releasing {
+    type Output = Result<(), LockError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
@@ -226,11 +223,9 @@ impl<T> Future for Releasing<T> {
         };
         // Dropped now and not with this future, so that the releaser takes over an unconfirmed release.
         *this.release = None;
-        match this.value.take() {
-            Some(Ok(value)) => Poll::Ready(outcome.map(|()| value)),
-            Some(Err(panic)) => resume_unwind(panic),
-            // Pending forever if polled after completion.
-            None => Poll::Pending,
+        match this.panic.take() {
+            None => Poll::Ready(outcome),
+            Some(panic) => resume_unwind(panic),
         }
     }
 }

@@ -71,7 +71,8 @@ where
             Ok(Some(key)) => {
                 let spec = self.layer.spec();
                 let call = Call::new(&mut self.inner, request);
-                LockFuture::acquiring(spec.acquire(key), call, spec.release())
+                let acquire = spec.acquire(self.layer.label(), key);
+                LockFuture::acquiring(acquire, call, spec.release())
             }
         }
     }

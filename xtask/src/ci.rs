@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::mpsc;
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 
 use crate::cargo::{self, Step};
 use crate::tool::Tool;
@@ -10,12 +10,6 @@ use crate::{Failure, console, deny, install, msrv, package, redis, test_step, ty
 
 /// The crates that users name in their code.
 const FOR_USERS: [&str; 4] = ["lock-runtime", "lock-tower", "lock-macros", "lock-console"];
-
-/// The test program that takes the longest, by waiting. Others run beside it.
-const LONGEST: [&str; 1] = ["it"];
-
-/// The test programs that bound a time, a rate or a number of tries, which tests beside them would spoil.
-const ALONE: [&str; 4] = ["costs", "faults", "hostile", "targets"];
 
 const CARGO_HACK: Tool = Tool {
     name: "cargo-hack",
@@ -27,11 +21,11 @@ const CARGO_HACK: Tool = Tool {
 
 /// Builds and runs the tests with the other checks beside them.
 ///
-/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait: after the programs that run [`ALONE`], two run at a time,
-/// and the checks get the processor time that they leave. The benchmarks are compiled while the tests are, in a folder of their
-/// own, and counted as soon as they are there: counts are no time. The other checks use the folder of the tests, so that macros
-/// and build scripts are compiled once; cargo locks this folder only while it compiles, so tests wait for one call of the
-/// checks at most. The soak and the browser come when only the longest program is left.
+/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait, and the checks get the processor time that they leave.
+/// The benchmarks are compiled while the tests are, in a folder of their own, and counted then: counts are no time. The other
+/// checks use the folder of the tests, so that macros and build scripts are compiled once; cargo locks this folder only while
+/// it compiles, so they begin when the tests run. Two test programs at a time take as long as one after the other, for want of
+/// processor time, and their limits of time are then too short.
 ///
 /// # Errors
 ///
@@ -41,75 +35,38 @@ pub(crate) fn run() -> Result<(), Failure> {
     msrv::check()?;
     Step::new("fmt").args(&["--all", "--check"]).run()?;
     typos::run()?;
-    let (report_build, benches_built) = mpsc::channel();
-    let outcomes = thread::scope(|scope| {
-        let checks = scope.spawn(move || {
-            // The receiver is there until this has been sent.
-            let _ = report_build.send(benches("build").in_background().run());
-            checks()
-        });
-        let counts = scope
-            .spawn(move || benches_built.recv().map_err(|_| panicked())?.and_then(|()| counts()));
-        let mut outcomes = vec![build_tests()];
-        if outcomes.iter().all(Result::is_ok) {
-            outcomes.push(tests_of(&ALONE));
-            let longest = scope.spawn(|| tests_of(&LONGEST));
-            outcomes.extend([other_tests(), soak(), console_tests(), result_of(longest)]);
-        }
-        outcomes.extend([counts, checks].map(result_of));
-        outcomes
+    let (report_build, built) = mpsc::channel();
+    let counts = thread::spawn(move || {
+        let build = benches("build").in_background().run();
+        // The receiver is there until this has been sent.
+        let _ = report_build.send(());
+        build.and_then(|()| counts())
     });
-    let mut failures = outcomes.into_iter().filter_map(Result::err);
+    let checks = thread::spawn(move || {
+        // An error says that the build panicked, which is told below.
+        let _ = built.recv();
+        checks()
+    });
+    let (tests, soak) = (tests(), soak());
+    let panicked = || Failure::message("a check panicked");
+    let [counts, checks] = [counts, checks].map(|it| it.join().map_err(|_| panicked()).flatten());
+    let mut failures = [tests, soak, counts, checks].into_iter().filter_map(Result::err);
     let Some(first) = failures.next() else { return Ok(()) };
     failures.for_each(|Failure { message, .. }| eprintln!("xtask: {message}"));
     Err(first)
 }
 
-fn result_of(check: ScopedJoinHandle<'_, Result<(), Failure>>) -> Result<(), Failure> {
-    check.join().map_err(|_| panicked()).flatten()
-}
-
-fn panicked() -> Failure {
-    Failure::message("a check panicked")
-}
-
-/// Builds all that the tests run, examples included.
-fn build_tests() -> Result<(), Failure> {
-    tests(&["--no-run"])?.run()
-}
-
-/// Runs the test programs of these names.
-fn tests_of(programs: &[&str]) -> Result<(), Failure> {
-    let named = programs.iter().flat_map(|name| ["--test", name]);
-    let args: Vec<_> = ["--no-fail-fast"].into_iter().chain(named).collect();
-    without(&[], tests(&args)?)?.with_output().run()
-}
-
-/// Runs the other test programs, then the examples in the documentation. Cargo is told to run everything, as the tests were
-/// built: with some packages only, or without their tests, it compiles dependencies once more for the features of those. The
-/// runner omits what [`tests_of`] runs.
-fn other_tests() -> Result<(), Failure> {
-    let named = [&LONGEST[..], &ALONE].concat();
-    without(&named, tests(&["--no-fail-fast"])?)?.run()
-}
-
-/// Omits test programs of these names, and keeps clippy from what tests compile by calling cargo.
-fn without(programs: &[&str], tests: Step) -> Result<Step, Failure> {
-    let host = cargo::rustc_says("host")?.to_uppercase().replace('-', "_");
-    // Cargo splits at blanks, and seeks the script from where it runs: the root of the workspace.
-    let runner = format!("xtask/src/run_test.sh {} --", programs.join(" "));
-    Ok(tests.env(&format!("CARGO_TARGET_{host}_RUNNER"), runner))
-}
-
-/// The tests of the console, which need a browser.
-fn console_tests() -> Result<(), Failure> {
-    with_clippy(console::step(&[])?).run()
-}
-
-/// `cargo test`, with clippy as the compiler.
-fn tests(args: &[&str]) -> Result<Step, Failure> {
-    let args = args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>();
-    Ok(with_clippy(test_step(&args)?))
+/// Builds all that the tests run, examples included, then runs the test programs, and the examples in the documentation. These in
+/// a call of their own would compile dependencies once more, for the features of the packages that have such examples.
+fn tests() -> Result<(), Failure> {
+    let step =
+        |args: &[&str]| test_step(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>());
+    with_clippy(step(&["--no-run"])?).run()?;
+    let tests = with_clippy(step(&["--no-fail-fast"])?);
+    // Some tests call cargo, and what that compiles is not for clippy.
+    let runner = cargo::rustc_says("host")?.to_uppercase().replace('-', "_");
+    let runner = format!("CARGO_TARGET_{runner}_RUNNER");
+    tests.env(&runner, format!("env -u {WRAPPER} -u {CLIPPY_ARGS}")).run()
 }
 
 /// The variables by which `cargo clippy` makes clippy the compiler of the crates of the workspace, and gives it arguments.
@@ -133,14 +90,16 @@ fn soak() -> Result<(), Failure> {
     step.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
-/// Compares the counts of the benchmarks with those on record. They are no time, so anything may run beside.
+/// Compares the counts of the benchmarks with those on record.
 fn counts() -> Result<(), Failure> {
     install::ensure_valgrind()?;
-    let counts = benches("run").args(&["--", "--counts", "--strict"]);
+    let counts = benches("run").in_background().with_output();
+    let counts = counts.args(&["--", "--counts", "--strict"]);
     counts.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
-/// The dependencies, each feature alone, the documentation with the public API, and the packed crates, at the lowest priority.
+/// The dependencies, each feature alone, the documentation with the public API, the packed crates, and the console in a browser,
+/// at the lowest priority.
 fn checks() -> Result<(), Failure> {
     deny::run()?;
     install::ensure_chromedriver()?;
@@ -149,7 +108,8 @@ fn checks() -> Result<(), Failure> {
     xtask.args(&["--", "-D", "warnings"]).run()?;
     features(1)?;
     api(false)?;
-    package::run()
+    package::run()?;
+    with_clippy(console::step(&[])?).run()
 }
 
 /// Builds or runs the benchmarks that CI runs, with half as many crates as all of them need. Warnings are errors; clippy

@@ -40,7 +40,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::time::{Instant, timeout_at};
 
-use self::enclosing::{Enclosing, enclosing, enter, re_enter};
+use self::enclosing::{Enclosing, NoGuard, enclosing, enter, re_enter};
 pub(crate) use self::engine::Engine;
 pub(crate) use self::handle::{Handle, lock_settings};
 use self::pending::PendingAcquire;
@@ -143,11 +143,7 @@ opaque_debug!(Acquire);
 
 impl Acquire {
     /// Starts acquiring on the first poll.
-    #[inline]
-    fn new(mut spec: AcquireSpec) -> Self {
-        if let replicas @ Some(_) = spec.options.replicas() {
-            spec.target = Arc::new(spec.target.with_replicas(replicas));
-        }
+    fn new(spec: AcquireSpec) -> Self {
         Self(State::Start(spec))
     }
 
@@ -171,28 +167,41 @@ impl UnderWay {
 
 fn start(spec: &mut AcquireSpec) -> Started<UnderWay> {
     let AcquireSpec { engine, target, options, permits, label } = spec;
+    if let replicas @ Some(_) = options.replicas() {
+        *target = Arc::new(target.with_replicas(replicas));
+    }
+    let target = &*target;
     let recorder = AcquireRecorder::new(target, std::mem::take(label));
+    let failed = |error: LockError| {
+        recorder.failed(target.key(), &error);
+        Err(error)
+    };
     if engine.closed.load(Ordering::Acquire) {
-        return Ok(ended(&recorder, target, AcquireOutcome::Closed, Err(LockError::Closed)));
+        return Ok(failed(LockError::Closed));
     }
     let around = enclosing(engine, target);
     let is_outermost = matches!(around, Enclosing::Nothing);
     match around {
         Enclosing::Same(around) if let Ok(reentry) = enter(&around.owned, engine, target) => {
-            // An acquire that needs a round trip enters again below, where it can be passed over (S-34).
-            if let Ok(result) = re_enter(around.owned, reentry, options) {
-                return Ok(ended(&recorder, target, AcquireOutcome::Reentered, result));
+            match re_enter(around.owned, reentry, options) {
+                Ok(mut guard) => {
+                    got(&recorder, AcquireOutcome::Reentered, &mut guard);
+                    return Ok(Ok(guard));
+                }
+                Err(NoGuard::Lost(lost)) => return Ok(failed(lost)),
+                // It enters again below, where it can be passed over (S-34).
+                Err(NoGuard::Extends(_)) => {}
             }
         }
         Enclosing::InTheWay(detail) => {
-            let error = LockError::WouldDeadlock { key: target.key().to_string(), detail };
-            return Ok(ended(&recorder, target, AcquireOutcome::WouldDeadlock, Err(error)));
+            let key = target.key().to_string();
+            return Ok(failed(LockError::WouldDeadlock { key, detail }));
         }
         Enclosing::Same(_) | Enclosing::Writer(_) | Enclosing::Nothing => {}
     }
     // Not for a re-entry: the code under a hold runs in a runtime.
     if let Err(error) = check_runtime() {
-        return Ok(ended(&recorder, target, AcquireOutcome::Failed, Err(error)));
+        return Ok(failed(error));
     }
     #[cfg(feature = "lock-order")]
     if engine.leases.order.is_on() && is_outermost {
@@ -217,21 +226,10 @@ fn start(spec: &mut AcquireSpec) -> Started<UnderWay> {
     })
 }
 
-/// Records the outcome of an acquire: `how`, if it got the lock.
-fn ended(
-    recorder: &AcquireRecorder,
-    target: &Target,
-    how: AcquireOutcome,
-    mut result: Result<LockGuard, LockError>,
-) -> Result<LockGuard, LockError> {
-    match &mut result {
-        Ok(guard) => {
-            guard.is_shadow = !recorder.label().is_enforced();
-            recorder.over(how, Some(guard.token()));
-        }
-        Err(error) => recorder.failed(target.key(), error),
-    }
-    result
+/// Records how an acquire got its lock.
+fn got(recorder: &AcquireRecorder, how: AcquireOutcome, guard: &mut LockGuard) {
+    guard.is_shadow = !recorder.label().is_enforced();
+    recorder.over(how, Some(guard.token()));
 }
 
 /// Returns the output of `future` if it comes before `limit`.

@@ -10,7 +10,7 @@ use super::attempt::{Attempt, known_as};
 use super::contend::{Contended, Contender};
 use super::enclosing::Within;
 use super::share::{JoinableHold, Joined};
-use super::{Engine, ended};
+use super::{Engine, got};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError};
 use crate::gate::{GuardId, Turn};
@@ -81,11 +81,16 @@ impl PendingAcquire {
         &self,
         taken: Result<(AcquireOutcome, LockGuard), LockError>,
     ) -> Result<LockGuard, LockError> {
-        let (how, result) = match taken {
-            Ok((how, guard)) => (how, Ok(guard)),
-            Err(error) => (AcquireOutcome::Failed, Err(error)),
-        };
-        ended(&self.recorder, &self.target, how, result)
+        match taken {
+            Ok((how, mut guard)) => {
+                got(&self.recorder, how, &mut guard);
+                Ok(guard)
+            }
+            Err(error) => {
+                self.recorder.failed(self.target.key(), &error);
+                Err(error)
+            }
+        }
     }
 
     pub(super) async fn take(&self) -> Result<(AcquireOutcome, LockGuard), LockError> {

@@ -30,7 +30,7 @@ use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::enclosing::re_enter;
+use super::enclosing::{NoGuard, re_enter};
 use super::waiting::A_MOMENT;
 use super::{Engine, PendingAcquire, until};
 use crate::clock::Tick;
@@ -349,8 +349,9 @@ impl PendingAcquire {
         if let (Ok(true), Ok(_)) = (&answer, owned.hold.check()) {
             let reentry = ReentryGuard::shared(&owned);
             return match re_enter(owned, reentry, &self.options) {
-                Ok(guard) => Joined::Yes(guard),
-                Err(extending) => Joined::Yes(extending.await),
+                Ok(guard) => Joined::Yes(Ok(guard)),
+                Err(NoGuard::Lost(lost)) => Joined::Yes(Err(lost)),
+                Err(NoGuard::Extends(extending)) => Joined::Yes(extending.await),
             };
         }
         readers.withdraw(&terms, &shared);

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::LockClient;
-use crate::acquire::Handle;
+use crate::acquire::{Acquire, Handle};
 use crate::any_lock::AnyLock;
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::multi_lock::MultiLock;
+use crate::observe::LayerLabel;
 use crate::options::{LockKind, LockOptions};
 use crate::store::{HoldKind, Target};
 
@@ -48,14 +49,26 @@ impl LockClient {
     /// Returns the lock of that kind and name, with `options` in place of the client's: as
     /// [`any_lock`](Self::any_lock) and [`AnyLock::with`], but without a look at the options that it replaces. For
     /// code that makes a lock for each call.
-    #[doc(hidden)]
-    pub fn any_lock_with(
+    pub(crate) fn any_lock_with(
         &self,
         kind: LockKind,
         key: LockKey,
         options: Arc<LockOptions>,
     ) -> AnyLock {
         AnyLock::new(self.one(kind, Ok(key), options))
+    }
+
+    /// Starts an acquire for one call of a layer; if it is not enforced, as [`AnyLock::shadow_lock`] does.
+    #[doc(hidden)]
+    pub fn acquire_for_layer(
+        &self,
+        label: &LayerLabel,
+        kind: LockKind,
+        key: LockKey,
+        options: Arc<LockOptions>,
+        enforced: bool,
+    ) -> Acquire {
+        self.one(kind, Ok(key), options).labelled(label.label()).into_acquire(enforced)
     }
 
     fn one(

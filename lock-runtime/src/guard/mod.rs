@@ -354,18 +354,18 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// The result of the release, if other guards keep the hold.
-    fn into_last(self) -> Result<OwnedHold, Result<(), LockError>> {
+    /// If other guards keep the hold: its loss, if it is lost.
+    fn into_last(self) -> Result<OwnedHold, Option<LockError>> {
         let Self { nested, owned, .. } = self;
         match nested {
             Some(nested) => {
-                let released = owned.hold.ensure_held().map(drop);
+                let lost = owned.hold.ensure_held().err();
                 drop(nested);
-                Arc::into_inner(owned).ok_or(released)
+                Arc::into_inner(owned).ok_or(lost)
             }
             None => {
                 let hold = Arc::clone(&owned.hold);
-                Arc::into_inner(owned).ok_or_else(|| hold.ensure_held().map(drop))
+                Arc::into_inner(owned).ok_or_else(|| hold.ensure_held().err())
             }
         }
     }
@@ -417,7 +417,8 @@ impl Future for Release {
                 let is_shadow = guard.is_shadow;
                 let mut owned = match guard.into_last() {
                     Ok(owned) => owned,
-                    Err(released) => return Poll::Ready(released),
+                    Err(None) => return Poll::Ready(Ok(())),
+                    Err(Some(lost)) => return Poll::Ready(Err(lost)),
                 };
                 // If this fails, a task of the hold's runtime releases the dropped hold.
                 check_runtime()?;

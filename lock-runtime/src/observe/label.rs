@@ -8,7 +8,7 @@ use super::meter::Keys;
 use super::{NO_POLICY, ReleaseOutcome};
 use crate::error::LossCause;
 use crate::shadow::LogLimit;
-use crate::site::CallSite;
+use crate::site::{CallSite, LayerSite};
 use crate::store::{HoldKind, ReleaseReply};
 
 /// Logs an event of a lock, with the fields that every such line has: name, policy and site. For a policy that
@@ -43,6 +43,27 @@ pub(crate) struct Label {
     site: Option<CallSite>,
     /// True if the body runs in any case.
     is_shadow: bool,
+}
+
+/// The label of a layer's locks, made once for all its calls.
+#[doc(hidden)]
+#[derive(Debug, Clone)]
+pub struct LayerLabel(Label);
+
+impl LayerLabel {
+    /// For a layer without a policy: see `Policy::layer_label`.
+    #[must_use]
+    pub fn new(site: &'static LayerSite) -> Self {
+        Self::of(Label::default(), site)
+    }
+
+    pub(crate) fn of(label: Label, site: &'static LayerSite) -> Self {
+        Self(label.at(CallSite::Layer(site)))
+    }
+
+    pub(crate) fn label(&self) -> Label {
+        self.0.clone()
+    }
 }
 
 /// A policy's name, with the keys of its metrics.

@@ -36,6 +36,8 @@ mod names;
 mod recorder;
 mod span;
 
+#[doc(hidden)]
+pub use self::label::LayerLabel;
 pub(crate) use self::label::{Label, Meter, log_lock};
 #[cfg(feature = "metrics")]
 pub use self::meter::describe;

@@ -27,16 +27,15 @@ pub(crate) struct AcquireRecorder {
 
 impl AcquireRecorder {
     pub(crate) fn new(target: &Target, label: Label) -> Self {
-        let span = AcquireSpan::new(target, &label);
-        let meter = Meter::new(label, target.kind());
-        meter.register();
-        Self {
-            span,
-            meter,
+        let recorder = Self {
+            span: AcquireSpan::new(target, &label),
+            meter: Meter::new(label, target.kind()),
             started: None,
             waits: AtomicBool::new(false),
             over: AtomicBool::new(false),
-        }
+        };
+        recorder.meter.register();
+        recorder
     }
 
     pub(crate) fn timed_from(mut self, started: Instant) -> Self {

@@ -39,6 +39,7 @@ impl AcquireSpan {
         Self(Span::none())
     }
 
+    #[inline]
     pub(super) fn new(target: &Target, label: &Label) -> Self {
         Self(lock_span!("lock.acquire", target, label, lock.token = Empty, lock.waited = Empty))
     }

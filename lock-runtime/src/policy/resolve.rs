@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::http::HttpPolicy;
 use super::model::Overrides;
-use crate::observe::Label;
+use crate::observe::{Label, LayerLabel};
 use crate::options::LockSettings;
-use crate::site::CallSite;
+use crate::site::{CallSite, LayerSite};
 
 /// A policy of a [`LockConfig`](super::LockConfig), including inherited settings. Cheap to clone.
 ///
@@ -85,6 +85,13 @@ impl Policy {
 
     pub(crate) fn label(&self) -> Label {
         self.0.name.clone()
+    }
+
+    /// Returns the label of the locks of a layer that follows this policy.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn layer_label(&self, site: &'static LayerSite) -> LayerLabel {
+        LayerLabel::of(self.label(), site)
     }
 
     /// Returns the key template, for layers.

@@ -98,8 +98,7 @@ impl<'r> Faults<'r> {
                 one.released.is_some_and(|at| self.forgot(one, next, at))
             }
             Violation::TooManyPermits(claims, _) => self.forgot_permits(claims),
-            // The update of a holder whose hold was forgotten, or who stood still, undoes others' updates, and the two tasks
-            // that read the same afterwards may be any.
+            // The update of a holder whose hold was forgotten, or who stood still, undoes others' updates.
             Violation::LostUpdate(_, later) => {
                 self.any(&[May::Stop, May::Forget], |it| it.may_act(later.at))
             }

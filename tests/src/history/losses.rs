@@ -39,8 +39,13 @@ pub(super) fn stale_releases(claims: &[Claim]) -> Vec<Violation> {
 
 /// Each two updates of one lock's value that have read the same. An update is recorded before the value is written, so one
 /// that its process was killed in may have been none.
+///
+/// The later of the two sets the value back, to one that was read before. Those who read the following values once more
+/// found what it left, so they are no violations of their own: the time of that update decides what explains it.
 pub(super) fn lost_updates(events: &[Event]) -> Vec<Violation> {
     let mut read: HashMap<(&str, u64), &Event> = HashMap::new();
+    // The last update of each value that set it back, and what it wrote.
+    let mut set_back: HashMap<&str, (&Event, u64)> = HashMap::new();
     let mut last: HashMap<(u32, u64), &Event> = HashMap::new();
     let mut violations = Vec::new();
     for event in events {
@@ -55,8 +60,11 @@ pub(super) fn lost_updates(events: &[Event]) -> Vec<Violation> {
             continue;
         }
         last.insert((event.process, event.task), event);
-        let Op::Updated { from, .. } = event.op else { continue };
-        if let Some(earlier) = read.insert((&event.object, from), event) {
+        let Op::Updated { from, to } = event.op else { continue };
+        let Some(earlier) = read.insert((&event.object, from), event) else { continue };
+        let found_it = |(by, left): &(&Event, u64)| earlier.at < by.at && from >= *left;
+        if !set_back.get(&*event.object).is_some_and(found_it) {
+            set_back.insert(&event.object, (event, to));
             violations.push(Violation::LostUpdate(earlier.clone(), event.clone()));
         }
     }

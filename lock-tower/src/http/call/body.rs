@@ -181,7 +181,7 @@ pin_project! {
     #[project = BodyStageProjection]
     enum BodyStage {
         Sending,
-        Releasing { #[pin] releasing: Releasing<()> },
+        Releasing { #[pin] releasing: Releasing },
         Over,
     }
 }
@@ -189,6 +189,7 @@ pin_project! {
 /// How a body holds the lock while it is sent.
 pub(crate) struct BodyHold {
     pub(crate) hold: CallHold,
+    pub(crate) acquired_at: Instant,
     /// When the body is cut off.
     pub(crate) until: Option<Instant>,
     /// The `Content-Length` of the response.
@@ -205,7 +206,8 @@ pub(crate) struct BodyHold {
 
 impl<B: Body> HeldBody<B> {
     fn new(peeked: Peeked<B>, body_hold: BodyHold) -> Self {
-        let BodyHold { hold, until, announced, client, enforced, in_pieces, times } = body_hold;
+        let BodyHold { hold, acquired_at, until, announced, client, enforced, in_pieces, times } =
+            body_hold;
         let unsent = peeked.size_hint().exact().or(announced);
         let (taken, body) = peeked.into_parts();
         let cell = HoldCell::new(hold.handle);
@@ -217,7 +219,7 @@ impl<B: Body> HeldBody<B> {
             unsent,
             release: hold.spec,
             in_pieces,
-            acquired_at: hold.acquired_at,
+            acquired_at,
             times,
             stage: BodyStage::Sending,
             limit: until.map(sleep_until),
@@ -361,7 +363,7 @@ impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
         if let Err(lost) = handle.check() {
             this.last.fail(LockBodyError::Lost(lost));
         }
-        let releasing = Releasing::new(handle, *this.release, Ok(()));
+        let releasing = Releasing::new(handle, *this.release, None);
         this.stage.set(BodyStage::Releasing { releasing });
     }
 }

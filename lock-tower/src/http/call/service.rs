@@ -144,10 +144,10 @@ fn decide(shared: &Arc<Shared>, plan: Arc<Plan>, side: Side, parts: &mut Parts) 
     let mut spec = spec.map_err(|error| context.lock_error(&error))?;
     let key = match key {
         Ok(key) => key,
-        Err(error) if !spec.enforced => return run_without_key(&spec, &error),
+        Err(error) if !spec.enforced => return run_without_key(&plan, &error),
         Err(error) => return Err(context.key_error(&error)),
     };
-    let deadline = match bound_wait(&mut spec, parts) {
+    let deadline = match bound_wait(&mut spec, parts, context.grpc) {
         Ok(deadline) => deadline,
         Err(_) if !spec.enforced => false,
         Err(error) => return Err(RefusalContext { deadline: true, ..context }.lock_error(&error)),
@@ -166,18 +166,18 @@ fn decide(shared: &Arc<Shared>, plan: Arc<Plan>, side: Side, parts: &mut Parts) 
 }
 
 /// Runs a request without a lock: it has no key, but its policy is not enforced.
-fn run_without_key(spec: &LockSpec, error: &KeyError) -> Decision {
-    if let Some(policy) = &spec.policy {
-        policy.log_not_enforced(spec.site.location(), error);
+fn run_without_key(plan: &Plan, error: &KeyError) -> Decision {
+    if let Some(policy) = &plan.policy {
+        policy.log_not_enforced(plan.site.location(), error);
     }
     Ok(None)
 }
 
 /// Shortens the wait to the request's own deadline; true if that is sooner than the layer's wait.
-fn bound_wait(spec: &mut LockSpec, parts: &Parts) -> Result<bool, LockError> {
+fn bound_wait(spec: &mut LockSpec, parts: &Parts, grpc: bool) -> Result<bool, LockError> {
     let deadline = parts.extensions.get::<RequestDeadline>();
     let left = deadline.map(|deadline| deadline.0.saturating_duration_since(Instant::now()));
-    let grpc = grpc::is_grpc(&parts.headers).then(|| grpc::timeout(&parts.headers)).flatten();
+    let grpc = grpc.then(|| grpc::timeout(&parts.headers)).flatten();
     let Some(left) = left.into_iter().chain(grpc).min() else { return Ok(false) };
     let is_sooner = match spec.options.wait() {
         Wait::UpTo(wait) => left < wait,

@@ -13,6 +13,7 @@ use lock_runtime::policy::HoldUntil;
 use lock_runtime::{LockError, LockGuard, LockKey, scope};
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tower_service::Service;
 use tracing::Instrument as _;
 
@@ -80,7 +81,7 @@ impl RequestLock {
         {
             request.extensions_mut().insert(held);
         }
-        CallHold::new(handle, release)
+        CallHold { handle, spec: release }
     }
 
     /// True if the lock is held until the body has been sent.
@@ -107,13 +108,15 @@ impl RequestLock {
         &self,
         response: Response<LockBody<B>>,
         hold: CallHold,
+        acquired_at: Instant,
     ) -> Response<LockBody<B>> {
         let max_hold = self.spec.options.max_hold();
-        let until = self.plan.body_limit(hold.acquired_at, max_hold);
+        let until = self.plan.body_limit(acquired_at, max_hold);
         let enforced = self.spec.enforced;
         let announced = response.headers().get(CONTENT_LENGTH);
         let hold = BodyHold {
             hold,
+            acquired_at,
             until: until.filter(|_| enforced),
             announced: announced.and_then(|length| length.to_str().ok()?.parse().ok()),
             client: self.spec.client.clone(),
@@ -138,24 +141,21 @@ pin_project! {
         #[pin]
         call: LockedCall<S, Request<ReqBody>, Outcome<B, E>>,
         #[pin]
-        stage: Stage<ReqBody, B, E>,
+        stage: Stage<ReqBody, Outcome<B, E>>,
         lock: RequestLock,
     }
 }
 
 pin_project! {
     #[project = StageProjection]
-    enum Stage<ReqBody, B, E>
-    where
-        B: Body,
-    {
+    enum Stage<ReqBody, T> {
         Waiting { #[pin] waiting: Waiting<ReqBody> },
-        Running,
-        Releasing { #[pin] releasing: Releasing<Outcome<B, E>> },
+        Running { acquired_at: Instant },
+        Releasing { #[pin] releasing: Releasing },
         // The lock was not acquired, and the policy is not enforced.
         WithoutLock,
         // A task of its own serves the request.
-        Finishing { task: JoinHandle<Outcome<B, E>> },
+        Finishing { task: JoinHandle<T> },
         Refused,
     }
 }
@@ -169,7 +169,7 @@ where
         call: Call<S, Request<ReqBody>, Outcome<B, S::Error>>,
         lock: RequestLock,
     ) -> Self {
-        let waiting = Waiting::new(lock.spec.acquire(lock.key.clone()));
+        let waiting = Waiting::new(lock.spec.acquire(&lock.plan.label, lock.key.clone()));
         Self { call: LockedCall::new(call), stage: Stage::Waiting { waiting }, lock }
     }
 }
@@ -188,11 +188,13 @@ where
             Waited::Acquired(guard) => {
                 let hold = this.lock.hold(guard, this.call.as_mut().call());
                 this.call.as_mut().set_hold(hold);
-                this.stage.set(Stage::Running);
+                let acquired_at = Instant::now();
+                this.stage.set(Stage::Running { acquired_at });
                 if this.lock.plan.finishes()
                     && let Some(call) = this.call.take()
                 {
-                    let serving = Self { call, stage: Stage::Running, lock: this.lock.clone() };
+                    let stage = Stage::Running { acquired_at };
+                    let serving = Self { call, stage, lock: this.lock.clone() };
                     let task = tokio::spawn(scope::inherit(serving).in_current_span());
                     this.stage.set(Stage::Finishing { task });
                 }
@@ -233,7 +235,8 @@ where
                         return Poll::Ready(Ok(answer));
                     }
                 }
-                StageProjection::Running => {
+                StageProjection::Running { acquired_at } => {
+                    let acquired_at = *acquired_at;
                     let mut held = false;
                     // Under the guard, which protects what the body does when it is peeked at.
                     let then = |result: Result<Response<B>, S::Error>, cx: &mut Context<'_>| {
@@ -243,24 +246,31 @@ where
                             response
                         })
                     };
-                    let (value, hold) = match ready!(this.call.poll_then(cx, then)) {
-                        Ok(ended) => ended,
+                    let panic = match ready!(this.call.as_mut().poll_then(cx, then)) {
+                        Ok(panic) => panic,
                         Err(lost) => return Poll::Ready(Ok(lock.answer(&lost))),
                     };
-                    let value = match value {
-                        Ok(Ok(response)) if held && !hold.handle.is_released() => {
-                            return Poll::Ready(Ok(lock.held_response(response, hold)));
-                        }
-                        value => value,
-                    };
-                    if !lock.reads {
-                        lock.plan.times.record(hold.acquired_at.elapsed());
+                    if held
+                        && panic.is_none()
+                        && let Some(hold) = this.call.as_mut().take_hold()
+                    {
+                        let Some(result) = this.call.take_value() else { return Poll::Pending };
+                        let held = |response| lock.held_response(response, hold, acquired_at);
+                        return Poll::Ready(result.map(held));
                     }
-                    this.stage.set(Stage::Releasing { releasing: hold.release(value) });
+                    if !lock.reads {
+                        lock.plan.times.record(acquired_at.elapsed());
+                    }
+                    let Some(releasing) = this.call.release(panic) else { return Poll::Pending };
+                    this.stage.set(Stage::Releasing { releasing });
                 }
                 StageProjection::Releasing { releasing } => {
                     let released = ready!(releasing.poll(cx));
-                    return Poll::Ready(released.unwrap_or_else(|lost| Ok(lock.answer(&lost))));
+                    let Some(result) = this.call.take_value() else { return Poll::Pending };
+                    return Poll::Ready(match released {
+                        Ok(()) => result,
+                        Err(lost) => Ok(lock.answer(&lost)),
+                    });
                 }
                 StageProjection::WithoutLock => {
                     let Some(mut call) = this.call.call() else { return Poll::Pending };

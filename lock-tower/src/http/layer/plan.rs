@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use lock_runtime::observe::NO_POLICY;
+use lock_runtime::observe::{LayerLabel, NO_POLICY};
 use lock_runtime::options::LockSettings;
 use lock_runtime::policy::{
     BusyStatus, HoldUntil, HttpPolicy, LockConfig, LockRoute, Methods, OnDisconnect, OnMissingKey,
@@ -86,7 +86,7 @@ pub(crate) struct Plan {
     pub(crate) on_missing: OnMissingKey,
     on_disconnect: OnDisconnect,
     pub(crate) times: Arc<HoldTimes>,
-    methods: Methods,
+    methods: PlanMethods,
     /// True if GET and HEAD acquire the read side.
     shares: bool,
     kind: LockKind,
@@ -96,9 +96,10 @@ pub(crate) struct Plan {
     options: Option<LockOptions>,
     /// The last options of a client that were asked for, and those of this plan over them.
     resolved: RwLock<Option<Resolved>>,
-    policy: Option<Policy>,
+    pub(crate) policy: Option<Policy>,
     /// Where the layer was made.
-    site: &'static LayerSite,
+    pub(crate) site: &'static LayerSite,
+    pub(crate) label: LayerLabel,
 }
 
 /// Which side of a read/write lock a request takes.
@@ -150,7 +151,7 @@ impl Plan {
             on_missing: http.on_missing.unwrap_or_default(),
             on_disconnect: http.on_disconnect.unwrap_or_default(),
             times: Arc::default(),
-            methods,
+            methods: PlanMethods::new(methods),
             shares,
             kind,
             release_timeout: http.release_timeout.unwrap_or(RELEASE_TIMEOUT),
@@ -158,6 +159,10 @@ impl Plan {
             settings: literals.settings,
             options: literals.options,
             resolved: RwLock::default(),
+            label: match &policy {
+                Some(policy) => policy.layer_label(site),
+                None => LayerLabel::new(site),
+            },
             policy,
             site,
         })
@@ -193,7 +198,7 @@ impl Plan {
 
     /// Returns the side that a request with that method takes; `None` if it needs no lock.
     pub(crate) fn side(&self, method: &Method) -> Option<Side> {
-        if self.methods.contains(method.as_str()) {
+        if self.methods.contains(method) {
             return Some(Side::Main);
         }
         let reads = matches!(*method, Method::GET | Method::HEAD);
@@ -255,8 +260,31 @@ impl Plan {
             Side::Main => self.kind,
         };
         let enforced = self.policy.as_ref().is_none_or(Policy::is_enforced_now);
-        let (release_timeout, policy) = (self.release_timeout, self.policy.clone());
-        Ok(LockSpec { client, kind, options, release_timeout, enforced, site: self.site, policy })
+        Ok(LockSpec { client, kind, options, release_timeout: self.release_timeout, enforced })
+    }
+}
+
+/// The methods that a plan locks. It compares no text for those that nearly all requests have.
+#[derive(Debug)]
+struct PlanMethods {
+    all: Methods,
+    /// Whether it locks each of [`COMMON`].
+    common: [bool; COMMON.len()],
+}
+
+const COMMON: [Method; 6] =
+    [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+
+impl PlanMethods {
+    fn new(all: Methods) -> Self {
+        Self { common: COMMON.map(|method| all.contains(method.as_str())), all }
+    }
+
+    fn contains(&self, method: &Method) -> bool {
+        match COMMON.iter().position(|common| common == method) {
+            Some(at) => self.common[at],
+            None => self.all.contains(method.as_str()),
+        }
     }
 }
 
@@ -337,4 +365,27 @@ fn check_parameters(template: &Template, route: Option<&Route>) -> Result<(), Bu
     Err(BuildError::new(format!(
         "`{{path.{name}}}` is not in the route `{route}`, which has {known}"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_methods_are_as_the_text_says() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let purge = Method::from_bytes(b"PURGE").unwrap();
+        for all in [
+            Methods::default(),
+            Methods::All,
+            Methods::These(names(&["GET", "PATCH", "PURGE"])),
+            Methods::AllBut(names(&["HEAD", "DELETE", "OPTIONS"])),
+        ] {
+            let methods = PlanMethods::new(all.clone());
+            for method in COMMON.into_iter().chain([Method::OPTIONS, purge.clone()]) {
+                let expected = all.contains(method.as_str());
+                assert_eq!(methods.contains(&method), expected, "{method} of {all:?}");
+            }
+        }
+    }
 }

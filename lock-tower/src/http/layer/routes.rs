@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 
 use crate::http::error::BuildError;
 use crate::http::request::key::KeySource;
-use crate::http::request::route::{Route, Segment, decode, split_first};
+use crate::http::request::route::{FirstSegment, Route, Segment};
 
 /// An index of routes by their segments, with a `T` for each route.
 ///
@@ -78,20 +78,15 @@ impl<T> Node<T> {
         accept: &mut impl FnMut(&'i T) -> bool,
     ) -> Option<&'i T> {
         let Some(path) = path else { return self.ends.iter().find(|value| accept(value)) };
-        let (first, others) = split_first(path);
-        let text = if self.fixed.is_empty() { None } else { decode(first) };
+        let first = FirstSegment::of(path);
+        let text = if self.fixed.is_empty() { None } else { first.decoded() };
         let fixed = text.and_then(|text| self.fixed.get(&*text));
-        let one = self.one.as_deref().filter(|_| !first.is_empty());
-        for child in fixed.into_iter().chain(one) {
-            let found = child.find(others, accept);
-            if found.is_some() {
-                return found;
-            }
-        }
-        if path.is_empty() {
-            return None;
-        }
-        self.rests.iter().find(|value| accept(value))
+        let one = self.one.as_deref().filter(|_| !first.text.is_empty());
+        let rests = if path.is_empty() { &[] } else { &*self.rests };
+        fixed
+            .and_then(|child| child.find(first.rest, accept))
+            .or_else(|| one?.find(first.rest, accept))
+            .or_else(|| rests.iter().find(|value| accept(value)))
     }
 }
 

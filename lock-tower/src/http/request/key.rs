@@ -200,8 +200,9 @@ fn fill(
         None if template.path_parameters().next().is_some() => PathValues::of_router(parts)?,
         None => PathValues::None,
     };
-    let add = |key: LockKeyBuilder, piece: &Piece| {
-        Ok::<_, KeyError>(match piece {
+    let mut key = LockKey::builder();
+    for piece in template.pieces() {
+        key = match piece {
             Piece::Text(text) => key.text(text),
             Piece::Method => key.part(method.as_str()),
             Piece::Route => key.part(route_text(route, parts)?),
@@ -213,9 +214,9 @@ fn fill(
                 let part = extensions.get(name).ok_or_else(|| missing(()))?;
                 part(&parts.extensions, key).map_err(|_| missing(()))?
             }
-        })
-    };
-    Ok(template.pieces().iter().try_fold(LockKey::builder(), add)?.build()?)
+        };
+    }
+    Ok(key.build()?)
 }
 
 /// Returns the pattern of the route, which is the same for all its requests.

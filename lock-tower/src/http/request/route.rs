@@ -79,19 +79,19 @@ impl Route {
         let mut rest = path.strip_prefix('/');
         for segment in &self.segments {
             let Some(here) = rest else { return false };
-            let (first, others) = split_first(here);
+            let first = FirstSegment::of(here);
             let (name, value) = match segment {
                 Segment::Fixed(text) => {
-                    if decode(first).is_none_or(|first| first != *text) {
+                    if first.decoded().is_none_or(|first| first != *text) {
                         return false;
                     }
-                    rest = others;
+                    rest = first.rest;
                     continue;
                 }
-                Segment::One(name) => (name, first),
+                Segment::One(name) => (name, first.text),
                 Segment::Rest(name) => (name, here),
             };
-            rest = if matches!(segment, Segment::Rest(_)) { None } else { others };
+            rest = if matches!(segment, Segment::Rest(_)) { None } else { first.rest };
             if value.is_empty() {
                 return false;
             }
@@ -199,12 +199,32 @@ fn without_doubled_braces(segment: &str) -> Cow<'_, str> {
     Cow::Owned(segment.replace("{{", "{").replace("}}", "}"))
 }
 
-/// Splits the rest of a path into its first segment and what follows.
-pub(crate) fn split_first(path: &str) -> (&str, Option<&str>) {
-    // Segments are short: a loop finds their end sooner than the search of `split_once`, which is made for long text.
-    match path.bytes().position(|byte| byte == b'/') {
-        Some(end) => (&path[..end], Some(&path[end + 1..])),
-        None => (path, None),
+/// The first segment of the rest of a path.
+pub(crate) struct FirstSegment<'p> {
+    /// As it is in the path.
+    pub(crate) text: &'p str,
+    /// What follows it.
+    pub(crate) rest: Option<&'p str>,
+    is_encoded: bool,
+}
+
+impl<'p> FirstSegment<'p> {
+    pub(crate) fn of(path: &'p str) -> Self {
+        let mut is_encoded = false;
+        // Segments are short: one loop finds all sooner than searches that are made for long text.
+        for (at, byte) in path.bytes().enumerate() {
+            match byte {
+                b'/' => return Self { text: &path[..at], rest: Some(&path[at + 1..]), is_encoded },
+                b'%' => is_encoded = true,
+                _ => {}
+            }
+        }
+        Self { text: path, rest: None, is_encoded }
+    }
+
+    /// As [`decode`].
+    pub(crate) fn decoded(&self) -> Option<Cow<'p, str>> {
+        if self.is_encoded { decode(self.text) } else { Some(Cow::Borrowed(self.text)) }
     }
 }
 

@@ -103,5 +103,10 @@ pub(crate) async fn run(seed: u64, time: Duration) -> Report {
     }
     drop(sampler);
     let rules = Rules::under_faults(LEASE, ANSWER, RECOVERY);
-    History::load(dir.path()).expect("the histories of this round can be read").check(&rules)
+    let history = History::load(dir.path()).expect("the histories of this round can be read");
+    let report = history.check(&rules);
+    if !report.violations.is_empty() {
+        println!("{seed}: the histories stay in {}", dir.keep().display());
+    }
+    report
 }

@@ -224,6 +224,31 @@ fn a_stop_explains_only_what_the_stopped_process_did() {
     assert_eq!(judged([learns, stops(1)], &rules()), (2, 0), "another process stood still");
 }
 
+/// A holder whose hold was forgotten has set the value back; the next one works long before it writes.
+#[test]
+fn what_a_forgotten_holder_left_is_read_long_after_the_fault() {
+    let update =
+        |nanos, holder, from| vec![event(nanos, holder, Op::Updated { from, to: from + 1 })];
+    let updates = |last| {
+        [
+            exclusive(1, 5, 1, 2, 40),
+            exclusive(2, 6, 11, 12, 20),
+            exclusive(4, 7, 20, 21, 30),
+            exclusive(5, 8, 40, 41, 300),
+            update(15, 2, 7),
+            update(25, 4, 8),
+            update(35, 1, 7),
+            update(290, 5, last),
+        ]
+    };
+    let forgets = || fault(8, Some(9), May::Forget);
+    // The overlaps of the first hold, and its update.
+    assert_eq!(judged(updates(8).into_iter().chain([forgets()]), &rules()), (0, 3));
+    // Nobody has left this value.
+    assert_eq!(judged(updates(7).into_iter().chain([forgets()]), &rules()), (1, 3));
+    assert_eq!(judged(updates(8), &rules()), (3, 0));
+}
+
 #[test]
 fn a_fault_explains_nothing_that_began_after_it() {
     let lost = |invoked| {

@@ -118,6 +118,32 @@ fn a_lost_update_is_found() {
     assert!(matches!(found[..], [Violation::LostUpdate(..)]), "{found:?}");
 }
 
+/// C2: an update that sets the value back is one violation, and nobody hides behind it.
+#[test]
+fn a_value_that_was_set_back_is_read_again() {
+    let updates = |values_read: &[u64]| {
+        let turn = |(number, from): (u64, &u64)| {
+            let (holder, start) = ((number % 5) as u32, 10 * number);
+            let mut events = hold(holder, Share::Exclusive, start, start + 1, start + 9);
+            events.push(event(start + 5, holder, Op::Updated { from: *from, to: from + 1 }));
+            events
+        };
+        violations((1..).zip(values_read).map(turn))
+    };
+    // The second that reads 1 sets the value back to 2.
+    let found = updates(&[0, 1, 2, 3, 1, 2, 3, 4]);
+    let by = |found: &Violation| match found {
+        Violation::LostUpdate(_, later) => later.at,
+        other => panic!("{other}"),
+    };
+    assert_eq!(found.iter().map(by).collect::<Vec<_>>(), [at(55)]);
+    // Two that read the same afterwards, and one that reads what was there before.
+    let found = updates(&[0, 1, 2, 3, 1, 2, 2, 3, 4]);
+    assert_eq!(found.iter().map(by).collect::<Vec<_>>(), [at(55), at(75)]);
+    let found = updates(&[0, 1, 2, 3, 1, 0]);
+    assert_eq!(found.iter().map(by).collect::<Vec<_>>(), [at(55), at(65)]);
+}
+
 /// C4: a loss needs a fault, or a deadline that has passed.
 #[test]
 fn a_loss_without_a_reason_is_found() {

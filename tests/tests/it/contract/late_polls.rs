@@ -116,6 +116,32 @@ async fn the_value_of_a_late_poll_is_dropped() {
     }
 }
 
+/// The code under a re-entry goes on in the same poll, so it must learn of the loss from the re-entry.
+#[tokio::test(start_paused = true)]
+async fn a_re_entry_reports_a_loss_in_the_poll_that_is_late() {
+    let (client, blocks) = world();
+    let lock = client.mutex("nested").with(fixed(OnLost::Cancel));
+    let mut released = Ok(());
+    let guard = lock.lock().await.unwrap();
+    let outer = guard.run(async {
+        let nested = lock.lock().await.unwrap();
+        blocks();
+        released = nested.release().await;
+    });
+    assert!(outer.await.unwrap_err().is_lost());
+    assert!(released.unwrap_err().is_lost(), "the release");
+    drop(guard);
+
+    let mut entered = Ok(());
+    let guard = lock.lock().await.unwrap();
+    let outer = guard.run(async {
+        blocks();
+        entered = lock.lock().await.map(drop);
+    });
+    assert!(outer.await.unwrap_err().is_lost());
+    assert!(entered.unwrap_err().is_lost(), "the acquire");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_late_poll_that_waits_on_is_the_last() {
     let (client, blocks) = world();

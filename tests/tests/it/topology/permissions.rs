@@ -149,8 +149,12 @@ async fn renewals_do_without_pexpireat() {
     guard.extend(secs(60)).await.unwrap();
     let left = server.client().pttl("acl").await;
     assert!(matches!(left, Ttl::Left(left) if left > secs(50)), "{left:?}");
-    // It must not shorten the lease either.
+    // It must not shorten the lease, nor leave a lock without an end.
     guard.extend(secs(10)).await.unwrap();
+    let left = server.client().pttl("acl").await;
+    assert!(matches!(left, Ttl::Left(left) if left > secs(50)), "{left:?}");
+    server.client().cmd(&["PERSIST", "acl"]).await;
+    guard.extend(secs(60)).await.unwrap();
     let left = server.client().pttl("acl").await;
     assert!(matches!(left, Ttl::Left(left) if left > secs(50)), "{left:?}");
     guard.release().await.unwrap();

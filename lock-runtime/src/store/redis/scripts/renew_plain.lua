@@ -14,14 +14,15 @@ local function is_held(lock, field, count)
   return not string.find(count.err, 'WRONGTYPE') and call('HEXISTS', lock, field) == 1
 end
 
--- Moves the end, if it was not moved by PEXPIREAT.
+-- Moves the end that PEXPIREAT has not moved; `moved` is its answer.
 local function prolong(lock, lease, moved)
+  if moved ~= 0 then
+    -- An ACL may allow only PEXPIRE, which acquiring needs. It costs the server more, which makes a PEXPIREAT of it.
+    moved = call('PEXPIRE', lock, lease, 'GT')
+  end
   if moved == 0 and call('PTTL', lock) == -1 then
     -- GT takes a key without an end for one that lasts longer; a lock must have an end.
     call('PEXPIRE', lock, lease)
-  elseif moved ~= 0 then
-    -- An ACL may allow only PEXPIRE, which acquiring needs. It costs the server more, as it becomes a PEXPIREAT.
-    call('PEXPIRE', lock, lease, 'GT')
   end
 end
 
