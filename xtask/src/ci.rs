@@ -11,11 +11,6 @@ use crate::{Failure, console, deny, install, msrv, package, redis, test_step, ty
 /// The crates that users name in their code.
 const FOR_USERS: [&str; 4] = ["lock-runtime", "lock-tower", "lock-macros", "lock-console"];
 
-/// The crates whose manifests say `doctest = false`, which `cargo test --doc` does not heed. The tests compile the examples of
-/// `lock-macros`, which need `lock-runtime`; the models compile code of `lock-runtime`, with its examples.
-const WITHOUT_DOCTESTS: [&str; 4] =
-    ["lock-explored-tokio", "lock-macros", "lock-protocol-model", "lock-task-model"];
-
 const CARGO_HACK: Tool = Tool {
     name: "cargo-hack",
     package: "cargo-hack",
@@ -61,13 +56,13 @@ pub(crate) fn run() -> Result<(), Failure> {
     Err(first)
 }
 
-/// Builds all that the tests run, examples included, then runs the test programs. The examples in the documentation are one of
-/// the checks.
+/// Builds all that the tests run, examples included, then runs the test programs, and the examples in the documentation. These in
+/// a call of their own would compile dependencies once more, for the features of the packages that have such examples.
 fn tests() -> Result<(), Failure> {
     let step =
         |args: &[&str]| test_step(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>());
     with_clippy(step(&["--no-run"])?).run()?;
-    let tests = with_clippy(step(&["--tests", "--no-fail-fast"])?);
+    let tests = with_clippy(step(&["--no-fail-fast"])?);
     // Some tests call cargo, and what that compiles is not for clippy.
     let runner = cargo::rustc_says("host")?.to_uppercase().replace('-', "_");
     let runner = format!("CARGO_TARGET_{runner}_RUNNER");
@@ -103,14 +98,11 @@ fn counts() -> Result<(), Failure> {
     counts.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
-/// The dependencies, the examples in the documentation, each feature alone, the documentation with the public API, the packed
-/// crates, and the console in a browser, at the lowest priority.
+/// The dependencies, each feature alone, the documentation with the public API, the packed crates, and the console in a browser,
+/// at the lowest priority.
 fn checks() -> Result<(), Failure> {
     deny::run()?;
     install::ensure_chromedriver()?;
-    let excluded = WITHOUT_DOCTESTS.iter().flat_map(|name| ["--exclude", name]);
-    let docs: Vec<_> = ["--doc"].into_iter().chain(excluded).map(str::to_owned).collect();
-    with_clippy(test_step(&docs)?).in_background().with_output().run()?;
     // Its tests are a program of another kind; nothing else here has a program that no test needs.
     let xtask = Step::new("clippy").in_background().args(&["--package", "xtask"]);
     xtask.args(&["--", "-D", "warnings"]).run()?;

@@ -2,6 +2,8 @@
 
 use std::sync::PoisonError;
 
+use async_trait::async_trait;
+
 use super::world::{Kind, Peer, World, has_subscribers, holders_on};
 use crate::prelude::*;
 
@@ -47,6 +49,7 @@ impl Drop for Cluster {
     }
 }
 
+#[async_trait(?Send)]
 impl World for Cluster {
     async fn client_with(&self, builder: LockClientBuilder) -> Peer {
         let client = builder.connect_cluster([self.cluster().node(0).url()]).await.unwrap();

@@ -3,7 +3,7 @@
 use crate::contract::world::*;
 
 /// S-5: two clients and several tasks never hold at once.
-pub(crate) async fn one_holder_at_a_time(world: &impl World) {
+pub(crate) async fn one_holder_at_a_time(world: &dyn World) {
     let (a, b) = (world.client().await, world.client().await);
     let inside = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
     let mut tasks = Vec::new();
@@ -25,7 +25,7 @@ pub(crate) async fn one_holder_at_a_time(world: &impl World) {
 }
 
 /// S-19, S-20.
-pub(crate) async fn a_released_lock_is_free(world: &impl World) {
+pub(crate) async fn a_released_lock_is_free(world: &dyn World) {
     let (a, b) = (world.client().await, world.client().await);
     let guard = a.mutex("r").lock().await.unwrap();
     assert_eq!(world.holders("r").await.len(), 1);
@@ -36,14 +36,14 @@ pub(crate) async fn a_released_lock_is_free(world: &impl World) {
 }
 
 /// S-20: Drop hands the hold to the releaser.
-pub(crate) async fn a_dropped_guard_frees_the_lock(world: &impl World) {
+pub(crate) async fn a_dropped_guard_frees_the_lock(world: &dyn World) {
     let client = world.client().await;
     drop(client.mutex("d").lock().await.unwrap());
     world.free_soon("d").await;
 }
 
 /// S-20, during unwinding.
-pub(crate) async fn a_panicking_holder_frees_the_lock(world: &impl World) {
+pub(crate) async fn a_panicking_holder_frees_the_lock(world: &dyn World) {
     let client = world.client().await;
     let holder = tokio::spawn(async move {
         let guard = client.mutex("p").lock().await.unwrap();
@@ -54,7 +54,7 @@ pub(crate) async fn a_panicking_holder_frees_the_lock(world: &impl World) {
 }
 
 /// Being busy is not an error for `try_lock`, and no reason to wait.
-pub(crate) async fn try_lock_takes_no_for_an_answer(world: &impl World) {
+pub(crate) async fn try_lock_takes_no_for_an_answer(world: &dyn World) {
     let (a, b) = (world.client().await, world.client().await);
     let _held = a.mutex("t").lock().await.unwrap();
     for client in [&a, &b] {
@@ -67,7 +67,7 @@ pub(crate) async fn try_lock_takes_no_for_an_answer(world: &impl World) {
 }
 
 /// A release that is under way is worth the one round trip that it takes.
-pub(crate) async fn try_lock_right_after_a_drop_succeeds(world: &impl World) {
+pub(crate) async fn try_lock_right_after_a_drop_succeeds(world: &dyn World) {
     let client = world.client().await;
     for _ in 0..20 {
         drop(client.mutex("again").lock().await.unwrap());
@@ -76,7 +76,7 @@ pub(crate) async fn try_lock_right_after_a_drop_succeeds(world: &impl World) {
 }
 
 /// Another process that listens, because it waited a moment ago, is not a holder.
-pub(crate) async fn try_lock_is_not_fooled_by_a_listener(world: &impl World) {
+pub(crate) async fn try_lock_is_not_fooled_by_a_listener(world: &dyn World) {
     let (a, b) = (world.client().await, world.client().await);
     let held = a.mutex("listener").lock().await.unwrap();
     let mutex = b.mutex("listener");
@@ -92,7 +92,7 @@ pub(crate) async fn try_lock_is_not_fooled_by_a_listener(world: &impl World) {
 }
 
 /// S-23.
-pub(crate) async fn tokens_grow_across_clients(world: &impl World) {
+pub(crate) async fn tokens_grow_across_clients(world: &dyn World) {
     let clients = [world.client().await, world.client().await];
     let mut last = None;
     for round in 0..40 {
@@ -104,7 +104,7 @@ pub(crate) async fn tokens_grow_across_clients(world: &impl World) {
 }
 
 /// S-1, S-10: refused before anything is sent.
-pub(crate) async fn invalid_names_and_options_are_refused(world: &impl World) {
+pub(crate) async fn invalid_names_and_options_are_refused(world: &dyn World) {
     let client = world.client().await;
     for name in ["", "a\nb", "{}x"] {
         let error = client.mutex(name).lock().await.unwrap_err();
@@ -116,7 +116,7 @@ pub(crate) async fn invalid_names_and_options_are_refused(world: &impl World) {
 }
 
 /// S-2.
-pub(crate) async fn namespaces_are_kept_apart(world: &impl World) {
+pub(crate) async fn namespaces_are_kept_apart(world: &dyn World) {
     let shop = world.client_with(LockClient::builder().namespace("shop")).await;
     let plain = world.client().await;
     let guard = shop.mutex("order:1").lock().await.unwrap();
@@ -126,7 +126,7 @@ pub(crate) async fn namespaces_are_kept_apart(world: &impl World) {
 }
 
 /// S-20.
-pub(crate) async fn a_shut_down_client_refuses(world: &impl World) {
+pub(crate) async fn a_shut_down_client_refuses(world: &dyn World) {
     let client = world.client().await;
     let held = client.mutex("s").lock().await.unwrap();
     let waiter = tokio::spawn({
@@ -142,7 +142,7 @@ pub(crate) async fn a_shut_down_client_refuses(world: &impl World) {
 }
 
 /// S-20: shutdown drains the releaser.
-pub(crate) async fn shutdown_gives_back_what_is_dropped(world: &impl World) {
+pub(crate) async fn shutdown_gives_back_what_is_dropped(world: &dyn World) {
     let client = world.client().await;
     for n in 0..50 {
         drop(client.mutex(format!("many:{n}")).lock().await.unwrap());
@@ -154,7 +154,7 @@ pub(crate) async fn shutdown_gives_back_what_is_dropped(world: &impl World) {
 }
 
 /// S-20: also the one that asks the store for all others is sent away at once.
-pub(crate) async fn shutdown_wakes_tasks_that_wait_for_the_store(world: &impl World) {
+pub(crate) async fn shutdown_wakes_tasks_that_wait_for_the_store(world: &dyn World) {
     let (holder, client) = (world.client().await, world.client().await);
     let _held = holder.mutex("far").lock().await.unwrap();
     let mutex = client.mutex("far");
@@ -169,7 +169,7 @@ pub(crate) async fn shutdown_wakes_tasks_that_wait_for_the_store(world: &impl Wo
 }
 
 /// S-20: a guard that outlives its client's shutdown still gives its lock back.
-pub(crate) async fn letting_go_after_shutdown_frees_the_lock(world: &impl World) {
+pub(crate) async fn letting_go_after_shutdown_frees_the_lock(world: &dyn World) {
     let client = world.client().await;
     let guard = client.mutex("after").lock().await.unwrap();
     assert_eq!(client.shutdown(ms(20)).await.still_held, 1);
@@ -181,7 +181,7 @@ pub(crate) async fn letting_go_after_shutdown_frees_the_lock(world: &impl World)
 
 /// S-20: a hold that is lost needs no wait: lost before, after a first shutdown, or while
 /// it is waited for.
-pub(crate) async fn shutdown_does_not_wait_for_what_is_lost(world: &impl World) {
+pub(crate) async fn shutdown_does_not_wait_for_what_is_lost(world: &dyn World) {
     const GRACE: Duration = secs(60);
     let client = world.client().await;
     let brief = fixed(PROMPTLY / 4);

@@ -3,7 +3,7 @@
 use crate::contract::world::*;
 
 /// S-10.
-pub(crate) async fn a_watchdog_hold_outlives_its_lease(world: &impl World) {
+pub(crate) async fn a_watchdog_hold_outlives_its_lease(world: &dyn World) {
     let (a, b) = (world.client().await, world.client().await);
     let guard = a.mutex("w").with(watched(SHORT)).lock().await.unwrap();
     let until = Instant::now() + SHORT * 4;
@@ -16,7 +16,7 @@ pub(crate) async fn a_watchdog_hold_outlives_its_lease(world: &impl World) {
 }
 
 /// S-12, S-13: at the deadline, not before and hardly after.
-pub(crate) async fn a_fixed_lease_cuts_the_body_off(world: &impl World) {
+pub(crate) async fn a_fixed_lease_cuts_the_body_off(world: &dyn World) {
     let client = world.client().await;
     let guard = client.mutex("f").with(fixed(SHORT)).lock().await.unwrap();
     let (start, left) = (Instant::now(), guard.remaining());
@@ -30,7 +30,7 @@ pub(crate) async fn a_fixed_lease_cuts_the_body_off(world: &impl World) {
 }
 
 /// S-13 with `OnLost::Finish`.
-pub(crate) async fn finish_lets_the_body_end_and_reports(world: &impl World) {
+pub(crate) async fn finish_lets_the_body_end_and_reports(world: &dyn World) {
     let client = world.client().await;
     let lease = Lease::Fixed(ms(200));
     let finish = LockOptions::builder().lease(lease).on_lost(OnLost::Finish).build().unwrap();
@@ -47,7 +47,7 @@ pub(crate) async fn finish_lets_the_body_end_and_reports(world: &impl World) {
 }
 
 /// S-12.
-pub(crate) async fn lost_resolves_at_the_deadline(world: &impl World) {
+pub(crate) async fn lost_resolves_at_the_deadline(world: &dyn World) {
     let client = world.client().await;
     let guard = client.mutex("l").with(fixed(SHORT)).lock().await.unwrap();
     let left = guard.remaining();
@@ -58,7 +58,7 @@ pub(crate) async fn lost_resolves_at_the_deadline(world: &impl World) {
 }
 
 /// S-9.
-pub(crate) async fn extend_moves_the_deadline(world: &impl World) {
+pub(crate) async fn extend_moves_the_deadline(world: &dyn World) {
     let (a, b) = (world.client().await, world.client().await);
     let guard = a.mutex("e").with(fixed(SHORT)).lock().await.unwrap();
     guard.extend(SHORT * 4).await.unwrap();
@@ -71,7 +71,7 @@ pub(crate) async fn extend_moves_the_deadline(world: &impl World) {
 }
 
 /// S-9: a deadline never moves backwards, and neither does the store's.
-pub(crate) async fn extend_never_shortens(world: &impl World) {
+pub(crate) async fn extend_never_shortens(world: &dyn World) {
     let client = world.client().await;
     let guard = client.mutex("s").with(fixed(secs(60))).lock().await.unwrap();
     guard.extend(ms(100)).await.unwrap();
@@ -81,7 +81,7 @@ pub(crate) async fn extend_never_shortens(world: &impl World) {
 }
 
 /// S-10: a body that hangs for ever loses the lock one lease after `max_hold`.
-pub(crate) async fn max_hold_ends_renewal(world: &impl World) {
+pub(crate) async fn max_hold_ends_renewal(world: &dyn World) {
     let client = world.client().await;
     let lease = Lease::Watchdog(SHORT);
     let bounded = LockOptions::builder().lease(lease).max_hold(SHORT * 2).build().unwrap();
@@ -93,7 +93,7 @@ pub(crate) async fn max_hold_ends_renewal(world: &impl World) {
 }
 
 /// A re-entry joins a hold that has its limit, or none, from the outermost guard.
-pub(crate) async fn max_hold_of_a_re_entry_is_ignored(world: &impl World) {
+pub(crate) async fn max_hold_of_a_re_entry_is_ignored(world: &dyn World) {
     let client = world.client().await;
     let lease = Lease::Watchdog(SHORT);
     let bounded = LockOptions::builder().lease(lease).max_hold(SHORT / 2).build().unwrap();
@@ -116,7 +116,7 @@ pub(crate) async fn max_hold_of_a_re_entry_is_ignored(world: &impl World) {
 
 /// S-11: the clock counts time asleep; a jump past the deadline is a loss at the next poll, and a
 /// body that no task polls is woken to die.
-pub(crate) async fn a_suspended_machine_loses_its_holds(world: &impl World) {
+pub(crate) async fn a_suspended_machine_loses_its_holds(world: &dyn World) {
     let clock = Clock::boot_time();
     let client = world.client_with(LockClient::builder().clock(clock.clone())).await;
     let guard = client.mutex("z").lock().await.unwrap();
@@ -163,7 +163,7 @@ pub(crate) async fn a_suspended_machine_loses_its_holds(world: &impl World) {
 }
 
 /// S-13: what the body owns is gone before the lock is.
-pub(crate) async fn the_body_is_dropped_before_the_guard(world: &impl World) {
+pub(crate) async fn the_body_is_dropped_before_the_guard(world: &dyn World) {
     struct Note<'a>(&'a RefCell<Vec<&'static str>>, &'static str);
     impl Drop for Note<'_> {
         fn drop(&mut self) {
@@ -185,7 +185,7 @@ pub(crate) async fn the_body_is_dropped_before_the_guard(world: &impl World) {
 }
 
 /// S-19: whoever comes too late changes nothing for the next holder.
-pub(crate) async fn an_expired_hold_does_not_touch_its_successor(world: &impl World) {
+pub(crate) async fn an_expired_hold_does_not_touch_its_successor(world: &dyn World) {
     let (a, b) = (world.client().await, world.client().await);
     let late = a.mutex("x").with(fixed(ms(150))).lock().await.unwrap();
     let next = b.mutex("x").lock().await.unwrap();

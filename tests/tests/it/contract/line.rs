@@ -10,7 +10,7 @@ fn waiting(limit: Duration) -> LockOptions {
 
 /// S-14: a thousand tasks, each gets it once, in the order in which they came, with tokens in that
 /// order.
-pub(crate) async fn local_waiters_are_served_in_order(world: &impl World) {
+pub(crate) async fn local_waiters_are_served_in_order(world: &dyn World) {
     const TASKS: usize = 1_000;
     let client = world.client().await;
     let first = client.mutex("fifo").lock().await.unwrap();
@@ -35,7 +35,7 @@ pub(crate) async fn local_waiters_are_served_in_order(world: &impl World) {
 }
 
 /// S-15: the wait is kept to, locally and across processes, and the error says what it knows.
-pub(crate) async fn a_waiter_times_out(world: &impl World) {
+pub(crate) async fn a_waiter_times_out(world: &dyn World) {
     let (a, b) = (world.client().await, world.client().await);
     let _held = a.mutex("t").lock().await.unwrap();
     for client in [&a, &b] {
@@ -49,7 +49,7 @@ pub(crate) async fn a_waiter_times_out(world: &impl World) {
 }
 
 /// S-17.
-pub(crate) async fn a_dropped_waiter_leaves_the_line(world: &impl World) {
+pub(crate) async fn a_dropped_waiter_leaves_the_line(world: &dyn World) {
     let client = world.client().await;
     let held = client.mutex("q").lock().await.unwrap();
     let one = LockOptions::builder().max_waiters(1).build().unwrap();
@@ -63,7 +63,7 @@ pub(crate) async fn a_dropped_waiter_leaves_the_line(world: &impl World) {
 }
 
 /// S-18, per key and per client. Where the holder leaves the front of the line, one more waits there.
-pub(crate) async fn too_many_waiters_are_sent_away(world: &impl World) {
+pub(crate) async fn too_many_waiters_are_sent_away(world: &dyn World) {
     let client = world.client_with(LockClient::builder().max_waiters(3)).await;
     let two = LockOptions::builder().max_waiters(2).build().unwrap();
     let _held = [client.mutex("a").lock().await.unwrap(), client.mutex("b").lock().await.unwrap()];
@@ -94,7 +94,7 @@ fn waiting_briefly() -> LockOptions {
 }
 
 /// S-15: by the notice, far before the holder's lease or the poll cap would have it look.
-pub(crate) async fn a_waiter_in_another_client_is_woken(world: &impl World) {
+pub(crate) async fn a_waiter_in_another_client_is_woken(world: &dyn World) {
     let (a, b) = (world.client().await, world.client().await);
     for round in 0..5 {
         // A name of its own, so that the subscription is this round's.
@@ -111,7 +111,7 @@ pub(crate) async fn a_waiter_in_another_client_is_woken(world: &impl World) {
 }
 
 /// S-14: a client that gives a hold back lets another go first, although it could be quicker.
-pub(crate) async fn both_clients_get_their_turns(world: &impl World) {
+pub(crate) async fn both_clients_get_their_turns(world: &dyn World) {
     let clients = [world.client().await, world.client().await];
     let grants = [const { std::sync::atomic::AtomicU32::new(0) }; 2];
     let until = Instant::now() + secs(1);
@@ -130,7 +130,7 @@ pub(crate) async fn both_clients_get_their_turns(world: &impl World) {
 
 /// S-10, S-14: a hold that was handed over is renewed for its new holder; the limit of the holder
 /// before, which had passed, is not its own.
-pub(crate) async fn handed_over_holds_are_watched_anew(world: &impl World) {
+pub(crate) async fn handed_over_holds_are_watched_anew(world: &dyn World) {
     let window = LockClient::builder().handoff_window(secs(10));
     let client = world.client_with(window).await;
     let watched = LockOptions::builder().lease(Lease::Watchdog(SHORT));
@@ -156,7 +156,7 @@ pub(crate) async fn handed_over_holds_are_watched_anew(world: &impl World) {
 }
 
 /// S-14: "same lease" is part of the rule; whoever asks for another gets one of its own.
-pub(crate) async fn a_waiter_with_another_lease_gets_its_own(world: &impl World) {
+pub(crate) async fn a_waiter_with_another_lease_gets_its_own(world: &dyn World) {
     let client = world.client().await;
     let lease = Lease::Fixed(secs(3));
     let fixed = leased(lease);
@@ -174,7 +174,7 @@ pub(crate) async fn a_waiter_with_another_lease_gets_its_own(world: &impl World)
 }
 
 /// S-14: past the window the hold goes back to the store, so that others get a chance.
-pub(crate) async fn hand_off_ends_with_its_window(world: &impl World) {
+pub(crate) async fn hand_off_ends_with_its_window(world: &dyn World) {
     let window = ms(100);
     let client = world.client_with(LockClient::builder().handoff_window(window)).await;
     let first = client.mutex("e").lock().await.unwrap();
@@ -200,7 +200,7 @@ pub(crate) async fn hand_off_ends_with_its_window(world: &impl World) {
 
 /// S-35: who waits, since when, behind how many of this process, where in the program, and what is kept meanwhile.
 pub(crate) async fn waiters_are_shown_with_their_site_and_what_they_are_inside_of(
-    world: &impl World,
+    world: &dyn World,
 ) {
     let (a, b) = (world.client().await, world.client().await);
     let held = a.mutex("shown").lock().await.unwrap();

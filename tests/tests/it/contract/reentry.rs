@@ -7,7 +7,7 @@ use lock_runtime::scope;
 use crate::contract::world::*;
 
 /// S-6, S-23: at any depth, with the same token, and without a round trip.
-pub(crate) async fn an_enclosed_acquire_re_enters(world: &impl World) {
+pub(crate) async fn an_enclosed_acquire_re_enters(world: &dyn World) {
     let client = world.client().await;
     let outer = client.mutex("n").lock().await.unwrap();
     outer
@@ -31,7 +31,7 @@ pub(crate) async fn an_enclosed_acquire_re_enters(world: &impl World) {
 }
 
 /// S-6: `join!` polls both in one task, and they still exclude each other.
-pub(crate) async fn siblings_exclude_each_other(world: &impl World) {
+pub(crate) async fn siblings_exclude_each_other(world: &dyn World) {
     let client = world.client().await;
     let inside = std::cell::Cell::new(false);
     let visit = async || {
@@ -50,14 +50,14 @@ pub(crate) async fn siblings_exclude_each_other(world: &impl World) {
 }
 
 /// S-7.
-pub(crate) async fn a_plain_guard_gives_no_re_entry(world: &impl World) {
+pub(crate) async fn a_plain_guard_gives_no_re_entry(world: &dyn World) {
     let client = world.client().await;
     let _guard = client.mutex("g").lock().await.unwrap();
     assert!(client.mutex("g").try_lock().await.unwrap().is_none());
 }
 
 /// S-6: a spawned task may outlive its parent's hold.
-pub(crate) async fn a_spawned_task_inherits_nothing_unless_told(world: &impl World) {
+pub(crate) async fn a_spawned_task_inherits_nothing_unless_told(world: &dyn World) {
     let client = world.client().await;
     let guard = client.mutex("i").lock().await.unwrap();
     let try_it =
@@ -72,7 +72,7 @@ pub(crate) async fn a_spawned_task_inherits_nothing_unless_told(world: &impl Wor
 }
 
 /// The last guard on a hold ends it.
-pub(crate) async fn a_nested_guard_that_outlives_the_outer_keeps_the_lock(world: &impl World) {
+pub(crate) async fn a_nested_guard_that_outlives_the_outer_keeps_the_lock(world: &dyn World) {
     let client = world.client().await;
     let outer = client.mutex("o").lock().await.unwrap();
     let nested = outer.run(client.mutex("o").lock()).await.unwrap().unwrap();
@@ -83,7 +83,7 @@ pub(crate) async fn a_nested_guard_that_outlives_the_outer_keeps_the_lock(world:
 }
 
 /// S-6: one round trip makes a fixed lease long enough for what is inside.
-pub(crate) async fn a_longer_nested_lease_extends_a_fixed_one(world: &impl World) {
+pub(crate) async fn a_longer_nested_lease_extends_a_fixed_one(world: &dyn World) {
     let client = world.client().await;
     let outer = client.mutex("x").with(fixed(secs(2))).lock().await.unwrap();
     outer
@@ -98,7 +98,7 @@ pub(crate) async fn a_longer_nested_lease_extends_a_fixed_one(world: &impl World
 }
 
 /// A nested acquire that asks for the watchdog gets it, for as long as it lasts.
-pub(crate) async fn a_nested_watchdog_keeps_a_fixed_hold_alive(world: &impl World) {
+pub(crate) async fn a_nested_watchdog_keeps_a_fixed_hold_alive(world: &dyn World) {
     let client = world.client().await;
     let outer = client.mutex("w").with(fixed(SHORT)).lock().await.unwrap();
     let watched = watched(SHORT);
@@ -117,7 +117,7 @@ pub(crate) async fn a_nested_watchdog_keeps_a_fixed_hold_alive(world: &impl Worl
 }
 
 /// Of two nested watchdogs, the end of one is not the end of the other.
-pub(crate) async fn a_watchdog_within_a_watchdog_keeps_both(world: &impl World) {
+pub(crate) async fn a_watchdog_within_a_watchdog_keeps_both(world: &dyn World) {
     let client = world.client().await;
     let outer = client.mutex("ww").with(fixed(SHORT)).lock().await.unwrap();
     let watched = watched(SHORT);
@@ -131,7 +131,7 @@ pub(crate) async fn a_watchdog_within_a_watchdog_keeps_both(world: &impl World) 
 }
 
 /// S-6: shown as Redisson's structure does, written behind.
-pub(crate) async fn the_hold_count_is_shown_for_long_nesting(world: &impl World) {
+pub(crate) async fn the_hold_count_is_shown_for_long_nesting(world: &dyn World) {
     let client = world.client().await;
     let outer = client.mutex("c").lock().await.unwrap();
     let count = async || world.holders("c").await.first().map(|(_, count)| *count);
@@ -149,7 +149,7 @@ pub(crate) async fn the_hold_count_is_shown_for_long_nesting(world: &impl World)
 
 /// S-6: of re-entries side by side one at a time is inside, in order; what is nested in one of them
 /// does not wait.
-pub(crate) async fn re_entries_side_by_side_exclude_each_other(world: &impl World) {
+pub(crate) async fn re_entries_side_by_side_exclude_each_other(world: &dyn World) {
     let client = world.client().await;
     let outer = client.mutex("s").lock().await.unwrap();
     let (sum, order) = (Cell::new(0), RefCell::new(Vec::new()));
@@ -177,7 +177,7 @@ pub(crate) async fn re_entries_side_by_side_exclude_each_other(world: &impl Worl
 }
 
 /// S-6: within its own `wait`.
-pub(crate) async fn a_re_entry_beside_another_is_busy_or_times_out(world: &impl World) {
+pub(crate) async fn a_re_entry_beside_another_is_busy_or_times_out(world: &dyn World) {
     let client = world.client().await;
     let outer = client.mutex("b").lock().await.unwrap();
     let lock = client.mutex("b");
@@ -197,7 +197,7 @@ pub(crate) async fn a_re_entry_beside_another_is_busy_or_times_out(world: &impl 
 }
 
 /// S-17: whoever leaves the line, also when its turn has come, lets the next one in.
-pub(crate) async fn a_waiting_re_entry_that_is_dropped_is_passed_over(world: &impl World) {
+pub(crate) async fn a_waiting_re_entry_that_is_dropped_is_passed_over(world: &dyn World) {
     let client = world.client().await;
     let outer = client.mutex("d").lock().await.unwrap();
     let lock = client.mutex("d");
@@ -220,7 +220,7 @@ pub(crate) async fn a_waiting_re_entry_that_is_dropped_is_passed_over(world: &im
 }
 
 /// S-12: whoever waits inside of a hold hears of its loss at once.
-pub(crate) async fn a_loss_reaches_re_entries_that_wait(world: &impl World) {
+pub(crate) async fn a_loss_reaches_re_entries_that_wait(world: &dyn World) {
     let client = world.client().await;
     let lease = Lease::Fixed(SHORT);
     let finish = LockOptions::builder().lease(lease).on_lost(OnLost::Finish).build().unwrap();

@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use async_trait::async_trait;
 use lock_runtime::blocking;
 use tokio::sync::oneshot;
 use tokio::task::block_in_place;
@@ -13,6 +14,7 @@ use crate::prelude::*;
 /// A world whose clients are blocking.
 pub(crate) struct Threads<W>(pub(crate) W);
 
+#[async_trait(?Send)]
 impl World for Threads<Memory> {
     async fn client_with(&self, builder: LockClientBuilder) -> Peer {
         let Memory(store, kind) = &self.0;
@@ -36,6 +38,7 @@ impl World for Threads<Memory> {
     }
 }
 
+#[async_trait(?Send)]
 impl World for Threads<Redis> {
     async fn client_with(&self, builder: LockClientBuilder) -> Peer {
         let Redis { server, kind } = &self.0;

@@ -1,5 +1,6 @@
 //! Where the cases run, and on which kind of lock.
 
+use async_trait::async_trait;
 pub(crate) use lock_runtime::client::WaitInfo;
 
 pub(crate) use super::peer::Peer;
@@ -18,6 +19,9 @@ pub(crate) enum Kind {
 }
 
 /// Locks that several processes share.
+///
+/// The cases take a `dyn World`, so that each is compiled once and not for every type of world.
+#[async_trait(?Send)]
 pub(crate) trait World {
     /// A client as another process would have it, with settings of its own.
     async fn client_with(&self, builder: LockClientBuilder) -> Peer;
@@ -65,6 +69,7 @@ impl Memory {
     }
 }
 
+#[async_trait(?Send)]
 impl World for Memory {
     async fn client_with(&self, builder: LockClientBuilder) -> Peer {
         let client = match self.1 {
@@ -110,6 +115,7 @@ impl Redis {
     }
 }
 
+#[async_trait(?Send)]
 impl World for Redis {
     async fn client_with(&self, builder: LockClientBuilder) -> Peer {
         let url = self.server.url();
@@ -172,6 +178,7 @@ impl Three {
     }
 }
 
+#[async_trait(?Send)]
 impl World for Three {
     async fn client_with(&self, builder: LockClientBuilder) -> Peer {
         let urls = self.servers.iter().map(RedisServer::url);
