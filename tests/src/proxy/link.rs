@@ -111,13 +111,15 @@ impl Link {
         match end {
             Some(End::Closed) => {}
             Some(End::ReplyDropped) => {
-                self.shared.replies_dropped.fetch_add(1, Ordering::SeqCst);
-                drop(client);
                 // Closing with replies unread would reset the connection, and a server may then
                 // forget requests that it has received.
                 let _ = server.shutdown().await;
                 let mut buffer = vec![0; CHUNK];
                 while server.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
+                // The reply may have been one to an earlier request. So the client learns of it now, when the server has
+                // executed all of them.
+                self.shared.replies_dropped.fetch_add(1, Ordering::SeqCst);
+                drop(client);
             }
             None => {
                 reset(&client);
@@ -142,7 +144,7 @@ impl Link {
     ) -> Result<(), End> {
         let (sender, parcels) = mpsc::unbounded_channel();
         tokio::try_join!(self.collect(direction, source, sender), async {
-            self.deliver(sink, parcels).await.map_err(|_| End::Closed)
+            self.deliver(direction, sink, parcels).await.map_err(|_| End::Closed)
         },)?;
         Ok(())
     }
@@ -171,7 +173,6 @@ impl Link {
             }
             let bytes = buffer[..read.map_err(|_| End::Closed)?].to_vec();
             match direction {
-                Direction::ToServer => self.meet_mishap(&bytes),
                 Direction::ToClient if self.drop_reply.load(Ordering::SeqCst) => {
                     return Err(End::ReplyDropped);
                 }
@@ -179,7 +180,7 @@ impl Link {
                     self.shared.replies_swallowed.fetch_add(1, Ordering::SeqCst);
                     continue;
                 }
-                Direction::ToClient => {}
+                Direction::ToServer | Direction::ToClient => {}
             }
             if bytes.is_empty()
                 || parcels.send(Parcel { due: Instant::now() + delay, bytes }).is_err()
@@ -191,6 +192,7 @@ impl Link {
 
     async fn deliver(
         &self,
+        direction: Direction,
         mut sink: impl AsyncWrite + Unpin,
         mut parcels: UnboundedReceiver<Parcel>,
     ) -> io::Result<()> {
@@ -198,6 +200,10 @@ impl Link {
             sleep_until(due).await;
             if self.may_deliver().await {
                 sink.write_all(&bytes).await?;
+                // Only now: the end that a reply brings must not keep the request from the server.
+                if direction == Direction::ToServer {
+                    self.meet_mishap(&bytes);
+                }
             }
         }
         if !self.may_deliver().await {
