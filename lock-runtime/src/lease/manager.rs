@@ -66,15 +66,10 @@ pub(crate) struct LeaseManager {
     client_text: Arc<str>,
     /// Number of the last hold.
     holds: AtomicU64,
-    tasks: Mutex<Tasks>,
+    /// The watchdog's task. Locked while a task is started, so that each is started once.
+    watching: Mutex<Option<JoinHandle<()>>>,
     /// Where the tasks run; `None` for the runtime in which a lock is first used.
     pub(crate) home: Option<Handle>,
-}
-
-#[derive(Default)]
-struct Tasks {
-    watchdog: Option<JoinHandle<()>>,
-    releaser: Option<JoinHandle<()>>,
 }
 
 impl LeaseManager {
@@ -93,7 +88,7 @@ impl LeaseManager {
             client,
             client_text: Arc::from(client.to_string()),
             holds: AtomicU64::new(0),
-            tasks: Mutex::default(),
+            watching: Mutex::default(),
             home: None,
             breaker,
             order,
@@ -121,22 +116,17 @@ impl LeaseManager {
     }
 
     /// Sees to it that the tasks run: a client may be made before there is a runtime, and may
-    /// outlive the one that it was first used on. Starts nothing outside of a runtime. False if no task
-    /// releases.
-    pub(crate) fn ensure_running(&self) -> bool {
-        let mut tasks = self.tasks.lock();
-        let gone =
-            |task: &Option<JoinHandle<()>>| task.as_ref().is_none_or(JoinHandle::is_finished);
-        let unwatched = gone(&tasks.watchdog) && !self.watchdog.is_done();
-        if unwatched {
+    /// outlive the one that it was first used on. Starts nothing outside of a runtime.
+    pub(crate) fn ensure_running(&self) {
+        let mut watching = self.watching.lock();
+        let is_gone = watching.as_ref().is_none_or(JoinHandle::is_finished);
+        if is_gone && !self.watchdog.is_done() {
             let task = || Arc::clone(&self.watchdog).run(Arc::clone(&self.store));
-            tasks.watchdog = self.spawn(task).or(tasks.watchdog.take());
+            *watching = self.spawn(task).or(watching.take());
         }
-        if gone(&tasks.releaser) {
-            let task = || Arc::clone(&self.releaser).run(Arc::clone(&self.store));
-            tasks.releaser = self.spawn(task).or(tasks.releaser.take());
+        if !self.releaser.has_task() {
+            self.spawn(|| Arc::clone(&self.releaser).run(Arc::clone(&self.store)));
         }
-        !gone(&tasks.releaser)
     }
 
     /// Starts a task in the client's own runtime or, if there is none any more, in the caller's.
@@ -154,9 +144,8 @@ impl LeaseManager {
     pub(crate) fn give(&self, job: ReleaseJob) {
         self.releaser.give(job);
         // The runtime that ran the task may be gone, and one that is ending drops a new task at once.
-        if !self.ensure_running() {
-            self.releaser.report_pending();
-        }
+        self.ensure_running();
+        self.releaser.report_pending();
     }
 
     /// Ends renewals of a hold and hands it to the releaser, which has the store free it at `keep_until`, or at

@@ -5,7 +5,6 @@
 // S-20, S-21.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -60,8 +59,6 @@ pub(crate) struct Releaser {
     pub(crate) unfinished: UnderWay,
     /// Notified whenever a job has had its first answer.
     answered: Notify,
-    /// How many pending releases were logged since a task last ran.
-    reported: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -71,6 +68,29 @@ struct Queue {
     unanswered: HashMap<LockKey, VecDeque<u64>>,
     next_number: u64,
     closed: bool,
+    /// The number of the task that works off the jobs, if one does. Here, so that a job is either given to it or found by its end.
+    task: Option<u64>,
+    last_task: u64,
+    /// How many pending releases were logged since a task last ran.
+    reported: usize,
+}
+
+impl Queue {
+    /// Returns the number of a new task.
+    fn begin_task(&mut self) -> u64 {
+        self.last_task += 1;
+        self.task = Some(self.last_task);
+        self.last_task
+    }
+
+    fn pending_to_report(&mut self) -> Option<usize> {
+        let pending = self.jobs.len();
+        let is_news = self.task.is_none() && pending > 0 && pending >= 2 * self.reported;
+        is_news.then(|| {
+            self.reported = pending;
+            pending
+        })
+    }
 }
 
 impl Releaser {
@@ -82,7 +102,6 @@ impl Releaser {
             wake: Notify::new(),
             unfinished: UnderWay::default(),
             answered: Notify::new(),
-            reported: AtomicUsize::new(0),
         })
     }
 
@@ -133,13 +152,16 @@ impl Releaser {
         self.wake.notify_one();
     }
 
-    /// Logs how many releases are pending while no task runs. Logs again only once they have doubled: a runtime
+    /// True while a task works off the jobs.
+    pub(crate) fn has_task(&self) -> bool {
+        self.queue.lock().task.is_some()
+    }
+
+    /// Logs how many releases are pending if no task runs. Logs again only once they have doubled: a runtime
     /// that ends drops one guard after the other.
     pub(crate) fn report_pending(&self) {
-        let pending = self.queue.lock().jobs.len();
-        let reported = self.reported.load(Ordering::Relaxed);
-        if pending > 0 && pending >= reported * 2 {
-            self.reported.store(pending, Ordering::Relaxed);
+        let pending = self.queue.lock().pending_to_report();
+        if let Some(pending) = pending {
             tracing::warn!(
                 pending,
                 "the runtime ended before the store had answered these releases: their locks may \
@@ -154,8 +176,9 @@ impl Releaser {
         self: Arc<Self>,
         store: Arc<dyn Store>,
     ) -> impl Future<Output = ()> + Send + 'static {
+        let number = self.queue.lock().begin_task();
         // Dropped after the jobs under way were put back into the queue.
-        let ending = Ending(Arc::clone(&self));
+        let ending = Ending { releaser: Arc::clone(&self), number };
         async move {
             let _ending = ending;
             self.drive(store).await;
@@ -163,18 +186,19 @@ impl Releaser {
     }
 
     async fn drive(self: Arc<Self>, store: Arc<dyn Store>) {
-        self.reported.store(0, Ordering::Relaxed);
+        self.queue.lock().reported = 0;
         let mut in_flight = FuturesUnordered::new();
         loop {
-            let (jobs, closed) = {
+            let jobs = {
                 let mut queue = self.queue.lock();
-                (std::mem::take(&mut queue.jobs), queue.closed)
+                if queue.closed && queue.jobs.is_empty() && in_flight.is_empty() {
+                    queue.task = None;
+                    return;
+                }
+                std::mem::take(&mut queue.jobs)
             };
             for job in jobs {
                 in_flight.push(Arc::clone(&self).work(Arc::clone(&store), job).boxed());
-            }
-            if closed && in_flight.is_empty() {
-                return;
             }
             tokio::select! {
                 () = self.wake.notified() => {}
@@ -266,11 +290,16 @@ impl Drop for Unanswered {
 }
 
 /// Logs the pending jobs when the task ends.
-struct Ending(Arc<Releaser>);
+struct Ending {
+    releaser: Arc<Releaser>,
+    /// The task's.
+    number: u64,
+}
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.0.report_pending();
+        self.releaser.queue.lock().task.take_if(|task| *task == self.number);
+        self.releaser.report_pending();
     }
 }
 

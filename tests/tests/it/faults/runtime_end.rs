@@ -130,9 +130,13 @@ async fn guards_that_go_with_the_runtime_or_after_it_are_counted() {
     for runtime in RUNTIMES {
         for way in ["tasks", "outside"] {
             let log = ending.unanswered(runtime, "three", way).await;
-            let said = pending(&log);
+            let mut said = pending(&log);
+            // Threads that end side by side may write their lines in any order.
+            said.sort_unstable();
             // More lines only as the number doubles.
-            assert!(matches!(said[..], [3] | [1, 2] | [2]), "{way} on {runtime}: {said:?} {log}");
+            let doubles = said.windows(2).all(|lines| lines[1] >= 2 * lines[0]);
+            let last = said.last().copied();
+            assert!(doubles && matches!(last, Some(2 | 3)), "{way} on {runtime}: {said:?} {log}");
         }
     }
     ending.assert_clean(RUNTIMES.len() * 2 * 3);
