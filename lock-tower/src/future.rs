@@ -39,6 +39,7 @@ pin_project! {
     {
         // Runs without a lock.
         PassThrough { #[pin] future: S::Future },
+        // `None` once it was returned.
         Failed { error: Option<LockServiceError<S::Error>> },
         Locked { #[pin] call: LockedCall<S, Req, Outcome<S, Req>>, #[pin] stage: Stage },
     }
@@ -77,8 +78,8 @@ impl<S: Service<Req>, Req> LockFuture<S, Req> {
 impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
     type Output = Result<S::Response, LockServiceError<S::Error>>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (mut call, mut stage) = match self.project().state.project() {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let (mut call, mut stage) = match self.as_mut().project().state.project() {
             StateProjection::PassThrough { future } => {
                 return without_lock(|| future.poll(cx)).map_err(LockServiceError::Inner);
             }
@@ -91,7 +92,14 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
         loop {
             let next = match stage.as_mut().project() {
                 StageProjection::Acquiring { acquire, release } => {
-                    let guard = ready!(Pin::new(acquire).poll(cx))?;
+                    let guard = match ready!(Pin::new(acquire).poll(cx)) {
+                        Ok(guard) => guard,
+                        Err(error) => {
+                            // Ends the call.
+                            self.set(Self { state: State::Failed { error: None } });
+                            return Poll::Ready(Err(error.into()));
+                        }
+                    };
                     let handle = HoldHandle::new(guard, release.reports_loss);
                     call.as_mut().set_hold(CallHold { handle, spec: *release });
                     Stage::Running

@@ -35,6 +35,10 @@ pub(crate) fn run() -> Result<(), Failure> {
     msrv::check()?;
     Step::new("fmt").args(&["--all", "--check"]).run()?;
     typos::run()?;
+    // Before anything runs beside anything else: a package manager refuses to run twice.
+    redis::find_or_install()?;
+    install::ensure_valgrind()?;
+    install::ensure_chromedriver()?;
     let (report_build, built) = mpsc::channel();
     let counts = thread::spawn(move || {
         let build = benches("build").in_background().run();
@@ -92,7 +96,6 @@ fn soak() -> Result<(), Failure> {
 
 /// Compares the counts of the benchmarks with those on record.
 fn counts() -> Result<(), Failure> {
-    install::ensure_valgrind()?;
     let counts = benches("run").in_background().with_output();
     let counts = counts.args(&["--", "--counts", "--strict"]);
     counts.env("REDIS_SERVER", redis::find_or_install()?).run()
@@ -102,7 +105,6 @@ fn counts() -> Result<(), Failure> {
 /// at the lowest priority.
 fn checks() -> Result<(), Failure> {
     deny::run()?;
-    install::ensure_chromedriver()?;
     // Its tests are a program of another kind; nothing else here has a program that no test needs.
     let xtask = Step::new("clippy").in_background().args(&["--package", "xtask"]);
     xtask.args(&["--", "-D", "warnings"]).run()?;

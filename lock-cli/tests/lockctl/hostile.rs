@@ -1,9 +1,6 @@
 //! Names that would control a terminal, readers that leave, and times without an end.
 
-use std::process::Stdio;
-
-use lock_tests::eventually;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::io::{AsyncReadExt, BufReader};
 use tokio::time::timeout;
 
 use crate::world::{SOON, World, begin, service};
@@ -90,25 +87,4 @@ async fn a_time_may_have_no_end() {
     let mut first = [0; 20];
     timeout(SOON, out.read_exact(&mut first)).await.expect("nothing is printed").unwrap();
     assert!(watch.try_wait().unwrap().is_none(), "it watches on");
-}
-
-/// A key press that ends `watch` ends it at once, also while the server is gone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_signal_ends_a_watch() {
-    let world = World::start().await;
-    let _held = world.billing.mutex("order:1").lock().await.unwrap();
-    let mut watch = world.begin(&["watch", "order:1", "--json"]);
-    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    let granted = timeout(SOON, lines.next_line()).await.expect("nothing is printed").unwrap();
-    assert!(granted.as_deref().is_some_and(|line| line.contains("granted")), "{granted:?}");
-    world.server.pause();
-    let silent = timeout(SOON, lines.next_line()).await.expect("the outage is not said").unwrap();
-    assert!(silent.as_deref().is_some_and(|line| line.contains("silent")), "{silent:?}");
-    let pid = watch.id().unwrap().to_string();
-    // Not an interrupt: who runs the tests in the background may have it ignored.
-    let kill =
-        std::process::Command::new("kill").args(["-TERM", &pid]).stdin(Stdio::null()).status();
-    assert!(kill.unwrap().success());
-    eventually(SOON, "it ends", async || watch.try_wait().unwrap().is_some()).await;
-    world.server.resume();
 }

@@ -5,6 +5,7 @@
 // S-20, S-21.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ pub(crate) struct Releaser {
     pub(crate) unfinished: UnderWay,
     /// Notified whenever a job has had its first answer.
     answered: Notify,
+    /// True while the queue has a task: a look without the mutex.
+    has_task: AtomicBool,
 }
 
 #[derive(Default)]
@@ -76,13 +79,6 @@ struct Queue {
 }
 
 impl Queue {
-    /// Returns the number of a new task.
-    fn begin_task(&mut self) -> u64 {
-        self.last_task += 1;
-        self.task = Some(self.last_task);
-        self.last_task
-    }
-
     fn pending_to_report(&mut self) -> Option<usize> {
         let pending = self.jobs.len();
         let is_news = self.task.is_none() && pending > 0 && pending >= 2 * self.reported;
@@ -102,6 +98,7 @@ impl Releaser {
             wake: Notify::new(),
             unfinished: UnderWay::default(),
             answered: Notify::new(),
+            has_task: AtomicBool::new(false),
         })
     }
 
@@ -154,7 +151,13 @@ impl Releaser {
 
     /// True while a task works off the jobs.
     pub(crate) fn has_task(&self) -> bool {
-        self.queue.lock().task.is_some()
+        self.has_task.load(Ordering::Acquire)
+    }
+
+    fn set_task(&self, queue: &mut Queue, task: Option<u64>) {
+        queue.task = task;
+        // Under the mutex, so that whoever adds a job next sees it.
+        self.has_task.store(task.is_some(), Ordering::Release);
     }
 
     /// Logs how many releases are pending if no task runs. Logs again only once they have doubled: a runtime
@@ -176,7 +179,13 @@ impl Releaser {
         self: Arc<Self>,
         store: Arc<dyn Store>,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let number = self.queue.lock().begin_task();
+        let number = {
+            let mut queue = self.queue.lock();
+            queue.last_task += 1;
+            let number = queue.last_task;
+            self.set_task(&mut queue, Some(number));
+            number
+        };
         // Dropped after the jobs under way were put back into the queue.
         let ending = Ending { releaser: Arc::clone(&self), number };
         async move {
@@ -192,7 +201,7 @@ impl Releaser {
             let jobs = {
                 let mut queue = self.queue.lock();
                 if queue.closed && queue.jobs.is_empty() && in_flight.is_empty() {
-                    queue.task = None;
+                    self.set_task(&mut queue, None);
                     return;
                 }
                 std::mem::take(&mut queue.jobs)
@@ -298,7 +307,12 @@ struct Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.releaser.queue.lock().task.take_if(|task| *task == self.number);
+        {
+            let mut queue = self.releaser.queue.lock();
+            if queue.task == Some(self.number) {
+                self.releaser.set_task(&mut queue, None);
+            }
+        }
         self.releaser.report_pending();
     }
 }

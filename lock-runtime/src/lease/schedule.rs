@@ -87,7 +87,8 @@ impl Schedule {
         let slot = if self.count(latest) < crowd {
             latest
         } else {
-            let slots = (nanos(lease / 6) / width).max(1);
+            // One less, since `latest` may be the beginning of a slot that has nearly passed.
+            let slots = (nanos(lease / 6) / width).saturating_sub(1).max(1);
             // The emptier one of two at random leaves no slot much fuller than others.
             [(); 2]
                 .map(|()| latest.saturating_sub(width * fastrand::u64(1..=slots)))

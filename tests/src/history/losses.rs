@@ -1,6 +1,7 @@
 //! The rules on the ends of holds (C4, C10), and on what they protect (C2).
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{Claim, Event, Op, Over, Violation};
@@ -41,11 +42,12 @@ pub(super) fn stale_releases(claims: &[Claim]) -> Vec<Violation> {
 /// that its process was killed in may have been none.
 ///
 /// The later of the two sets the value back, to one that was read before. Those who read the following values once more
-/// found what it left, so they are no violations of their own: the time of that update decides what explains it.
+/// found what it left, so they are no violations of their own: the time of that update decides what explains it. Those who read
+/// more than the value has come to since then are.
 pub(super) fn lost_updates(events: &[Event]) -> Vec<Violation> {
     let mut read: HashMap<(&str, u64), &Event> = HashMap::new();
-    // The last update of each value that set it back, and what it wrote.
-    let mut set_back: HashMap<&str, (&Event, u64)> = HashMap::new();
+    // The last update of each value that set it back, and the values that it and those behind it wrote.
+    let mut set_back: HashMap<&str, (&Event, RangeInclusive<u64>)> = HashMap::new();
     let mut last: HashMap<(u32, u64), &Event> = HashMap::new();
     let mut violations = Vec::new();
     for event in events {
@@ -61,10 +63,14 @@ pub(super) fn lost_updates(events: &[Event]) -> Vec<Violation> {
         }
         last.insert((event.process, event.task), event);
         let Op::Updated { from, to } = event.op else { continue };
-        let Some(earlier) = read.insert((&event.object, from), event) else { continue };
-        let found_it = |(by, left): &(&Event, u64)| earlier.at < by.at && from >= *left;
-        if !set_back.get(&*event.object).is_some_and(found_it) {
-            set_back.insert(&event.object, (event, to));
+        let earlier = read.insert((&event.object, from), event);
+        let behind = set_back.get_mut(&*event.object).filter(|(_, values)| values.contains(&from));
+        if let Some((by, values)) = behind
+            && earlier.is_none_or(|earlier| earlier.at < by.at)
+        {
+            *values = *values.start()..=to.max(*values.end());
+        } else if let Some(earlier) = earlier {
+            set_back.insert(&event.object, (event, to..=to));
             violations.push(Violation::LostUpdate(earlier.clone(), event.clone()));
         }
     }

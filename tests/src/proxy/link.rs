@@ -82,10 +82,8 @@ impl Link {
 
     /// Holds a client that no server will ever hear of.
     async fn swallow(&self, mut client: TcpStream) {
-        let mut buffer = vec![0; CHUNK];
-        let read_on = async { while client.read(&mut buffer).await.is_ok_and(|read| read > 0) {} };
         let was_reset = tokio::select! {
-            () = read_on => false,
+            () = read_to_end(&mut client) => false,
             () = self.reset_requested() => true,
         };
         if was_reset {
@@ -114,10 +112,12 @@ impl Link {
                 // Closing with replies unread would reset the connection, and a server may then
                 // forget requests that it has received.
                 let _ = server.shutdown().await;
-                let mut buffer = vec![0; CHUNK];
-                while server.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
-                // The reply may have been one to an earlier request. So the client learns of it now, when the server has
-                // executed all of them.
+                // The reply may have been one to an earlier request. So the client learns of it when the server has executed
+                // all of them.
+                tokio::select! {
+                    () = read_to_end(&mut server) => {}
+                    () = self.reset_requested() => reset(&client),
+                }
                 self.shared.replies_dropped.fetch_add(1, Ordering::SeqCst);
                 drop(client);
             }
@@ -250,6 +250,12 @@ pub(super) async fn send_aside(shared: Arc<Shared>, request: Vec<u8>) -> io::Res
         shared.requests_duplicated.fetch_add(1, Ordering::SeqCst);
     }
     Ok(())
+}
+
+/// Reads what nobody will get, until the other side closes or breaks the connection.
+async fn read_to_end(stream: &mut TcpStream) {
+    let mut buffer = vec![0; CHUNK];
+    while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
 }
 
 /// Makes the coming drop of `stream` a reset in place of an orderly close.

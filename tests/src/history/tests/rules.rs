@@ -142,6 +142,9 @@ fn a_value_that_was_set_back_is_read_again() {
     assert_eq!(found.iter().map(by).collect::<Vec<_>>(), [at(55), at(75)]);
     let found = updates(&[0, 1, 2, 3, 1, 0]);
     assert_eq!(found.iter().map(by).collect::<Vec<_>>(), [at(55), at(65)]);
+    // One that had read 3 before, and writes 4 over what the value was set back to.
+    let found = updates(&[0, 1, 2, 3, 1, 3, 4]);
+    assert_eq!(found.iter().map(by).collect::<Vec<_>>(), [at(55), at(65)]);
 }
 
 /// C4: a loss needs a fault, or a deadline that has passed.

@@ -134,6 +134,21 @@ async fn a_reply_is_dropped_after_its_request_was_executed() {
     assert_eq!(server.client().get::<u64>(&["GET", "k"]).await, 3);
 }
 
+/// The reply that comes first may be one to an earlier request.
+#[tokio::test]
+async fn a_reply_to_an_earlier_request_ends_nothing_before_its_time() {
+    let (server, proxy) = proxied().await;
+    let mut wire = Wire::open(proxy.port()).await;
+    for number in 1..=20 {
+        proxy.drop_next_reply_to("INCR k");
+        wire.send("EVAL 'for i = 1, 100000 do end' 0").await;
+        wire.send("INCR k").await;
+        while !wire.reply().await.unwrap_or_default().is_empty() {}
+        assert_eq!(server.client().get::<u64>(&["GET", "k"]).await, number);
+        wire = Wire::open(proxy.port()).await;
+    }
+}
+
 #[tokio::test]
 async fn a_request_is_delivered_twice() {
     let (server, proxy) = proxied().await;

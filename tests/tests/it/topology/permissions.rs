@@ -145,16 +145,18 @@ async fn renewals_do_without_pexpireat() {
     rules.push("-pexpireat".to_owned());
     let (server, url) = world(&rules).await;
     let client = LockClient::connect(&url).await.unwrap();
-    let guard = client.mutex("acl").lock().await.unwrap();
+    let guard = client.mutex("acl").with(watched(ms(300))).lock().await.unwrap();
     guard.extend(secs(60)).await.unwrap();
     let left = server.client().pttl("acl").await;
     assert!(matches!(left, Ttl::Left(left) if left > secs(50)), "{left:?}");
-    // It must not shorten the lease, nor leave a lock without an end.
-    guard.extend(secs(10)).await.unwrap();
+    // A renewal must not shorten the lease.
+    server.reset_stats().await;
+    soon!("it was renewed", server.command_calls().await.get("evalsha").is_some_and(|n| *n >= 3));
     let left = server.client().pttl("acl").await;
     assert!(matches!(left, Ttl::Left(left) if left > secs(50)), "{left:?}");
+    // Nor leave a lock without an end.
     server.client().cmd(&["PERSIST", "acl"]).await;
-    guard.extend(secs(60)).await.unwrap();
+    guard.extend(secs(90)).await.unwrap();
     let left = server.client().pttl("acl").await;
     assert!(matches!(left, Ttl::Left(left) if left > secs(50)), "{left:?}");
     guard.release().await.unwrap();

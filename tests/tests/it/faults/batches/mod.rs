@@ -9,8 +9,8 @@ use futures_util::future::join;
 
 use crate::prelude::*;
 
-/// More than go out alone.
-const SEVERAL: usize = 24;
+/// Most of them do not go out alone.
+const SEVERAL: usize = 48;
 
 type Locking = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
 
@@ -56,7 +56,7 @@ async fn were_batched(server: &RedisServer, requests: usize) {
 }
 
 /// Scripts that may be under way before others queue.
-const PLACES: usize = 2;
+const PLACES: usize = 16;
 
 /// Waits for proof that no place is lost: as many as may be under way go out alone.
 async fn all_places_are_free(server: &RedisServer, client: &LockClient) {
@@ -146,23 +146,24 @@ async fn a_free_place_is_used_at_once() {
         release_all(lock_all(&client, locks).await.into_iter().map(Result::unwrap)).await;
         start.elapsed()
     };
-    let (mut alone, mut five) = (Duration::MAX, Duration::MAX);
+    let (mut alone, mut more) = (Duration::MAX, Duration::MAX);
     // Four round trips instead of two; a delay of a millisecond each way would come on top.
     soon!("a round without delay", {
-        alone = alone.min(best_of(1).await);
-        five = five.min(best_of(5).await);
-        five < alone * 3 + ms(1)
+        alone = alone.min(best_of(PLACES).await);
+        more = more.min(best_of(PLACES + 4).await);
+        more < alone * 3 + ms(1)
     });
 }
 
-/// Under a steady load, two scripts of one size are under way, also when the number of tasks is odd.
+/// Under a steady load, each script has half of the requests, also when their number is odd; or a third, if the callers of one
+/// script have not come for their answers while two others are under way.
 #[tokio::test]
-async fn each_script_has_half_of_the_requests() {
+async fn scripts_share_the_requests_equally() {
     const ROUNDS: usize = 100;
     let (server, client) = crate::prelude::world().await;
-    for tasks in [5, 40] {
+    for tasks in [40, 65] {
         // A busy machine makes some requests overdue.
-        soon!("each script has half of the requests", {
+        soon!("each script has its part of the requests", {
             server.reset_stats().await;
             let spawned = (0..tasks).map(|number| {
                 let client = client.clone();
@@ -175,7 +176,7 @@ async fn each_script_has_half_of_the_requests() {
             joined(spawned).await;
             let scripts = server.command_calls().await["evalsha"] as f64;
             let part = (2 * tasks * ROUNDS) as f64 / scripts / tasks as f64;
-            (0.44..0.56).contains(&part)
+            (0.3..0.56).contains(&part)
         });
     }
 }
@@ -277,11 +278,11 @@ async fn a_dropped_request_that_queued_is_not_sent() {
 #[tokio::test]
 async fn futures_that_rest_delay_no_other_task() {
     let (server, _proxy, client) = world().await;
-    let mut resting: Vec<_> = (0..8).map(|number| locking(&client, number)).collect();
+    let mut resting: Vec<_> = (0..SEVERAL).map(|number| locking(&client, number)).collect();
     for locking in &mut resting {
         assert!(poll!(locking.as_mut()).is_pending());
     }
-    for number in 8..12 {
+    for number in SEVERAL..SEVERAL + 4 {
         let guard = timeout(ms(700), locking(&client, number)).await.expect("held up");
         guard.unwrap().release().await.unwrap();
     }

@@ -304,3 +304,18 @@ async fn a_key_function_may_fail_in_its_own_way() {
     let LockServiceError::Key(error) = error else { panic!("{error:?}") };
     assert_eq!(error.to_string(), "job 7 has no name");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_future_is_pending_after_its_result() {
+    let (locks, peer, _) = two_clients();
+    let layer = LockLayer::new(locks, key).options(options(Wait::Never));
+    let mut service = layer.layer(Strict::default());
+    let held = peer.mutex("held").lock().await.unwrap();
+    for request in ["a", "bad", "wrong", "held"] {
+        let mut call = std::pin::pin!(service.ready().await.unwrap().call(request));
+        let _ = call.as_mut().await;
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(call.as_mut().poll(&mut cx).is_pending(), "{request}");
+    }
+    drop(held);
+}

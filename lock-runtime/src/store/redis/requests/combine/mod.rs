@@ -1,12 +1,12 @@
 //! Several requests in one script, when many are sent at once.
 //!
-//! While at most one request is under way, each caller sends its own request at once: a single request pays nothing.
+//! While [few](FEW) requests are under way, each caller sends its own request at once: they pay nothing.
 //! Further requests queue, and a task, the [pump](pump), sends them in one script, a batch: at once while none is under
 //! way; beside another one when the queue has as many requests as that one; in any case when nothing has been sent for
 //! [`OVERDUE`]. So batches grow with the load, and a slow server delays a queued request by at most [`OVERDUE`].
 //!
-//! Under a steady load, two batches of equal size are under way: the server runs one while this process works on the
-//! answers to the other. If all requests went in one script, each side would wait for the other in turns. Answers that
+//! Under a steady load, batches of equal size follow each other: the server runs one while this process works on the
+//! answers to another. If all requests went in one script, each side would wait for the other in turns. Answers that
 //! come together would bring that about, so the pump passes on one batch of them at a time.
 //!
 //! A request that [meets others](HoldRequest::meets_others) queues in any case and waits up to [`OVERDUE`] for a request
@@ -52,6 +52,13 @@ use crate::store::redis::link::Link;
 use crate::store::redis::scripts::{Answer, MAX_KEYS, Publish};
 use crate::store::redis::server::errors::CallError;
 use crate::timer::{ATTENDED_EVERY, Timer, attended};
+
+/// While fewer requests are under way, each is sent alone: a batch of so few saves the server less than its callers lose by waiting
+/// for each other.
+const FEW: usize = 16;
+
+/// From so many requests at a time on, the callers of a batch are [woken together](pump), which takes time at first.
+const MANY: usize = 40;
 
 /// The number of scripts under way at once, unless requests are overdue. More would make batches smaller.
 const SIDE_BY_SIDE: usize = 2;

@@ -2,7 +2,7 @@
 //!
 //! It starts with the first request that queues and ends when the queue is empty and all its batches are answered.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{RedisResult, Value};
 use tokio::runtime::{Handle, Id};
 use tokio::task::coop::unconstrained;
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use super::Combiner;
@@ -97,13 +98,16 @@ impl Combiner {
         if queue.look.is_some_and(|look| now >= look) {
             return Next::Attend(queue.attend(now));
         }
-        let look = queue.look;
+        if queue.remind.is_some_and(|remind| now >= remind) {
+            return Next::Attend(queue.remind(now));
+        }
+        let (look, remind) = (queue.look, queue.remind);
         let Some(pump) = &mut queue.pump else { return Next::End };
         match &mut pump.waker {
             Some(waker) => waker.clone_from(cx.waker()),
             waker => *waker = Some(cx.waker().clone()),
         }
-        Next::Wait(due_at.into_iter().chain(earliest).chain(look).min())
+        Next::Wait(due_at.into_iter().chain(earliest).chain(look).chain(remind).min())
     }
 
     /// Answers the requests whose time is over.
@@ -180,6 +184,18 @@ fn wake(callers: Vec<Waker>) {
     callers.into_iter().for_each(Waker::wake);
 }
 
+/// Wakes the callers together, once this thread has nothing else to do. Woken one by one, the first of them start another
+/// thread of the runtime, which runs those and sleeps again before the last is woken, several times for each batch.
+///
+/// A future that is pending owes its task a wake-up: `yield_now` pays them all at once. A thread that stays busy delays that,
+/// so the pump [reminds](super::queue::Queue::remind) callers that have not come.
+fn wake_soon(callers: &[Waker]) {
+    for caller in callers {
+        // It has no result but the wake-up, which is the caller's.
+        let _ = pin!(yield_now()).poll(&mut Context::from_waker(caller));
+    }
+}
+
 type Sending = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
 
 /// A batch under way.
@@ -204,8 +220,16 @@ impl Batch {
         answers.iter().for_each(|answer| link.heed_answer(connection, answer));
         let keys = std::mem::take(&mut self.keys);
         let answers = answers.into_iter().map(|answer| answer.unless_error().map_err(server_error));
-        let callers = self.combiner.queue.lock().answer(&keys, answers);
-        wake(callers);
+        let mut queue = self.combiner.queue.lock();
+        if queue.has_time() {
+            let callers = queue.answer_soon(&keys, answers, Instant::now());
+            drop(queue);
+            wake_soon(&callers);
+        } else {
+            let callers = queue.answer(&keys, answers);
+            drop(queue);
+            wake(callers);
+        }
     }
 
     fn fail(&mut self, error: &StoreError) {
@@ -297,7 +321,7 @@ impl Drop for Task {
                 queue.pump = None;
                 queue.ended = Some(self.runtime);
             }
-            if queue.pump.is_some() { Vec::new() } else { queue.unsent_callers() }
+            if queue.pump.is_some() { Vec::new() } else { queue.expectant_callers() }
         };
         wake(callers);
     }
