@@ -2,21 +2,23 @@
 //!
 //! It starts with the first request that queues and ends when the queue is empty and all its batches are answered.
 
+use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures_util::future::poll_fn;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
 use redis::{RedisResult, Value};
 use tokio::runtime::{Handle, Id};
 use tokio::task::coop::unconstrained;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
-use super::Combiner;
 use super::queue::{Key, Pump};
+use super::{Combiner, OVERDUE};
 use crate::error::StoreError;
 use crate::store::redis::link::Connection;
 use crate::store::redis::scripts::{Answer, ScriptCall, is_noscript};
@@ -98,16 +100,13 @@ impl Combiner {
         if queue.look.is_some_and(|look| now >= look) {
             return Next::Attend(queue.attend(now));
         }
-        if queue.remind.is_some_and(|remind| now >= remind) {
-            return Next::Attend(queue.remind(now));
-        }
-        let (look, remind) = (queue.look, queue.remind);
+        let look = queue.look;
         let Some(pump) = &mut queue.pump else { return Next::End };
         match &mut pump.waker {
             Some(waker) => waker.clone_from(cx.waker()),
             waker => *waker = Some(cx.waker().clone()),
         }
-        Next::Wait(due_at.into_iter().chain(earliest).chain(look).chain(remind).min())
+        Next::Wait(due_at.into_iter().chain(earliest).chain(look).min())
     }
 
     /// Answers the requests whose time is over.
@@ -123,27 +122,26 @@ impl Combiner {
         wake(callers);
     }
 
-    /// Sends one batch, waits for its answers and passes them on.
-    async fn send_batch(self: Arc<Self>) {
+    /// Sends one batch, waits for its answers and passes them on. Returns the callers that are yet to be woken.
+    async fn send_batch(self: Arc<Self>) -> Vec<Waker> {
         let _counted = Counted(&self);
-        let Some(latest) = self.queue.lock().latest() else { return };
+        let Some(latest) = self.queue.lock().latest() else { return Vec::new() };
         let connection = match self.link.connected(latest).await {
             Ok(connection) => connection,
             Err(error) => {
                 // Requests that have queued meanwhile may have later deadlines.
-                let callers = self.queue.lock().answer_until(latest, &error.into());
-                return wake(callers);
+                return self.queue.lock().answer_until(latest, &error.into());
             }
         };
         let Some(Sent { mut batch, call, until, sending }) = self.send(&connection).await else {
-            return;
+            return Vec::new();
         };
         let reply = self.link.judge(&connection, timeout_at(until, sending).await);
         let requests = batch.keys.len();
         let answers =
             reply.and_then(|reply| self.link.answers_of(&connection, &call, requests, reply));
         match answers {
-            Ok(answers) => batch.answer(&connection, answers),
+            Ok(answers) => return batch.answer(&connection, answers),
             Err(CallError::Server(error)) if is_noscript(&error) => {
                 match Box::pin(self.link.load(&call, until)).await {
                     // Nothing ran.
@@ -157,6 +155,7 @@ impl Combiner {
             }
             Err(error) => batch.fail(&error.into()),
         }
+        Vec::new()
     }
 
     /// Takes a batch from the queue and passes it to the connection, both under the mutex.
@@ -180,19 +179,68 @@ impl Combiner {
     }
 }
 
+impl Combiner {
+    /// Wakes the callers of a batch: now, or soon and together if there are many.
+    fn wake_callers(&self, callers: Vec<Waker>) -> Option<Arc<Crowd>> {
+        if self.queue.lock().has_time() {
+            return Some(Crowd::wake_soon(callers));
+        }
+        wake(callers);
+        None
+    }
+}
+
 fn wake(callers: Vec<Waker>) {
     callers.into_iter().for_each(Waker::wake);
 }
 
-/// Wakes the callers together, once this thread has nothing else to do. Woken one by one, the first of them start another
-/// thread of the runtime, which runs those and sleeps again before the last is woken, several times for each batch.
-///
-/// A future that is pending owes its task a wake-up: `yield_now` pays them all at once. A thread that stays busy delays that,
-/// so the pump [reminds](super::queue::Queue::remind) callers that have not come.
-fn wake_soon(callers: &[Waker]) {
-    for caller in callers {
-        // It has no result but the wake-up, which is the caller's.
-        let _ = pin!(yield_now()).poll(&mut Context::from_waker(caller));
+/// Callers that are woken together, once this thread has nothing else to do, and the pump behind them. Woken one by one, the
+/// first of them start another thread of the runtime, which runs those and sleeps again before the last is woken, several
+/// times for each batch.
+pub(super) struct Crowd {
+    callers: Mutex<Vec<Waker>>,
+    /// When the pump wakes them, should this thread be busy for so long.
+    latest: Instant,
+}
+
+impl Crowd {
+    pub(super) fn wake_soon(callers: Vec<Waker>) -> Arc<Self> {
+        let latest = Instant::now() + OVERDUE;
+        let crowd = Arc::new(Self { callers: Mutex::new(callers), latest });
+        // A future that is pending owes its task a wake-up, and this one pays it as late as that.
+        let waker = Waker::from(Arc::clone(&crowd));
+        let _ = pin!(yield_now()).poll(&mut Context::from_waker(&waker));
+        crowd
+    }
+
+    /// Until when they are not woken yet; wakes them if that is over.
+    pub(super) fn asleep_until(self: &Arc<Self>) -> Option<Instant> {
+        if self.callers.lock().is_empty() {
+            return None;
+        }
+        if Instant::now() < self.latest {
+            return Some(self.latest);
+        }
+        self.wake_by_ref();
+        None
+    }
+}
+
+impl Wake for Crowd {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let callers = mem::take(&mut *self.callers.lock());
+        wake(callers);
+    }
+}
+
+impl Drop for Crowd {
+    /// A runtime that ends may forget them.
+    fn drop(&mut self) {
+        wake(mem::take(self.callers.get_mut()));
     }
 }
 
@@ -214,22 +262,14 @@ struct Batch {
 }
 
 impl Batch {
-    fn answer(&mut self, connection: &Connection, answers: Vec<Answer>) {
+    /// Returns the callers.
+    fn answer(&mut self, connection: &Connection, answers: Vec<Answer>) -> Vec<Waker> {
         let link = &self.combiner.link;
         // Before the queue is locked.
         answers.iter().for_each(|answer| link.heed_answer(connection, answer));
         let keys = std::mem::take(&mut self.keys);
         let answers = answers.into_iter().map(|answer| answer.unless_error().map_err(server_error));
-        let mut queue = self.combiner.queue.lock();
-        if queue.has_time() {
-            let callers = queue.answer_soon(&keys, answers, Instant::now());
-            drop(queue);
-            wake_soon(&callers);
-        } else {
-            let callers = queue.answer(&keys, answers);
-            drop(queue);
-            wake(callers);
-        }
+        self.combiner.queue.lock().answer(&keys, answers)
     }
 
     fn fail(&mut self, error: &StoreError) {
@@ -273,14 +313,16 @@ impl Task {
     async fn run(self) {
         let mut under_way = FuturesUnordered::new();
         let mut timer: Option<Pin<Box<Sleep>>> = None;
+        let mut crowd: Option<Arc<Crowd>> = None;
         poll_fn(|cx| {
             loop {
                 let until = match self.combiner.next(self.number, under_way.is_empty(), cx) {
                     Next::Send => {
                         let mut batch = Box::pin(Arc::clone(&self.combiner).send_batch());
                         // The first poll sends it, before further answers are passed on.
-                        if batch.as_mut().poll(cx).is_pending() {
-                            under_way.push(batch);
+                        match batch.as_mut().poll(cx) {
+                            Poll::Pending => under_way.push(batch),
+                            Poll::Ready(callers) => wake(callers),
                         }
                         continue;
                     }
@@ -295,12 +337,21 @@ impl Task {
                     Next::End => return Poll::Ready(()),
                     Next::Wait(until) => until,
                 };
-                if let Poll::Ready(Some(())) = under_way.poll_next_unpin(cx) {
-                    // The callers of this batch ask again before those of the next one are woken.
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
+                // The callers of a batch ask again before those of the next one are woken.
+                let asleep_until = crowd.as_ref().and_then(Crowd::asleep_until);
+                if asleep_until.is_none()
+                    && let Poll::Ready(Some(mut callers)) = under_way.poll_next_unpin(cx)
+                {
+                    callers.push(cx.waker().clone());
+                    crowd = self.combiner.wake_callers(callers);
+                    if crowd.is_none() {
+                        return Poll::Pending;
+                    }
+                    continue;
                 }
-                let Some(until) = until else { return Poll::Pending };
+                let Some(until) = until.into_iter().chain(asleep_until).min() else {
+                    return Poll::Pending;
+                };
                 let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
                 timer.as_mut().reset(until);
                 if timer.as_mut().poll(cx).is_pending() {
@@ -321,7 +372,7 @@ impl Drop for Task {
                 queue.pump = None;
                 queue.ended = Some(self.runtime);
             }
-            if queue.pump.is_some() { Vec::new() } else { queue.expectant_callers() }
+            if queue.pump.is_some() { Vec::new() } else { queue.unsent_callers() }
         };
         wake(callers);
     }

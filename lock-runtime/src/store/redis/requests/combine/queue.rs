@@ -46,9 +46,6 @@ pub(super) struct Queue {
     pub(super) earliest: Option<Instant>,
     /// When to wake the callers, which look around then.
     pub(super) look: Option<Instant>,
-    /// When to wake the callers that have not taken their answers. No wake-up that was [put off](Self::answer_soon) is due
-    /// before.
-    pub(super) remind: Option<Instant>,
     pub(super) pump: Option<Pump>,
     /// The runtime with which a pump ended.
     pub(super) ended: Option<Id>,
@@ -69,7 +66,6 @@ pub(super) struct Entry {
     pub(super) request: HoldRequest,
     /// Its script.
     part: &'static Part,
-    /// When it was queued, or answered.
     since: Instant,
     deadline: Instant,
     /// True if the server denied it together with others, so that it is sent alone.
@@ -200,38 +196,20 @@ impl Queue {
         Some(next_script.max(met))
     }
 
-    /// True if the wake-ups for a batch may come late: many callers wait, and the pump has more to do than this batch.
+    /// True if the wake-ups for an answered batch may come late: many callers wait, and the pump has more to do.
     pub(super) fn has_time(&self) -> bool {
-        self.crowd >= MANY && (self.has_unsent() || self.batches > 1)
+        self.crowd >= MANY && (self.has_unsent() || self.batches > 0)
     }
 
     pub(super) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// The wakers of those that rely on the pump's next step: in the queue, or answered and not woken.
-    pub(super) fn expectant_callers(&mut self) -> Vec<Waker> {
-        let entries = self.requests.iter_mut().map(|(_, entry)| entry);
-        let expectant = entries.filter(|entry| !matches!(entry.stage, Stage::Sent));
-        expectant.filter_map(|entry| entry.caller.take()).collect()
-    }
-
-    /// The wakers of those that were answered [`OVERDUE`] ago and have not been polled since.
-    pub(super) fn remind(&mut self, now: Instant) -> Vec<Waker> {
-        self.remind = None;
-        let mut overdue = Vec::new();
-        for (_, entry) in &mut self.requests {
-            if !matches!(entry.stage, Stage::Answered(_)) || entry.caller.is_none() {
-                continue;
-            }
-            let due_at = entry.since + OVERDUE;
-            if due_at <= now {
-                overdue.extend(entry.caller.take());
-            } else if self.remind.is_none_or(|at| due_at < at) {
-                self.remind = Some(due_at);
-            }
-        }
-        overdue
+    /// The wakers of those in the queue.
+    pub(super) fn unsent_callers(&mut self) -> Vec<Waker> {
+        let Self { requests, unsent, .. } = self;
+        let caller = |key: &Key| requests.get_mut(key.at)?.caller.take();
+        unsent.iter().filter_map(caller).collect()
     }
 
     /// The wakers of all callers, to have them look around.
@@ -360,44 +338,19 @@ impl Queue {
         batch: &[Key],
         answers: impl IntoIterator<Item = Answered>,
     ) -> Vec<Waker> {
-        let mut callers = Vec::with_capacity(batch.len());
-        self.answer_each(batch, answers, |entry| callers.extend(entry.caller.take()));
-        callers
-    }
-
-    /// As [`answer`](Self::answer), for wake-ups that may come late: the pump wakes a caller once more that has not taken its
-    /// answer within [`OVERDUE`].
-    pub(super) fn answer_soon(
-        &mut self,
-        batch: &[Key],
-        answers: impl IntoIterator<Item = Answered>,
-        now: Instant,
-    ) -> Vec<Waker> {
-        let mut callers = Vec::with_capacity(batch.len());
-        self.answer_each(batch, answers, |entry| {
-            entry.since = now;
-            callers.extend(entry.caller.clone());
-        });
-        self.remind.get_or_insert(now + OVERDUE);
-        callers
-    }
-
-    fn answer_each(
-        &mut self,
-        batch: &[Key],
-        answers: impl IntoIterator<Item = Answered>,
-        mut answered: impl FnMut(&mut Entry),
-    ) {
+        // The pump adds its own.
+        let mut callers = Vec::with_capacity(batch.len() + 1);
         for (key, answer) in batch.iter().zip(answers) {
             // The first answer counts.
             if let Some(entry) = self.get_mut(*key)
                 && !matches!(entry.stage, Stage::Answered(_))
             {
                 let before = mem::replace(&mut entry.stage, Stage::Answered(answer));
-                answered(entry);
+                callers.extend(entry.caller.take());
                 self.sent -= usize::from(matches!(before, Stage::Sent));
             }
         }
+        callers
     }
 
     /// Answers the requests in the queue with a deadline up to `end`.

@@ -1,3 +1,5 @@
+mod crowds;
+
 use super::queue::{Key, Queue};
 use super::*;
 use crate::key::LockKey;
@@ -95,57 +97,6 @@ fn a_fair_lock_is_released_before_it_is_acquired_again() {
     let others = [take("m"), fair(take("b")), fair(free("a"))];
     let (mut queue, ..) = queue(requests.into_iter().chain(others));
     assert_eq!(numbers(&queue.take_batch(MAX_BATCH)), [1, 4, 5, 0, 2, 3, 6]);
-}
-
-/// Until there are many. After a crowd, only once there have been few for several batches: all of a crowd may be answered
-/// at once.
-#[test]
-fn a_few_requests_go_alone() {
-    let mut queue = Queue::default();
-    queue.alone = FEW - 1;
-    assert!(queue.lets_one_go_alone());
-    queue.alone = FEW;
-    assert!(!queue.lets_one_go_alone());
-
-    let mut queue = Queue::default();
-    let mut batches = 0;
-    let mut send = |queue: &mut Queue, requests: usize| {
-        let keys: Vec<_> =
-            (0..requests).map(|_| add(queue, take("a"), Instant::now() + OVERDUE)).collect();
-        assert!(!queue.lets_one_go_alone(), "others wait");
-        queue.take_batch(MAX_BATCH);
-        for key in keys {
-            queue.remove(key);
-        }
-        batches += 1;
-    };
-    send(&mut queue, 4 * FEW);
-    while !queue.lets_one_go_alone() {
-        send(&mut queue, 1);
-    }
-    assert_eq!(batches, 3);
-}
-
-/// A thread that is busy may not wake the callers; those that came by themselves are left alone.
-// S-34.
-#[test]
-fn callers_that_have_not_come_are_reminded() {
-    let (mut queue, keys, start) = queue([take("a"), take("b"), take("c")]);
-    let waker = std::task::Waker::noop();
-    let mut cx = Context::from_waker(waker);
-    for key in &keys {
-        assert!(queue.poll(*key, &mut cx).is_none());
-    }
-    queue.take_batch(MAX_BATCH);
-    let answer = || Ok(Answer::Other(redis::Value::Nil));
-    assert_eq!(queue.answer_soon(&keys[..2], [answer(), answer()], start).len(), 2);
-    assert_eq!(queue.answer_soon(&keys[2..], [answer()], start + OVERDUE / 2).len(), 1);
-    assert!(queue.poll(keys[0], &mut cx).is_some());
-    assert_eq!(queue.remind, Some(start + OVERDUE));
-    assert_eq!(queue.remind(start + OVERDUE).len(), 1, "the second");
-    assert_eq!(queue.remind, Some(start + OVERDUE * 3 / 2));
-    assert_eq!(queue.remind(start + 2 * OVERDUE).len(), 1, "the third");
-    assert_eq!((queue.remind, queue.remind(start + 9 * OVERDUE).len()), (None, 0));
 }
 
 /// Requests that meet others wait for one that does not, for a millisecond at most.
