@@ -216,8 +216,17 @@ impl Releaser {
         }
     }
 
-    async fn work(self: Arc<Self>, store: Arc<dyn Store>, job: ReleaseJob) {
-        let mut work = Work { releaser: &self, job: Some(job) };
+    /// Releases one hold. A job that is dropped before its first poll goes back into the queue, too.
+    fn work(
+        self: Arc<Self>,
+        store: Arc<dyn Store>,
+        job: ReleaseJob,
+    ) -> impl Future<Output = ()> + Send {
+        let work = Work { releaser: Arc::clone(&self), job: Some(job) };
+        async move { self.repeat(store, work).await }
+    }
+
+    async fn repeat(&self, store: Arc<dyn Store>, mut work: Work) {
         let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
         while let Some(job) = &mut work.job {
             let (target, owner) = (Arc::clone(&job.target), job.owner.clone());
@@ -318,19 +327,19 @@ impl Drop for Ending {
 }
 
 /// A job under way. If its runtime drops it, it goes back into the queue for the next task.
-struct Work<'a> {
-    releaser: &'a Releaser,
+struct Work {
+    releaser: Arc<Releaser>,
     job: Option<ReleaseJob>,
 }
 
-impl Work<'_> {
+impl Work {
     fn done(&mut self) {
         self.job = None;
         self.releaser.unfinished.end();
     }
 }
 
-impl Drop for Work<'_> {
+impl Drop for Work {
     fn drop(&mut self) {
         if let Some(job) = self.job.take() {
             self.releaser.queue.lock().jobs.push_back(job);

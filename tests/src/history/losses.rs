@@ -53,7 +53,13 @@ pub(super) fn lost_updates(events: &[Event]) -> Vec<Violation> {
     for event in events {
         if event.op == Op::Killed {
             for (_, unsure) in last.extract_if(|(process, _), _| *process == event.process) {
-                let Op::Updated { from, .. } = unsure.op else { continue };
+                let Op::Updated { from, to } = unsure.op else { continue };
+                if let Some((_, values)) = set_back.get_mut(&*unsure.object)
+                    && *values.end() == to
+                    && values.contains(&from)
+                {
+                    *values = *values.start()..=from;
+                }
                 let value = (&*unsure.object, from);
                 if read.get(&value) == Some(&unsure) {
                     read.remove(&value);

@@ -99,6 +99,7 @@ fn a_batch_goes_down_with_its_runtime_alone() {
 fn a_runtime_takes_no_place_with_it() {
     let lasting = runtime();
     let (server, _proxy, client) = lasting.block_on(world());
+    lasting.block_on(all_places_are_free(&server, &client));
     let brief = Builder::new_current_thread().enable_all().build().unwrap();
     let polled = async |numbers: std::ops::Range<usize>| {
         let mut all: Vec<_> = numbers.map(|number| locking(&client, number)).collect();
@@ -111,7 +112,7 @@ fn a_runtime_takes_no_place_with_it() {
     brief.block_on(async {
         polled(0..PLACES).await.into_iter().for_each(|l| drop(tokio::spawn(l)))
     });
-    let queued = lasting.block_on(polled(PLACES..8));
+    let queued = lasting.block_on(polled(PLACES..PLACES + 8));
     drop(brief);
     lasting.block_on(async {
         let guards = timeout(SOON, join_all(queued)).await.expect("stuck");
@@ -202,7 +203,7 @@ async fn who_has_longer_waits_for_the_connection() {
     };
     // The first fill the places; of the second, a task then waits for the connection with them.
     let first = join_all((0..PLACES).map(|number| brief(number, ms(0))));
-    let second = join_all((PLACES..8).map(|number| brief(number, ms(100))));
+    let second = join_all((PLACES..PLACES + 8).map(|number| brief(number, ms(100))));
     let mend = async {
         sleep(ms(400)).await;
         proxy.pass();

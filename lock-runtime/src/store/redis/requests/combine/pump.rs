@@ -181,9 +181,9 @@ impl Combiner {
 
 impl Combiner {
     /// Wakes the callers of a batch: now, or soon and together if there are many.
-    fn wake_callers(&self, callers: Vec<Waker>) -> Option<Arc<Crowd>> {
+    fn wake_callers(&self, callers: Vec<Waker>) -> Option<Crowd> {
         if self.queue.lock().has_time() {
-            return Some(Crowd::wake_soon(callers));
+            return Some(Crowd::wake_soon(callers, Instant::now() + OVERDUE));
         }
         wake(callers);
         None
@@ -194,53 +194,55 @@ fn wake(callers: Vec<Waker>) {
     callers.into_iter().for_each(Waker::wake);
 }
 
-/// Callers that are woken together, once this thread has nothing else to do, and the pump behind them. Woken one by one, the
+/// Callers that are woken together, once this thread has nothing else to do, and the pump with them. Woken one by one, the
 /// first of them start another thread of the runtime, which runs those and sleeps again before the last is woken, several
 /// times for each batch.
+///
+/// The pump keeps it. If it is dropped, with the pump, it wakes those that sleep.
 pub(super) struct Crowd {
-    callers: Mutex<Vec<Waker>>,
+    sleepers: Arc<Sleepers>,
     /// When the pump wakes them, should this thread be busy for so long.
     latest: Instant,
 }
 
+struct Sleepers(Mutex<Vec<Waker>>);
+
 impl Crowd {
-    pub(super) fn wake_soon(callers: Vec<Waker>) -> Arc<Self> {
-        let latest = Instant::now() + OVERDUE;
-        let crowd = Arc::new(Self { callers: Mutex::new(callers), latest });
+    pub(super) fn wake_soon(callers: Vec<Waker>, latest: Instant) -> Self {
+        let sleepers = Arc::new(Sleepers(Mutex::new(callers)));
         // A future that is pending owes its task a wake-up, and this one pays it as late as that.
-        let waker = Waker::from(Arc::clone(&crowd));
+        let waker = Waker::from(Arc::clone(&sleepers));
         let _ = pin!(yield_now()).poll(&mut Context::from_waker(&waker));
-        crowd
+        Self { sleepers, latest }
     }
 
     /// Until when they are not woken yet; wakes them if that is over.
-    pub(super) fn asleep_until(self: &Arc<Self>) -> Option<Instant> {
-        if self.callers.lock().is_empty() {
+    pub(super) fn asleep_until(&self) -> Option<Instant> {
+        if self.sleepers.0.lock().is_empty() {
             return None;
         }
         if Instant::now() < self.latest {
             return Some(self.latest);
         }
-        self.wake_by_ref();
+        self.sleepers.wake_by_ref();
         None
     }
 }
 
-impl Wake for Crowd {
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.sleepers.wake_by_ref();
+    }
+}
+
+impl Wake for Sleepers {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let callers = mem::take(&mut *self.callers.lock());
+        let callers = mem::take(&mut *self.0.lock());
         wake(callers);
-    }
-}
-
-impl Drop for Crowd {
-    /// A runtime that ends may forget them.
-    fn drop(&mut self) {
-        wake(mem::take(self.callers.get_mut()));
     }
 }
 
@@ -313,7 +315,7 @@ impl Task {
     async fn run(self) {
         let mut under_way = FuturesUnordered::new();
         let mut timer: Option<Pin<Box<Sleep>>> = None;
-        let mut crowd: Option<Arc<Crowd>> = None;
+        let mut crowd: Option<Crowd> = None;
         poll_fn(|cx| {
             loop {
                 let until = match self.combiner.next(self.number, under_way.is_empty(), cx) {
@@ -342,7 +344,8 @@ impl Task {
                 if asleep_until.is_none()
                     && let Poll::Ready(Some(mut callers)) = under_way.poll_next_unpin(cx)
                 {
-                    callers.push(cx.waker().clone());
+                    // Behind the callers: a thread runs the task first that was woken last.
+                    callers.insert(callers.len().saturating_sub(1), cx.waker().clone());
                     crowd = self.combiner.wake_callers(callers);
                     if crowd.is_none() {
                         return Poll::Pending;

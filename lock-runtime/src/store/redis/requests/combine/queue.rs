@@ -183,8 +183,8 @@ impl Queue {
         let next_script = match () {
             () if self.scripts() == 0 => now,
             () if self.scripts() < SIDE_BY_SIDE && self.unsent.len() >= self.under_way() => now,
-            // While there is no connection, the batches under way wait for it and take nothing from the queue.
-            () if !is_connected => return None,
+            // While there is no connection, a batch under way waits for it and has taken nothing from the queue.
+            () if !is_connected && self.batches > 0 => return None,
             () if is_full => now,
             () => self.moved.map_or(now, |moved| moved + OVERDUE),
         };

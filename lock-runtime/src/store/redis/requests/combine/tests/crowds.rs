@@ -45,23 +45,26 @@ impl Wake for Caller {
     }
 }
 
-/// When the thread has nothing else to do; by the pump, if it is busy for a millisecond.
+/// When the thread has nothing else to do; by the pump, if it is busy for a millisecond, and when the pump ends.
 // S-34.
 #[tokio::test]
 async fn a_crowd_is_woken_together() {
     let callers = [(); 3].map(|()| Arc::<Caller>::default());
-    let crowd =
-        || Crowd::wake_soon(callers.iter().map(|caller| Arc::clone(caller).into()).collect());
+    let crowd = |latest| {
+        Crowd::wake_soon(callers.iter().map(|caller| Arc::clone(caller).into()).collect(), latest)
+    };
     let woken = || callers.each_ref().map(|caller| caller.0.load(Ordering::Relaxed));
 
-    let idle = crowd();
+    let idle = crowd(Instant::now() + 9_999 * OVERDUE);
     assert!(woken() == [0; 3] && idle.asleep_until().is_some());
     tokio::task::yield_now().await;
     assert_eq!((woken(), idle.asleep_until()), ([1; 3], None));
 
-    let busy = crowd();
-    std::thread::sleep(2 * OVERDUE);
+    let busy = crowd(Instant::now());
     assert_eq!((busy.asleep_until(), woken()), (None, [2; 3]));
+
+    drop(crowd(Instant::now() + 9_999 * OVERDUE));
+    assert_eq!(woken(), [3; 3]);
     tokio::task::yield_now().await;
-    assert_eq!(woken(), [2; 3]);
+    assert_eq!(woken(), [3; 3]);
 }
