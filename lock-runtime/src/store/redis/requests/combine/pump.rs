@@ -34,8 +34,11 @@ enum Next {
     Expire,
     /// Wake the callers, which look around.
     Attend(Vec<Waker>),
-    /// Wait for an answer or a request, and until then.
-    Wait(Option<Instant>),
+    /// Wait from now on for an answer or a request, and until then.
+    Wait {
+        now: Instant,
+        until: Option<Instant>,
+    },
     End,
 }
 
@@ -83,7 +86,7 @@ impl Combiner {
         let (has_unsent, earliest) = (queue.has_unsent(), queue.earliest);
         let Some(pump) = queue.pump.as_mut().filter(is_mine) else {
             // Another one sends the queue, since this one was not polled for long.
-            return if idle { Next::End } else { Next::Wait(None) };
+            return if idle { Next::End } else { Next::Wait { now, until: None } };
         };
         pump.looked = now;
         if due_at.is_some_and(|due_at| due_at <= now) {
@@ -106,7 +109,7 @@ impl Combiner {
             Some(waker) => waker.clone_from(cx.waker()),
             waker => *waker = Some(cx.waker().clone()),
         }
-        Next::Wait(due_at.into_iter().chain(earliest).chain(look).min())
+        Next::Wait { now, until: due_at.into_iter().chain(earliest).chain(look).min() }
     }
 
     /// Answers the requests whose time is over.
@@ -181,9 +184,9 @@ impl Combiner {
 
 impl Combiner {
     /// Wakes the callers of a batch: now, or soon and together if there are many.
-    fn wake_callers(&self, callers: Vec<Waker>) -> Option<Crowd> {
+    fn wake_callers(&self, callers: Vec<Waker>, now: Instant) -> Option<Crowd> {
         if self.queue.lock().has_time() {
-            return Some(Crowd::wake_soon(callers, Instant::now() + OVERDUE));
+            return Some(Crowd::wake_soon(callers, now + OVERDUE));
         }
         wake(callers);
         None
@@ -217,11 +220,11 @@ impl Crowd {
     }
 
     /// Until when they are not woken yet; wakes them if that is over.
-    pub(super) fn asleep_until(&self) -> Option<Instant> {
+    pub(super) fn asleep_until(&self, now: Instant) -> Option<Instant> {
         if self.sleepers.0.lock().is_empty() {
             return None;
         }
-        if Instant::now() < self.latest {
+        if now < self.latest {
             return Some(self.latest);
         }
         self.sleepers.wake_by_ref();
@@ -318,7 +321,7 @@ impl Task {
         let mut crowd: Option<Crowd> = None;
         poll_fn(|cx| {
             loop {
-                let until = match self.combiner.next(self.number, under_way.is_empty(), cx) {
+                let (now, until) = match self.combiner.next(self.number, under_way.is_empty(), cx) {
                     Next::Send => {
                         let mut batch = Box::pin(Arc::clone(&self.combiner).send_batch());
                         // The first poll sends it, before further answers are passed on.
@@ -337,16 +340,16 @@ impl Task {
                         continue;
                     }
                     Next::End => return Poll::Ready(()),
-                    Next::Wait(until) => until,
+                    Next::Wait { now, until } => (now, until),
                 };
                 // The callers of a batch ask again before those of the next one are woken.
-                let asleep_until = crowd.as_ref().and_then(Crowd::asleep_until);
+                let asleep_until = crowd.as_ref().and_then(|crowd| crowd.asleep_until(now));
                 if asleep_until.is_none()
                     && let Poll::Ready(Some(mut callers)) = under_way.poll_next_unpin(cx)
                 {
                     // Behind the callers: a thread runs the task first that was woken last.
                     callers.insert(callers.len().saturating_sub(1), cx.waker().clone());
-                    crowd = self.combiner.wake_callers(callers);
+                    crowd = self.combiner.wake_callers(callers, now);
                     if crowd.is_none() {
                         return Poll::Pending;
                     }

@@ -55,15 +55,16 @@ async fn a_crowd_is_woken_together() {
     };
     let woken = || callers.each_ref().map(|caller| caller.0.load(Ordering::Relaxed));
 
-    let idle = crowd(Instant::now() + 9_999 * OVERDUE);
-    assert!(woken() == [0; 3] && idle.asleep_until().is_some());
+    let now = Instant::now();
+    let idle = crowd(now + OVERDUE);
+    assert_eq!((woken(), idle.asleep_until(now)), ([0; 3], Some(now + OVERDUE)));
     tokio::task::yield_now().await;
-    assert_eq!((woken(), idle.asleep_until()), ([1; 3], None));
+    assert_eq!((woken(), idle.asleep_until(now)), ([1; 3], None));
 
-    let busy = crowd(Instant::now());
-    assert_eq!((busy.asleep_until(), woken()), (None, [2; 3]));
+    let busy = crowd(now);
+    assert_eq!((busy.asleep_until(now), woken()), (None, [2; 3]));
 
-    drop(crowd(Instant::now() + 9_999 * OVERDUE));
+    drop(crowd(now + OVERDUE));
     assert_eq!(woken(), [3; 3]);
     tokio::task::yield_now().await;
     assert_eq!(woken(), [3; 3]);
