@@ -156,7 +156,7 @@ impl Releaser {
 
     fn set_task(&self, queue: &mut Queue, task: Option<u64>) {
         queue.task = task;
-        // Under the mutex, so that whoever adds a job next sees it.
+        // The caller has the mutex: the next task that adds a job sees this value.
         self.has_task.store(task.is_some(), Ordering::Release);
     }
 

@@ -252,7 +252,7 @@ pub(super) async fn send_aside(shared: Arc<Shared>, request: Vec<u8>) -> io::Res
     Ok(())
 }
 
-/// Reads what nobody will get, until the other side closes or breaks the connection.
+/// Reads and discards until the other side closes or breaks the connection.
 async fn read_to_end(stream: &mut TcpStream) {
     let mut buffer = vec![0; CHUNK];
     while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}

@@ -57,7 +57,7 @@ impl Store for Noting {
 async fn renewals(holds: usize) -> Vec<(Duration, String)> {
     let renewed = Arc::<Mutex<Vec<_>>>::default();
     let store = Arc::new(MemoryStore::new());
-    // No lock is acquired when a slot begins.
+    // Moves the paused clock: no lock is then acquired at the moment when a slot begins.
     sleep(SLOT / 2).await;
     let store = Noting { store, start: Instant::now(), renewed: Arc::clone(&renewed) };
     let client = LockClient::builder().store(store).unwrap();

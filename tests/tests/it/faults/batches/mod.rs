@@ -155,15 +155,14 @@ async fn a_free_place_is_used_at_once() {
     });
 }
 
-/// Under a steady load, each script has half of the requests, also when their number is odd; or a third, if the callers of one
-/// script have not come for their answers while two others are under way.
+/// Under a steady load, two scripts of one size are under way, also when the number of tasks is odd.
 #[tokio::test]
-async fn scripts_share_the_requests_equally() {
+async fn each_script_has_half_of_the_requests() {
     const ROUNDS: usize = 100;
     let (server, client) = crate::prelude::world().await;
     for tasks in [40, 65] {
         // A busy machine makes some requests overdue.
-        soon!("each script has its part of the requests", {
+        soon!("each script has half of the requests", {
             server.reset_stats().await;
             let spawned = (0..tasks).map(|number| {
                 let client = client.clone();
@@ -176,7 +175,7 @@ async fn scripts_share_the_requests_equally() {
             joined(spawned).await;
             let scripts = server.command_calls().await["evalsha"] as f64;
             let part = (2 * tasks * ROUNDS) as f64 / scripts / tasks as f64;
-            (0.3..0.56).contains(&part)
+            (0.44..0.56).contains(&part)
         });
     }
 }

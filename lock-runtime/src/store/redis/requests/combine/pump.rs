@@ -202,6 +202,7 @@ fn wake(callers: Vec<Waker>) {
 /// times for each batch.
 ///
 /// The pump keeps it. If it is dropped, with the pump, it wakes those that sleep.
+// S-34.
 pub(super) struct Crowd {
     sleepers: Arc<Sleepers>,
     /// When the pump wakes them, should this thread be busy for so long.
