@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::load::{Load, WORK};
+use super::relay::Relay;
 use crate::Result;
 
 /// The functions of the C library that allocate, which Rust's allocator calls.
@@ -38,7 +39,7 @@ pub(super) fn count_client(load: &Load) -> Result<Counted> {
     run.args(options(&log, &profile)).arg("--trace-syscalls=yes");
     // Names in full, which are easier to find.
     run.args(["--compress-strings=no", "--compress-pos=no"]).arg(std::env::current_exe()?);
-    finish(run, &slowed(load))?;
+    finish(run, load)?;
     let log = fs::read_to_string(&log)?;
     let is_clock = |call: &&str| call.starts_with(READ_CLOCK);
     let clock_reads = system_calls(&log).filter(is_clock).count() as u64;
@@ -60,7 +61,7 @@ pub(super) fn count_server(load: &Load) -> Result<u64> {
     let log = folder.path().join("log");
     let mut run = Command::new(std::env::current_exe()?);
     run.env("REDIS_SERVER", server_in_callgrind(&log, folder.path())?);
-    finish(run, &slowed(load))?;
+    finish(run, load)?;
     instructions(&fs::read_to_string(log)?)
 }
 
@@ -73,14 +74,27 @@ pub(super) fn run_alone(load: &Load) -> Result<()> {
     finish(Command::new(std::env::current_exe()?), load)
 }
 
-fn slowed(load: &Load) -> Load {
-    Load { slowed: true, ..load.clone() }
-}
-
+/// Runs a load and waits for its end, in turns with its server if that runs already. The nodes of a cluster would tell the client
+/// their own addresses, so these have no relay.
 fn finish(mut run: Command, load: &Load) -> Result<()> {
-    let output = run.args([WORK, &load.to_string()]).stdin(Stdio::null()).output();
-    let output =
-        output.map_err(|error| format!("cannot run {run:?} (is valgrind there?): {error}"))?;
+    let mut load = load.clone();
+    let relay = match &load.urls[..] {
+        [server] if load.has_turns() => Some(Relay::for_server(server)?),
+        _ => None,
+    };
+    if let Some(relay) = &relay {
+        load.urls = vec![relay.url()?];
+    }
+    run.args([WORK, &load.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child =
+        run.spawn().map_err(|error| format!("cannot run {run:?} (is valgrind there?): {error}"))?;
+    if let Some(relay) = &relay {
+        relay.run(child.id(), || Ok(child.try_wait()?.is_some()))?;
+    }
+    let output = child.wait_with_output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{load}: {}\n{said}", output.status).into());

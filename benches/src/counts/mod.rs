@@ -2,11 +2,13 @@
 //!
 //! Valgrind's callgrind counts the instructions, allocations and system calls of a client that runs in it, and the
 //! instructions of a server that does; servers count commands and reads themselves. Each count comes from two runs
-//! that differ in the number of pairs only, so that start and end cancel out.
+//! that differ in the number of pairs only, so that start and end cancel out. Client and server run in turns, by a
+//! [relay], so that a busy machine counts the same.
 
 mod baseline;
 mod callgrind;
 mod load;
+mod relay;
 mod servers;
 
 use lock_tests::{RedisCluster, RedisServer};
@@ -118,8 +120,8 @@ const BESIDE: [Row; 3] = [
     Row::new("own keys, 64 tasks", Locks::Own, 64, 1024).with_server(),
 ];
 
-/// Has this process, and those that it starts, use one core only. How many requests share a batch then depends less on
-/// the machine: the server runs when the client has nothing left to send.
+/// Has this process, and those that it starts, use one core only. How many requests to a cluster share a batch then depends less
+/// on the machine: its servers run when the client has nothing left to send. One server has a [relay].
 ///
 /// # Errors
 ///
@@ -257,7 +259,7 @@ async fn costs(who: Who, row: &Row, servers: &Servers) -> Result<Vec<(Count, f64
         let allocations = (Count::Allocations, allocations);
         return Ok(vec![(Count::ClientInstructions, instructions), allocations]);
     }
-    let load = |pairs, urls| Load { who, locks, tasks, pairs, slowed: false, urls };
+    let load = |pairs, urls| Load { who, locks, tasks, pairs, urls };
     let (short, long) = (row.pairs, LONGER * row.pairs);
     let a_pair = |short: u64, long: u64| {
         long.saturating_sub(short) as f64 / f64::from((LONGER - 1) * row.pairs)
@@ -299,7 +301,7 @@ fn in_process(locks: Locks, pairs: u32) -> Result<Option<[f64; 2]>> {
 fn each(locks: Locks, pairs: u32) -> Result<[f64; 2]> {
     let count = |pairs| {
         let (who, urls) = (Who::Ours, Vec::new());
-        callgrind::count_client(&Load { who, locks, tasks: 1, pairs, slowed: false, urls })
+        callgrind::count_client(&Load { who, locks, tasks: 1, pairs, urls })
     };
     let (short, long) = (count(pairs)?, count(LONGER * pairs)?);
     let more = |count: fn(&callgrind::Counted) -> u64| {

@@ -12,20 +12,20 @@ use futures_util::future::poll_fn;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use redis::{RedisResult, Value};
-use tokio::runtime::{Handle, Id};
+use tokio::runtime::{Handle, Id, RuntimeFlavor};
 use tokio::task::coop::unconstrained;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use super::queue::{Key, Pump};
-use super::{Combiner, OVERDUE};
+use super::{Combiner, OVERDUE, SLOWNESS};
 use crate::error::StoreError;
 use crate::store::redis::link::Connection;
 use crate::store::redis::scripts::{Answer, ScriptCall, is_noscript};
 use crate::store::redis::server::errors::{CallError, server_error};
 
 /// A pump that has not looked at the queue for this long does not run: it looks each [`OVERDUE`](super::OVERDUE).
-const STALLED: Duration = Duration::from_millis(100);
+const STALLED: Duration = Duration::from_millis(100 * SLOWNESS);
 
 /// What the pump does next.
 enum Next {
@@ -197,6 +197,13 @@ fn wake(callers: Vec<Waker>) {
     callers.into_iter().for_each(Waker::wake);
 }
 
+/// Adds the pump to the callers, to be woken with them and to run behind all of them: the next batch then has all that they ask.
+/// The only thread of a runtime runs tasks in the order in which they were woken; one of several runs the last one first.
+pub(super) fn put_behind(callers: &mut Vec<Waker>, pump: Waker, one_thread: bool) {
+    let runs_first = usize::from(!one_thread);
+    callers.insert(callers.len().saturating_sub(runs_first), pump);
+}
+
 /// Callers that are woken together, once this thread has nothing else to do, and the pump with them. Woken one by one, the
 /// first of them start another thread of the runtime, which runs those and sleeps again before the last is woken, several
 /// times for each batch.
@@ -320,6 +327,7 @@ impl Task {
         let mut under_way = FuturesUnordered::new();
         let mut timer: Option<Pin<Box<Sleep>>> = None;
         let mut crowd: Option<Crowd> = None;
+        let one_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
         poll_fn(|cx| {
             loop {
                 let (now, until) = match self.combiner.next(self.number, under_way.is_empty(), cx) {
@@ -348,8 +356,7 @@ impl Task {
                 if asleep_until.is_none()
                     && let Poll::Ready(Some(mut callers)) = under_way.poll_next_unpin(cx)
                 {
-                    // Behind the callers: a thread runs the task first that was woken last.
-                    callers.insert(callers.len().saturating_sub(1), cx.waker().clone());
+                    put_behind(&mut callers, cx.waker().clone(), one_thread);
                     crowd = self.combiner.wake_callers(callers, now);
                     if crowd.is_none() {
                         return Poll::Pending;

@@ -1,9 +1,14 @@
 //! Few requests and many.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Wake;
+use std::task::{Wake, Waker};
 
-use super::super::pump::Crowd;
+use tokio::runtime::Builder;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::super::pump::{Crowd, put_behind};
 use super::*;
 
 /// Until there are many. After a crowd, only once there have been few for several batches: all of a crowd may be answered
@@ -68,4 +73,45 @@ async fn a_crowd_is_woken_together() {
     assert_eq!(woken(), [3; 3]);
     tokio::task::yield_now().await;
     assert_eq!(woken(), [3; 3]);
+}
+
+/// Else a batch is without a caller that is about to ask, and the next one waits for that.
+#[test]
+fn the_pump_runs_behind_all_callers() {
+    const PUMP: usize = 4;
+    for (one_thread, mut builder) in
+        [(true, Builder::new_current_thread()), (false, Builder::new_multi_thread())]
+    {
+        let runtime = builder.worker_threads(1).build().expect("a runtime");
+        let all = async move {
+            let (sleep, mut asleep) = mpsc::unbounded_channel::<Waker>();
+            let (run, mut ran) = mpsc::unbounded_channel();
+            let mut tasks = JoinSet::new();
+            let mut wakers = Vec::new();
+            for number in 0..=PUMP {
+                let (mut sleep, run) = (Some(sleep.clone()), run.clone());
+                tasks.spawn(async move {
+                    let slept = poll_fn(|cx| {
+                        let Some(sleep) = sleep.take() else { return Poll::Ready(()) };
+                        sleep.send(cx.waker().clone()).expect("received below");
+                        Poll::Pending
+                    });
+                    slept.await;
+                    run.send(number).expect("received below");
+                });
+                wakers.push(asleep.recv().await.expect("a task that sleeps"));
+            }
+            let pump = wakers.pop().expect("the last task");
+            put_behind(&mut wakers, pump, one_thread);
+            wakers.into_iter().for_each(Waker::wake);
+            tasks.join_all().await;
+            let mut order = Vec::new();
+            while let Ok(number) = ran.try_recv() {
+                order.push(number);
+            }
+            order
+        };
+        let order = runtime.block_on(runtime.spawn(all)).expect("no panic");
+        assert_eq!(order.last(), Some(&PUMP), "{order:?}, one thread: {one_thread}");
+    }
 }
