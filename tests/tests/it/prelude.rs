@@ -37,6 +37,7 @@ pub(crate) use lock_runtime::{
 };
 pub(crate) use lock_tests::history::History;
 pub(crate) use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};
+pub(crate) use lock_tests::raw_client::SURVEYS;
 pub(crate) use lock_tests::redis_server::{ClientType, Sentinels};
 pub(crate) use lock_tests::{
     Log, Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually,

@@ -103,7 +103,7 @@ const TOWER_LEVELS: [(&str, u8); 29] = [
 ];
 
 /// Level by module of `benches`. Modules of one level must not know each other.
-const BENCH_LEVELS: [(&str, u8); 44] = [
+const BENCH_LEVELS: [(&str, u8); 45] = [
     ("charts::canvas", 0),
     ("charts::bars", 1),
     ("charts::curves", 1),
@@ -142,6 +142,7 @@ const BENCH_LEVELS: [(&str, u8); 44] = [
     ("peers::report", 3),
     ("peers", 5),
     ("counts::baseline", 0),
+    ("counts::relay", 0),
     ("counts::servers", 0),
     ("counts::load", 6),
     ("counts::callgrind", 7),

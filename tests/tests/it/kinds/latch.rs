@@ -76,6 +76,7 @@ async fn a_latch_has_redissons_layout() {
 async fn an_open_latch_is_one_round_trip() {
     let (server, client) = world().await;
     client.latch("open").count().await.unwrap();
+    server.wait_for_subscribers(SURVEYS, 1).await;
     server.reset_stats().await;
     client.latch("open").wait().await.unwrap();
     let calls = server.command_calls().await;

@@ -205,7 +205,7 @@ async fn clients_alone_can_be_asked() {
     let _guard = client.mutex("order:1").lock().await.unwrap();
     server.client().cmd(&["HSET", "order:2", "3b241101-e2bb-4255-8caf-4136c566a962:1", "1"]).await;
     // A client listens soon after it has connected.
-    soon!("it listens", server.pubsub_numsub("lock_runtime:survey").await > 0);
+    soon!("it listens", server.pubsub_numsub(CHANNEL).await > 0);
     server.reset_stats().await;
     let survey = client.survey().clients_only().await.unwrap();
     assert_eq!((names(&survey), survey.is_complete), (vec!["order:1"], true));

@@ -36,6 +36,7 @@ async fn a_lone_holder_costs_two_round_trips() {
     let world = World::start().await;
     let client = world.client().await;
     client.fair_mutex("warm").lock().await.unwrap().release().await.unwrap();
+    world.server.wait_for_subscribers(SURVEYS, 1).await;
     world.server.reset_stats().await;
     let guard = client.fair_mutex("l").lock().await.unwrap();
     let hash = world.server.client().hgetall("l").await;

@@ -97,6 +97,14 @@ impl Queue {
         self.alone + self.sent
     }
 
+    /// True if the queue may go beside a script under way, as it has as many requests as that; or one less, if no other caller is
+    /// left to ask: half of an odd number.
+    fn is_as_much(&self) -> bool {
+        let (unsent, under_way) = (self.unsent.len(), self.under_way());
+        let all_ask = unsent + under_way >= self.crowd;
+        self.scripts() < SIDE_BY_SIDE && unsent + usize::from(all_ask) >= under_way
+    }
+
     /// Adds a request. Also returns the waker of the pump, if it waits and has to look at the queue because of it.
     #[inline]
     pub(super) fn add(
@@ -124,9 +132,7 @@ impl Queue {
             pump.looked = now;
         }
         // Not only when it becomes as much: callers of requests under way may have gone.
-        let is_as_much =
-            self.is_urgent && self.scripts() < SIDE_BY_SIDE && queued >= self.under_way();
-        let is_enough = is_as_much || queued.is_multiple_of(MAX_BATCH);
+        let is_enough = self.is_urgent && self.is_as_much() || queued.is_multiple_of(MAX_BATCH);
         let wakes = is_earliest || queued == 1 || is_first_urgent || is_enough;
         (key, if wakes { self.wake_pump() } else { None })
     }
@@ -182,7 +188,7 @@ impl Queue {
         let is_full = self.unsent.len() >= MAX_BATCH;
         let next_script = match () {
             () if self.scripts() == 0 => now,
-            () if self.scripts() < SIDE_BY_SIDE && self.unsent.len() >= self.under_way() => now,
+            () if self.is_as_much() => now,
             // While there is no connection, a batch under way waits for it and has taken nothing from the queue.
             () if !is_connected && self.batches > 0 => return None,
             () if is_full => now,

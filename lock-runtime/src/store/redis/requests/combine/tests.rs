@@ -1,5 +1,8 @@
 mod crowds;
 
+use std::collections::VecDeque;
+use std::iter;
+
 use super::queue::{Key, Queue};
 use super::*;
 use crate::key::LockKey;
@@ -153,20 +156,33 @@ fn two_batches_of_one_size_are_under_way() {
     assert_eq!(send(&mut queue).len(), 20);
 }
 
-/// An odd number of requests leaves none behind: the smaller part goes first, so that the rest is as much.
+/// An odd number of requests leaves none behind: the smaller part goes first, so that the rest is as much. When those of the smaller
+/// part have asked again, all have, and none waits for more.
 #[test]
 fn an_odd_number_of_requests_is_under_way() {
     for count in [2, 3, 5, 41, 127] {
         let (mut queue, ..) = queue((0..count).map(|_| take("a")));
-        for _ in 0..SIDE_BY_SIDE {
+        let send = |queue: &mut Queue| {
             let now = Instant::now();
             assert!(queue.due_at(now, true).is_some_and(|at| at <= now), "{count}: one waits");
             queue.batches += 1;
             queue.moved = Some(now + Duration::from_secs(60));
             let share = queue.share();
-            queue.take_batch(share);
+            let batch = queue.take_batch(share);
+            assert!(!queue.has_unsent() || queue.batches == 1, "{count}: some are left");
+            batch
+        };
+        let mut batches = VecDeque::from([send(&mut queue), send(&mut queue)]);
+        for _ in 0..4 {
+            let first = batches.pop_front().expect("two are under way");
+            queue.answer(&first, iter::repeat_with(|| Ok(Answer::Number(1))));
+            queue.batches -= 1;
+            for key in first {
+                queue.remove(key);
+                add(&mut queue, take("a"), Instant::now());
+            }
+            batches.push_back(send(&mut queue));
         }
-        assert!(!queue.has_unsent(), "{count}: some are left");
     }
 }
 
