@@ -24,7 +24,7 @@ const CARGO_HACK: Tool = Tool {
 /// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait, and the checks get the processor time that they leave.
 /// The benchmarks are compiled while the tests are, in a folder of their own, and counted then: counts are no time. The other
 /// checks use the folder of the tests, so that macros and build scripts are compiled once; cargo locks this folder only while
-/// it compiles, so they begin when the tests run. Two test programs at a time take as long as one after the other, for want of
+/// it compiles, so they begin when the tests have been built. Two test programs at a time take as long as one after the other, for want of
 /// processor time, and their limits of time are then too short.
 ///
 /// # Errors
@@ -40,18 +40,19 @@ pub(crate) fn run() -> Result<(), Failure> {
     install::ensure_valgrind()?;
     install::ensure_chromedriver()?;
     let (report_build, built) = mpsc::channel();
-    let counts = thread::spawn(move || {
-        let build = benches("build").in_background().run();
-        // The receiver is there until this has been sent.
-        let _ = report_build.send(());
-        build.and_then(|()| counts())
+    let counts = thread::spawn(|| {
+        benches("build").in_background().run()?;
+        counts()
     });
     let checks = thread::spawn(move || {
-        // An error says that the build panicked, which is told below.
+        // An error says that the build panicked.
         let _ = built.recv();
         checks()
     });
-    let (tests, soak) = (tests(), soak());
+    let build = build_tests();
+    // The receiver is there until this has been sent.
+    let _ = report_build.send(());
+    let (tests, soak) = (build.and_then(|()| tests()), soak());
     let panicked = || Failure::message("a check panicked");
     let [counts, checks] = [counts, checks].map(|it| it.join().map_err(|_| panicked()).flatten());
     let mut failures = [tests, soak, counts, checks].into_iter().filter_map(Result::err);
@@ -60,13 +61,15 @@ pub(crate) fn run() -> Result<(), Failure> {
     Err(first)
 }
 
-/// Builds all that the tests run, examples included, then runs the test programs, and the examples in the documentation. These in
-/// a call of their own would compile dependencies once more, for the features of the packages that have such examples.
+/// Builds all that the tests run, examples included.
+fn build_tests() -> Result<(), Failure> {
+    with_clippy(test_step(&["--no-run".to_owned()])?).run()
+}
+
+/// Runs the test programs, and the examples in the documentation. These in a call of their own would compile dependencies once
+/// more, for the features of the packages that have such examples.
 fn tests() -> Result<(), Failure> {
-    let step =
-        |args: &[&str]| test_step(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>());
-    with_clippy(step(&["--no-run"])?).run()?;
-    let tests = with_clippy(step(&["--no-fail-fast"])?);
+    let tests = with_clippy(test_step(&["--no-fail-fast".to_owned()])?);
     // Some tests call cargo, and what that compiles is not for clippy.
     let runner = cargo::rustc_says("host")?.to_uppercase().replace('-', "_");
     let runner = format!("CARGO_TARGET_{runner}_RUNNER");

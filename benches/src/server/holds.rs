@@ -33,6 +33,8 @@ struct Figures {
     late: usize,
     /// The longest script, in µs.
     longest: f64,
+    /// In a lease.
+    renewals_of_a_hold: f64,
     /// Scripts and commands of a renewal.
     scripts: f64,
     commands: f64,
@@ -51,6 +53,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
             plain("late renewals", figures.late as f64).target(Target::AtMost(0.0)),
             Record::new(&case, Ours::NAME, "longest script", Unit::Micros, vec![figures.longest])
                 .target(Target::AtMost(2_000.0)),
+            plain("renewals of a hold in a lease", figures.renewals_of_a_hold),
             plain("scripts per renewal", figures.scripts),
             plain("commands per renewal", figures.commands),
         ]);
@@ -100,6 +103,7 @@ async fn measure(bench: &Bench, holds: usize) -> Result<Figures> {
         bytes: memory.filter(|_| holds >= 100_000).map(|memory| memory / holds as f64),
         late,
         longest,
+        renewals_of_a_hold: renewals / holds as f64,
         scripts: calls("evalsha") / renewals,
         commands: in_scripts / renewals,
     })
