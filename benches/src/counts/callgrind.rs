@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{Read as _, Seek as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -39,7 +40,7 @@ pub(super) fn count_client(load: &Load) -> Result<Counted> {
     run.args(options(&log, &profile)).arg("--trace-syscalls=yes");
     // Names in full, which are easier to find.
     run.args(["--compress-strings=no", "--compress-pos=no"]).arg(std::env::current_exe()?);
-    finish(run, load)?;
+    finish(run, &slowed(load))?;
     let log = fs::read_to_string(&log)?;
     let is_clock = |call: &&str| call.starts_with(READ_CLOCK);
     let clock_reads = system_calls(&log).filter(is_clock).count() as u64;
@@ -61,7 +62,7 @@ pub(super) fn count_server(load: &Load) -> Result<u64> {
     let log = folder.path().join("log");
     let mut run = Command::new(std::env::current_exe()?);
     run.env("REDIS_SERVER", server_in_callgrind(&log, folder.path())?);
-    finish(run, load)?;
+    finish(run, &slowed(load))?;
     instructions(&fs::read_to_string(log)?)
 }
 
@@ -74,8 +75,11 @@ pub(super) fn run_alone(load: &Load) -> Result<()> {
     finish(Command::new(std::env::current_exe()?), load)
 }
 
-/// Runs a load and waits for its end, in turns with its server if that runs already. The nodes of a cluster would tell the client
-/// their own addresses, so these have no relay.
+fn slowed(load: &Load) -> Load {
+    Load { slowed: true, ..load.clone() }
+}
+
+/// Runs a load and waits for its end. The nodes of a cluster would tell the client their own addresses, so these have no relay.
 fn finish(mut run: Command, load: &Load) -> Result<()> {
     let mut load = load.clone();
     let relay = match &load.urls[..] {
@@ -85,19 +89,26 @@ fn finish(mut run: Command, load: &Load) -> Result<()> {
     if let Some(relay) = &relay {
         load.urls = vec![relay.url()?];
     }
-    run.args([WORK, &load.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
+    // A pipe that nobody reads before the end could fill.
+    let mut said = tempfile::tempfile()?;
+    run.args([WORK, &load.to_string()]).stdin(Stdio::null()).stdout(Stdio::null());
+    run.stderr(said.try_clone()?);
     let mut child =
         run.spawn().map_err(|error| format!("cannot run {run:?} (is valgrind there?): {error}"))?;
     if let Some(relay) = &relay {
-        relay.run(child.id(), || Ok(child.try_wait()?.is_some()))?;
+        let relayed = relay.run(child.id(), || Ok(child.try_wait()?.is_some()));
+        if relayed.is_err() {
+            child.kill()?;
+            child.wait()?;
+        }
+        relayed?;
     }
-    let output = child.wait_with_output()?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{load}: {}\n{said}", output.status).into());
+    let status = child.wait()?;
+    if !status.success() {
+        let mut text = String::new();
+        said.rewind()?;
+        said.read_to_string(&mut text)?;
+        return Err(format!("{load}: {status}\n{text}").into());
     }
     Ok(())
 }

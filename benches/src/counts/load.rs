@@ -22,10 +22,13 @@ use crate::server::contender::{Bare, Contender, Peer};
 /// The option that makes this program run one [`Load`].
 pub(super) const WORK: &str = "--work";
 
+/// What the text of a slowed load ends with.
+const SLOWED_NAME: &str = ":slowed";
+
 /// How long a server in callgrind may take to end.
 const SERVER_END: Duration = Duration::from_secs(60);
 
-/// The time limits of a client. None may pass, or the count would depend on the machine: callgrind slows a process down fifty times.
+/// The time limits of a client if it, or its server, runs in callgrind, which slows it down fifty times.
 const SLOWED: Duration = Duration::from_secs(60);
 
 /// The contender that makes the pairs.
@@ -95,22 +98,26 @@ impl Locks {
     }
 }
 
-/// So many pairs by so many tasks. As text: `ours:own:64:2048`, with the addresses of running servers behind that:
-/// `ours:own:64:2048@redis://localhost:7000,redis://localhost:7001`.
+/// So many pairs by so many tasks. As text: `ours:own:64:2048`, with `:slowed` and the addresses of running servers
+/// behind that: `ours:own:64:2048:slowed@redis://localhost:7000,redis://localhost:7001`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Load {
     pub(super) who: Who,
     pub(super) locks: Locks,
     pub(super) tasks: u32,
     pub(super) pairs: u32,
+    /// Whether the client or its server runs in callgrind. No time limit may pass then, or the count would depend
+    /// on the machine.
+    pub(super) slowed: bool,
     /// If there is none, the load starts a server of its own.
     pub(super) urls: Vec<String>,
 }
 
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { who, locks, tasks, pairs, urls } = self;
-        write!(f, "{}:{}:{tasks}:{pairs}@{}", who.name(), locks.name(), urls.join(","))
+        let Self { who, locks, tasks, pairs, slowed, urls } = self;
+        let slowed = if *slowed { SLOWED_NAME } else { "" };
+        write!(f, "{}:{}:{tasks}:{pairs}{slowed}@{}", who.name(), locks.name(), urls.join(","))
     }
 }
 
@@ -119,6 +126,10 @@ impl FromStr for Load {
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let (load, urls) = text.split_once('@').unwrap_or((text, ""));
+        let (load, slowed) = match load.strip_suffix(SLOWED_NAME) {
+            Some(load) => (load, true),
+            None => (load, false),
+        };
         let urls = urls.split(',').filter(|url| !url.is_empty()).map(str::to_owned).collect();
         let parsed = || {
             let mut parts = load.split(':');
@@ -127,7 +138,7 @@ impl FromStr for Load {
             let name = parts.next()?;
             let locks = Locks::all().find(|locks| locks.name() == name)?;
             let mut number = || parts.next()?.parse().ok().filter(|number| *number > 0);
-            Some(Self { who, locks, tasks: number()?, pairs: number()?, urls })
+            Some(Self { who, locks, tasks: number()?, pairs: number()?, slowed, urls })
         };
         parsed().ok_or_else(|| "give a load such as ours:own:64:2048".to_owned())
     }
@@ -158,7 +169,11 @@ impl Load {
                 let relay = Relay::for_server(&url)?;
                 url = relay.url()?;
                 // Until the process ends.
-                thread::spawn(move || relay.run(process::id(), || Ok(false)));
+                thread::spawn(move || {
+                    let relayed = relay.run(process::id(), || Ok(false));
+                    eprintln!("the relay has ended: {relayed:?}");
+                    process::exit(1);
+                });
             }
             self.all_pairs(&[url]).await?;
             server.end(SERVER_END).await;
@@ -166,9 +181,10 @@ impl Load {
         })
     }
 
-    /// True if its tasks share batches, so that it depends on turns what they cost. A single task gains nothing from a [`Relay`].
+    /// True if it runs in turns with its server, by a [`Relay`]: its tasks share scripts, and how many do depends on whether the client
+    /// or the server runs first.
     pub(super) fn has_turns(&self) -> bool {
-        self.tasks > 1
+        self.slowed && self.tasks > 1
     }
 
     async fn all_pairs(&self, urls: &[String]) -> Result<()> {
@@ -189,8 +205,10 @@ impl Load {
     }
 
     async fn ours(&self, urls: &[String]) -> Result<()> {
-        let builder = LockClient::builder();
-        let builder = builder.command_timeout(SLOWED).store_patience(SLOWED).handoff_window(SLOWED);
+        let mut builder = LockClient::builder();
+        if self.slowed {
+            builder = builder.command_timeout(SLOWED).store_patience(SLOWED).handoff_window(SLOWED);
+        }
         let client = match self.locks {
             Locks::Spread => builder.connect_cluster(urls).await?,
             _ => builder.connect(&urls[0]).await?,
@@ -259,10 +277,10 @@ mod tests {
     #[test]
     fn a_load_is_read_as_it_is_written() {
         let urls = vec!["redis://localhost:7000".to_owned(), "redis://localhost:7001".to_owned()];
-        for urls in [urls, vec![]] {
+        for (urls, slowed) in [(urls, true), (vec![], false)] {
             for locks in Locks::all() {
                 let urls = urls.clone();
-                let load = Load { who: Who::Ours, locks, tasks: 64, pairs: 640, urls };
+                let load = Load { who: Who::Ours, locks, tasks: 64, pairs: 640, slowed, urls };
                 assert_eq!(load.to_string().parse(), Ok(load));
             }
         }

@@ -14,6 +14,9 @@ use crate::Result;
 /// How often the relay looks at both processes.
 const PERIOD: Duration = Duration::from_micros(50);
 
+/// How long a server may take to name its process.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The two ends of a connection, and what is yet to be passed on.
 struct Connection {
     client: End,
@@ -68,7 +71,7 @@ impl Relay {
         while !is_over()? {
             self.accept(&mut connections)?;
             // Asleep first: what is read then is all that the process wrote in its turn.
-            let (client_sleeps, server_sleeps) = (is_asleep(client)?, is_asleep(server)?);
+            let (client_sleeps, server_sleeps) = (is_asleep(client), is_asleep(server));
             for Connection { client, server } in &mut connections {
                 client.read()?;
                 server.read()?;
@@ -137,6 +140,7 @@ impl End {
 /// The process of a server.
 fn process_id(server: SocketAddr) -> Result<u32> {
     let mut stream = TcpStream::connect(server)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(b"INFO server\r\nQUIT\r\n")?;
     let mut info = String::new();
     stream.read_to_string(&mut info)?;
@@ -145,13 +149,8 @@ fn process_id(server: SocketAddr) -> Result<u32> {
 }
 
 /// True if the main thread of a process waits for something, or the process has ended.
-fn is_asleep(process: u32) -> io::Result<bool> {
-    match fs::read_to_string(format!("/proc/{process}/stat")) {
-        // The name of the program, in brackets, may contain anything.
-        Ok(stat) => {
-            Ok(stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['S', 'Z', 'X'])))
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(error),
-    }
+fn is_asleep(process: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { return true };
+    // The name of the program, in brackets, may contain anything.
+    stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['S', 'Z', 'X']))
 }

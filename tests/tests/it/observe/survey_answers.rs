@@ -6,8 +6,6 @@ use serde_json::json;
 
 use crate::prelude::*;
 
-const CHANNEL: &str = "lock_runtime:survey";
-
 /// The client that the impostor claims to be.
 const IMPOSTOR: &str = "6b1b36cb-04e6-4b3a-8d19-27b1f5ed7d3b";
 
@@ -31,14 +29,14 @@ impl Impostor {
         let store = RedisStore::connect(&server.url()).await.unwrap();
         let (to, mut requests) = mpsc::unbounded_channel();
         let on_message = Arc::new(move |message: &[u8]| drop(to.send(message.to_vec())));
-        let listening = store.listen(CHANNEL, on_message);
-        store.listened(CHANNEL, SOON).await.unwrap();
+        let listening = store.listen(SURVEYS, on_message);
+        store.listened(SURVEYS, SOON).await.unwrap();
         let task = tokio::spawn(async move {
             while let Some(request) = requests.recv().await {
                 let request: serde_json::Value = serde_json::from_slice(&request).unwrap();
                 let id = request["id"].as_str().unwrap();
                 for answer in answers(id) {
-                    let channel = format!("{CHANNEL}:{id}");
+                    let channel = format!("{SURVEYS}:{id}");
                     store.publish(&channel, answer.as_bytes(), SOON).await.unwrap();
                 }
             }
@@ -205,7 +203,7 @@ async fn clients_alone_can_be_asked() {
     let _guard = client.mutex("order:1").lock().await.unwrap();
     server.client().cmd(&["HSET", "order:2", "3b241101-e2bb-4255-8caf-4136c566a962:1", "1"]).await;
     // A client listens soon after it has connected.
-    soon!("it listens", server.pubsub_numsub(CHANNEL).await > 0);
+    soon!("it listens", server.pubsub_numsub(SURVEYS).await > 0);
     server.reset_stats().await;
     let survey = client.survey().clients_only().await.unwrap();
     assert_eq!((names(&survey), survey.is_complete), (vec!["order:1"], true));

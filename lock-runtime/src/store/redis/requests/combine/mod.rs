@@ -2,8 +2,9 @@
 //!
 //! While [few](FEW) requests are under way, each caller sends its own request at once: they pay nothing.
 //! Further requests queue, and a task, the [pump](pump), sends them in one script, a batch: at once while none is under
-//! way; beside another one when the queue has as many requests as that one; in any case when nothing has been sent for
-//! [`OVERDUE`]. So batches grow with the load, and a slow server delays a queued request by at most [`OVERDUE`].
+//! way; beside another one when the queue has as many requests as that one, or one less if all callers have asked; in any
+//! case when nothing has been sent for [`OVERDUE`]. So batches grow with the load, and a slow server delays a queued
+//! request by at most [`OVERDUE`].
 //!
 //! Under a steady load, batches of equal size follow each other: the server runs one while this process works on the
 //! answers to another. If all requests went in one script, each side would wait for the other in turns. Answers that
@@ -69,7 +70,7 @@ const MAX_BATCH: usize = MAX_KEYS / 4;
 /// For how long the scripts under way may delay the queue.
 const OVERDUE: Duration = Duration::from_millis(SLOWNESS);
 
-/// How much longer all takes than it would: valgrind, which counts instructions, slows a process down fifty times.
+/// The factor of the short time limits in a build whose instructions valgrind counts: it slows a process down fifty times.
 const SLOWNESS: u64 = if cfg!(in_valgrind) { 50 } else { 1 };
 
 type Answered = Result<Answer, StoreError>;

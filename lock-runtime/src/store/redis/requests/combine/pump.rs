@@ -197,10 +197,11 @@ fn wake(callers: Vec<Waker>) {
     callers.into_iter().for_each(Waker::wake);
 }
 
-/// Adds the pump to the callers, to be woken with them and to run behind all of them: the next batch then has all that they ask.
-/// The only thread of a runtime runs tasks in the order in which they were woken; one of several runs the last one first.
-pub(super) fn put_behind(callers: &mut Vec<Waker>, pump: Waker, one_thread: bool) {
-    let runs_first = usize::from(!one_thread);
+/// Adds the pump to the callers, so that it runs after all that are tasks of its own runtime: the next batch then has what they ask
+/// next. A runtime of the current thread runs tasks in the order in which they were woken; a worker of another runtime runs the task
+/// first that it has woken last. Where neither holds, batches are smaller.
+pub(super) fn put_behind(callers: &mut Vec<Waker>, pump: Waker, is_current_thread: bool) {
+    let runs_first = usize::from(!is_current_thread);
     callers.insert(callers.len().saturating_sub(runs_first), pump);
 }
 
@@ -327,7 +328,7 @@ impl Task {
         let mut under_way = FuturesUnordered::new();
         let mut timer: Option<Pin<Box<Sleep>>> = None;
         let mut crowd: Option<Crowd> = None;
-        let one_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+        let is_current_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
         poll_fn(|cx| {
             loop {
                 let (now, until) = match self.combiner.next(self.number, under_way.is_empty(), cx) {
@@ -356,7 +357,7 @@ impl Task {
                 if asleep_until.is_none()
                     && let Poll::Ready(Some(mut callers)) = under_way.poll_next_unpin(cx)
                 {
-                    put_behind(&mut callers, cx.waker().clone(), one_thread);
+                    put_behind(&mut callers, cx.waker().clone(), is_current_thread);
                     crowd = self.combiner.wake_callers(callers, now);
                     if crowd.is_none() {
                         return Poll::Pending;

@@ -97,12 +97,12 @@ impl Queue {
         self.alone + self.sent
     }
 
-    /// True if the queue may go beside a script under way, as it has as many requests as that; or one less, if no other caller is
-    /// left to ask: half of an odd number.
+    /// True if the queue may be sent beside a script under way, since it has as many requests as that; or one less if they are as
+    /// many together as before: of an odd number, one half is smaller.
     fn is_as_much(&self) -> bool {
         let (unsent, under_way) = (self.unsent.len(), self.under_way());
-        let all_ask = unsent + under_way >= self.crowd;
-        self.scripts() < SIDE_BY_SIDE && unsent + usize::from(all_ask) >= under_way
+        let is_all = unsent + under_way >= self.crowd;
+        self.scripts() < SIDE_BY_SIDE && unsent + usize::from(is_all) >= under_way
     }
 
     /// Adds a request. Also returns the waker of the pump, if it waits and has to look at the queue because of it.

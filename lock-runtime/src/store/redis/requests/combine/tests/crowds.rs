@@ -75,11 +75,11 @@ async fn a_crowd_is_woken_together() {
     assert_eq!(woken(), [3; 3]);
 }
 
-/// Else a batch is without a caller that is about to ask, and the next one waits for that.
+/// Otherwise the next batch lacks what the last of them asks.
 #[test]
 fn the_pump_runs_behind_all_callers() {
     const PUMP: usize = 4;
-    for (one_thread, mut builder) in
+    for (is_current_thread, mut builder) in
         [(true, Builder::new_current_thread()), (false, Builder::new_multi_thread())]
     {
         let runtime = builder.worker_threads(1).build().expect("a runtime");
@@ -102,7 +102,7 @@ fn the_pump_runs_behind_all_callers() {
                 wakers.push(asleep.recv().await.expect("a task that sleeps"));
             }
             let pump = wakers.pop().expect("the last task");
-            put_behind(&mut wakers, pump, one_thread);
+            put_behind(&mut wakers, pump, is_current_thread);
             wakers.into_iter().for_each(Waker::wake);
             tasks.join_all().await;
             let mut order = Vec::new();
@@ -112,6 +112,6 @@ fn the_pump_runs_behind_all_callers() {
             order
         };
         let order = runtime.block_on(runtime.spawn(all)).expect("no panic");
-        assert_eq!(order.last(), Some(&PUMP), "{order:?}, one thread: {one_thread}");
+        assert_eq!(order.last(), Some(&PUMP), "{order:?}, current thread: {is_current_thread}");
     }
 }

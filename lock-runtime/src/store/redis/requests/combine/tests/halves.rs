@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::iter;
+use std::task::Waker;
 
+use super::super::queue::Pump;
 use super::*;
 
 #[test]
@@ -55,9 +57,18 @@ fn an_odd_number_of_requests_is_under_way() {
             queue.batches -= 1;
             for key in first {
                 queue.remove(key);
+                queue.pump = Some(waiting_pump());
                 add(&mut queue, take("a"), Instant::now());
             }
+            let is_woken = queue.pump.as_ref().is_some_and(|pump| pump.waker.is_none());
+            assert!(is_woken, "{count}: the pump sleeps");
             batches.push_back(send(&mut queue));
         }
     }
+}
+
+fn waiting_pump() -> Pump {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let (runtime, waker) = (runtime.handle().id(), Some(Waker::noop().clone()));
+    Pump { number: 0, runtime, waker, looked: Instant::now() }
 }
