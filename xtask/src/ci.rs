@@ -1,7 +1,6 @@
 //! Everything that has to pass.
 
 use std::path::Path;
-use std::sync::mpsc;
 use std::thread;
 
 use crate::cargo::{self, Step};
@@ -21,11 +20,10 @@ const CARGO_HACK: Tool = Tool {
 
 /// Builds and runs the tests with the other checks beside them.
 ///
-/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait, and the checks get the processor time that they leave.
-/// The benchmarks are compiled while the tests are, in a folder of their own, and counted then: counts are no time. The other
-/// checks use the folder of the tests, so that macros and build scripts are compiled once; cargo locks this folder only while
-/// it compiles, so they begin when the tests have been built. Two test programs at a time take as long as one after the other, for want of
-/// processor time, and their limits of time are then too short.
+/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait, and the checks get the processor time that they leave. So
+/// these begin when the tests have been built, which leaves none. They use the folder of the tests, so that macros and build scripts
+/// are compiled once; the benchmarks that are counted, which needs no quiet machine, have a folder of their own. Two test programs at
+/// a time take as long as one after the other, for want of processor time, and their limits of time are then too short.
 ///
 /// # Errors
 ///
@@ -39,19 +37,12 @@ pub(crate) fn run() -> Result<(), Failure> {
     redis::find_or_install()?;
     install::ensure_valgrind()?;
     install::ensure_chromedriver()?;
-    let (report_build, built) = mpsc::channel();
+    let build = build_tests();
     let counts = thread::spawn(|| {
         benches("build").in_background().run()?;
         counts()
     });
-    let checks = thread::spawn(move || {
-        // An error says that the build panicked.
-        let _ = built.recv();
-        checks()
-    });
-    let build = build_tests();
-    // The receiver is there until this has been sent.
-    let _ = report_build.send(());
+    let checks = thread::spawn(checks);
     let (tests, soak) = (build.and_then(|()| tests()), soak());
     let panicked = || Failure::message("a check panicked");
     let [counts, checks] = [counts, checks].map(|it| it.join().map_err(|_| panicked()).flatten());
