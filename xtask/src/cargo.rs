@@ -175,7 +175,8 @@ pub(crate) fn workspace_root() -> OsString {
 }
 
 /// Flags of the compiler for a program that valgrind runs: valgrind 3.19 cannot run the clock reading that rustix makes
-/// without libc, and `in_valgrind` makes the short time limits of `lock-runtime` fifty times longer. A folder is for builds with them or without, or every change between the two builds everything again.
+/// without libc, and `in_valgrind` makes the short time limits of `lock-runtime` fifty times longer. A folder is for builds with
+/// them or without, or every change between the two builds everything again.
 pub(crate) const FOR_VALGRIND: &str = "--cfg rustix_use_libc --cfg in_valgrind";
 
 /// Where cargo builds.

@@ -122,7 +122,7 @@ fn benches(subcommand: &str) -> Step {
 /// Compares the public API of each crate with `tests/api/<crate>.txt`, or writes these files.
 ///
 /// rustdoc writes data, not pages. It checks links and examples as for pages, and sets what docs.rs sets; one run for all
-/// crates that are published compiles their dependencies once. Those of the others take a minute more, for pages that nobody reads.
+/// crates that are published compiles their dependencies once. The other crates have no users, and would take a minute more.
 ///
 /// # Errors
 ///

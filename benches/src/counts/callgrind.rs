@@ -89,7 +89,7 @@ fn finish(mut run: Command, load: &Load) -> Result<()> {
     if let Some(relay) = &relay {
         load.urls = vec![relay.url()?];
     }
-    // A pipe that nobody reads before the end could fill.
+    // A file: a pipe could fill while the relay runs, and the load would wait for ever.
     let mut said = tempfile::tempfile()?;
     run.args([WORK, &load.to_string()]).stdin(Stdio::null()).stdout(Stdio::null());
     run.stderr(said.try_clone()?);

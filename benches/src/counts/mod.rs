@@ -2,8 +2,8 @@
 //!
 //! Valgrind's callgrind counts the instructions, allocations and system calls of a client that runs in it, and the
 //! instructions of a server that does; servers count commands and reads themselves. Each count comes from two runs
-//! that differ in the number of pairs only, so that start and end cancel out. Client and server run in turns, by a
-//! [relay], so that a busy machine counts the same.
+//! that differ in the number of pairs only, so that start and end cancel out. Where one of them runs in callgrind,
+//! client and server run in turns, by a [relay], so that a busy machine counts the same.
 
 mod baseline;
 mod callgrind;

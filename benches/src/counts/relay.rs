@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::Result;
 
-/// How often the relay looks at both processes.
+/// How often the relay looks at both processes: the system reports no event when a process falls asleep.
 const PERIOD: Duration = Duration::from_micros(50);
 
 /// How long a server may take to name its process.
