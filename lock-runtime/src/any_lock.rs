@@ -101,7 +101,7 @@ impl AnyLock {
 
     /// Returns the lock's full name, if it is valid.
     pub(crate) fn name(&self) -> Option<&LockKey> {
-        self.0.lock_of().ok().map(|(_, target)| target.key())
+        self.0.spec().ok().map(|spec| spec.target.key())
     }
 
     /// Acquires the lock, and waits as long as the options allow; by default, forever.

@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crate::acquire::{Acquire, Engine, Handle, RunLocked, lock_settings};
+use crate::acquire::{Acquire, AcquireSpec, Engine, Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::fair_mutex::FairMutex;
 use crate::guard::LockGuard;
@@ -237,16 +237,17 @@ impl Member {
     }
 }
 
-/// Returns the members in order, each once.
-fn checked(members: impl IntoIterator<Item = MultiMember>) -> Result<Vec<Member>, LockError> {
+/// Returns the members in order, each once, and the options of the one that was named first.
+fn checked(
+    members: impl IntoIterator<Item = MultiMember>,
+) -> Result<(Vec<Member>, Arc<LockOptions>), LockError> {
     let member = |MultiMember(handle)| {
-        let (engine, target) = handle.lock_of()?;
-        let (engine, target) = (Arc::clone(engine), Arc::clone(target));
-        Ok(Member { handle, engine, target })
+        let AcquireSpec { engine, target, options } = AcquireSpec::clone(handle.spec()?);
+        Ok((Member { handle, engine, target }, options))
     };
-    let mut members = members.into_iter().map(member).collect::<Result<Vec<_>, LockError>>()?;
-    let Some(first) = members.first() else { return Err(no_locks()) };
-    let options = Arc::clone(first.handle.options());
+    let members = members.into_iter().map(member).collect::<Result<Vec<_>, LockError>>()?;
+    let (mut members, options): (Vec<_>, Vec<_>) = members.into_iter().unzip();
+    let Some(options) = options.into_iter().next() else { return Err(no_locks()) };
     // By name first: a client's number differs in each process.
     members.sort_by(|a, b| (a.target.key(), a.home()).cmp(&(b.target.key(), b.home())));
     let permits = |member: &Member| (member.handle.wanted_permits(), member.target.limit());
@@ -261,10 +262,7 @@ fn checked(members: impl IntoIterator<Item = MultiMember>) -> Result<Vec<Member>
             return Err(named_twice(a, b));
         }
     }
-    for member in &mut members {
-        member.handle = member.handle.clone().with(Arc::clone(&options));
-    }
-    Ok(members)
+    Ok((members, options))
 }
 
 fn named_twice(a: &Member, b: &Member) -> LockError {
@@ -282,12 +280,12 @@ fn named_twice(a: &Member, b: &Member) -> LockError {
 }
 
 /// Returns one lock of all members, of which there is at least one.
-fn joined(members: Vec<Member>) -> Handle {
+fn joined((members, options): (Vec<Member>, Arc<LockOptions>)) -> Handle {
     let Member { handle, engine, .. } = &members[0];
     if members.len() == 1 {
-        return handle.clone();
+        return handle.clone().with(options);
     }
-    let (home, options) = (engine.leases.id, Arc::clone(handle.options()));
+    let home = engine.leases.id;
     if members.iter().all(|member| member.is(HoldKind::Mutex) && member.home() == home) {
         let mutexes = members.iter().map(|member| Arc::clone(&member.target)).collect();
         return Handle::new(engine, Ok(Target::multi(mutexes)), options);

@@ -54,7 +54,7 @@ impl Attempt {
         owner: OwnerId,
         gate_guard: GateGuard<OwnedHold>,
     ) -> Self {
-        let target = known_as(&pending.target, &owner);
+        let target = known_as(&pending.spec.target, &owner);
         Self { target, owner, gate_guard, in_flight: false, unsettled: false, placed: false }
     }
 
@@ -120,18 +120,18 @@ impl Attempt {
 
 impl PendingAcquire {
     pub(super) fn next_owner(&self) -> OwnerId {
-        self.engine.leases.next_owner(self.permits)
+        self.spec.engine.leases.next_owner(self.permits)
     }
 
     /// Releases what a contender of the same lock may have been granted while it was not polled.
     // S-34.
     pub(super) fn release_owner(&self, asked: HoldNumber) {
-        self.leftover(&self.target, self.engine.leases.owner(asked)).release(true, None);
+        self.leftover(&self.spec.target, self.spec.engine.leases.owner(asked)).release(true, None);
     }
 
     fn leftover(&self, target: &Arc<Target>, owner: OwnerId) -> Leftover {
-        let leases = Arc::clone(&self.engine.leases);
-        let lease = self.options.stored_lease().duration();
+        let leases = Arc::clone(&self.spec.engine.leases);
+        let lease = self.spec.options.stored_lease().duration();
         // A place may last longer than a hold.
         let lasts = match target.kind().has_places() {
             true => lease.max(leases.timing.waiter_lease),

@@ -151,14 +151,14 @@ impl PendingAcquire {
     /// Waits for its turn inside of the hold around the caller, if one affects this acquire.
     pub(super) async fn enter_within(&self, limit: Option<Instant>) -> Result<Within, LockError> {
         loop {
-            let (around, reads) = match enclosing(&self.engine, &self.target) {
+            let (around, reads) = match enclosing(&self.spec.engine, &self.spec.target) {
                 Enclosing::Same(around) => (around, false),
                 Enclosing::Writer(around) => (around, true),
                 Enclosing::InTheWay(detail) => return Err(self.would_deadlock(detail)),
                 Enclosing::Nothing => return Ok(Within::Nothing),
             };
             let owned = Arc::downgrade(&around.owned);
-            let reentry = match enter(&around.owned.hold, &self.engine, &self.target) {
+            let reentry = match enter(&around.owned.hold, &self.spec.engine, &self.spec.target) {
                 Ok(reentry) => Some(reentry),
                 Err(Obstacle::Others) => Box::pin(self.queue_within(around, limit)).await?,
                 Err(Obstacle::Reads) => {
@@ -173,7 +173,7 @@ impl PendingAcquire {
                 (Some(reentry), Some(owned)) => {
                     let (hold, id) = (Arc::clone(reentry.hold()), reentry.id());
                     let reentry = reentry.keeping(&owned);
-                    let reentered = match re_enter(owned, reentry, &self.options) {
+                    let reentered = match re_enter(owned, reentry, &self.spec.options) {
                         Ok(guard) => Some(Ok(guard)),
                         Err(NoGuard::Lost(lost)) => Some(Err(lost)),
                         Err(NoGuard::Extends(extending)) => {
@@ -202,22 +202,22 @@ impl PendingAcquire {
         // Waiting keeps no hold alive.
         let owned = Arc::downgrade(&around.owned);
         drop(around);
-        if self.options.wait() == Wait::Never {
+        if self.spec.options.wait() == Wait::Never {
             hold.ensure_held()?;
             return Err(self.busy(BusyReason::Held, None));
         }
-        let claim = Claim::of(&self.target, self.engine.leases.id, &hold.target);
+        let claim = Claim::of(&self.spec.target, self.spec.engine.leases.id, &hold.target);
         let enclosing =
             |visit: &mut dyn FnMut(u64) -> bool| scope::enclosing_reentries(&hold, visit);
-        let most = self.options.max_waiters();
+        let most = self.spec.options.max_waiters();
         let Some(reentry) = ReentryGuard::enqueue(&hold, claim, &enclosing, most) else {
             return Err(self.busy(BusyReason::TooManyWaiters, None));
         };
         self.recorder.waits();
-        let mut closing = pin!(self.engine.closing.notified());
+        let mut closing = pin!(self.spec.engine.closing.notified());
         // Register, then check, then wait.
         closing.as_mut().enable();
-        if self.engine.closed.load(Ordering::SeqCst) {
+        if self.spec.engine.closed.load(Ordering::SeqCst) {
             return Err(LockError::Closed);
         }
         let turn = reentry.turn(|| owned.strong_count() == 0);
@@ -233,6 +233,6 @@ impl PendingAcquire {
     }
 
     pub(super) fn would_deadlock(&self, detail: &'static str) -> LockError {
-        LockError::WouldDeadlock { key: self.target.key().to_string(), detail }
+        LockError::WouldDeadlock { key: self.spec.target.key().to_string(), detail }
     }
 }

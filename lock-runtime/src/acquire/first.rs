@@ -20,18 +20,19 @@ type Taking<'a> =
 impl PendingAcquire {
     /// Enters the gate if it is free and other processes do not go first.
     pub(super) fn enter_free_gate(&self) -> Option<Attempt> {
-        let asks_at_once = match self.target.kind() {
+        let asks_at_once = match self.spec.target.kind() {
             HoldKind::Mutex => true,
             // Without a wait, it learns first whether this process is releasing the lock.
-            HoldKind::Write | HoldKind::Multi => self.options.wait() != Wait::Never,
+            HoldKind::Write | HoldKind::Multi => self.spec.options.wait() != Wait::Never,
             HoldKind::Fair | HoldKind::Read | HoldKind::Semaphore | HoldKind::Latch => false,
         };
         if !asks_at_once {
             return None;
         }
-        self.engine.leases.ensure_running();
+        self.spec.engine.leases.ensure_running();
         let owner = self.next_owner();
-        let gate_guard = self.engine.gates.enter_unused(&self.target, &owner, self.started)?;
+        let gate_guard =
+            self.spec.engine.gates.enter_unused(&self.spec.target, &owner, self.started)?;
         Some(Attempt::of(self, owner, gate_guard))
     }
 

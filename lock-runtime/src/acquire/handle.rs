@@ -2,23 +2,39 @@
 
 use std::sync::Arc;
 
-use super::{Acquire, AcquireSpec, Engine, RunLocked};
+use super::{Acquire, Engine, RunLocked, Start};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::observe::{AcquireRecorder, Label};
-use crate::options::{Lease, LockOptions, LockOptionsBuilder, Wait};
+use crate::options::{Lease, LockOptions, LockOptionsBuilder, OnReleaseLost, Wait};
 use crate::site::CallSite;
 use crate::store::Target;
 
 /// A handle of one lock, behind each of the kinds.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
-    /// The client and its lock, or the error of an invalid lock or option, which the first use reports.
-    lock: Result<(Arc<Engine>, Arc<Target>), LockError>,
-    /// Shared with each acquire, and with all handles of a client that have its defaults.
-    options: Arc<LockOptions>,
+    /// Or the error of an invalid lock or option, which the first use reports. In a box: every lock would have room for it.
+    spec: Result<Arc<AcquireSpec>, Box<LockError>>,
     permits: u32,
     label: Label,
+}
+
+/// What to acquire, how, and by which client. In one piece, so that an acquire shares it with its handle at the cost of
+/// one count.
+#[derive(Debug, Clone)]
+pub(crate) struct AcquireSpec {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) target: Arc<Target>,
+    /// Shared by all handles of a client that have its defaults.
+    pub(crate) options: Arc<LockOptions>,
+}
+
+impl AcquireSpec {
+    /// The same with other options.
+    pub(super) fn with(mut self: Arc<Self>, options: Arc<LockOptions>) -> Arc<Self> {
+        Arc::make_mut(&mut self).options = options;
+        self
+    }
 }
 
 impl Handle {
@@ -28,18 +44,22 @@ impl Handle {
         options: Arc<LockOptions>,
     ) -> Self {
         let token_ttl = engine.leases.timing.token_ttl;
-        let lock = target.map(|target| (Arc::clone(engine), target.with_token_ttl(token_ttl)));
-        Self { lock, options, permits: 1, label: Label::default() }
+        let engine = Arc::clone(engine);
+        let target = match target {
+            Ok(target) => target.with_token_ttl(token_ttl),
+            Err(error) => return Self::invalid(error),
+        };
+        let spec = Ok(Arc::new(AcquireSpec { engine, target, options }));
+        Self { spec, permits: 1, label: Label::default() }
     }
 
     /// A lock whose every acquire fails with `error`.
     pub(crate) fn invalid(error: LockError) -> Self {
-        let options = Arc::default();
-        Self { lock: Err(error), options, permits: 1, label: Label::default() }
+        Self { spec: Err(Box::new(error)), permits: 1, label: Label::default() }
     }
 
     pub(crate) fn with(self, options: Arc<LockOptions>) -> Self {
-        Self { options, ..self }
+        Self { spec: self.spec.map(|spec| spec.with(options)), ..self }
     }
 
     pub(crate) fn wait(self, wait: Wait) -> Self {
@@ -50,12 +70,12 @@ impl Handle {
         self.set(|options| options.lease(lease))
     }
 
-    fn set(mut self, change: impl FnOnce(LockOptionsBuilder) -> LockOptionsBuilder) -> Self {
-        match change(self.options.to_builder()).build() {
-            Ok(options) => self.options = Arc::new(options),
-            Err(error) => self.lock = self.lock.and(Err(error)),
-        }
-        self
+    fn set(self, change: impl FnOnce(LockOptionsBuilder) -> LockOptionsBuilder) -> Self {
+        let spec = self.spec.and_then(|spec| {
+            let options = change(spec.options.to_builder()).build()?;
+            Ok(spec.with(Arc::new(options)))
+        });
+        Self { spec, ..self }
     }
 
     /// Returns the same handle, labelled as a lock of that policy.
@@ -78,18 +98,20 @@ impl Handle {
         self.permits
     }
 
-    /// Returns the client and its lock.
+    /// Returns what it acquires.
     ///
     /// # Errors
     ///
     /// Why the lock is invalid.
-    pub(crate) fn lock_of(&self) -> Result<(&Arc<Engine>, &Arc<Target>), LockError> {
-        let (engine, target) = self.lock.as_ref().map_err(Clone::clone)?;
-        Ok((engine, target))
+    pub(crate) fn spec(&self) -> Result<&Arc<AcquireSpec>, LockError> {
+        self.spec.as_ref().map_err(|error| LockError::clone(error))
     }
 
-    pub(crate) fn options(&self) -> &Arc<LockOptions> {
-        &self.options
+    /// What becomes of a result whose lock was lost before its release.
+    pub(crate) fn on_release_lost(&self) -> OnReleaseLost {
+        self.spec
+            .as_ref()
+            .map_or_else(|_| OnReleaseLost::default(), |spec| spec.options.on_release_lost())
     }
 
     /// Records one acquire at `site`.
@@ -99,18 +121,20 @@ impl Handle {
 
     #[track_caller]
     pub(crate) fn lock(&self) -> Acquire {
-        self.acquire(&self.options, true)
+        self.acquire(true, Arc::clone)
     }
 
     #[track_caller]
     pub(crate) fn run<F: Future>(&self, body: F) -> RunLocked<F> {
-        RunLocked::new(self.lock(), self.options.on_release_lost(), body)
+        RunLocked::new(self.lock(), self.on_release_lost(), body)
     }
 
     /// Acquires for a call that is not enforced.
     #[track_caller]
     pub(crate) fn shadow_lock(&self) -> Acquire {
-        self.acquire(&Arc::new(self.options.for_a_shadow_lock()), false)
+        self.acquire(false, |spec| {
+            Arc::clone(spec).with(Arc::new(spec.options.for_a_shadow_lock()))
+        })
     }
 
     /// Resolves to `None` if another holder has the lock, or goes first.
@@ -118,11 +142,10 @@ impl Handle {
     pub(crate) fn try_lock(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        let options = match self.options.wait() {
-            Wait::Never => Arc::clone(&self.options),
-            _ => Arc::new(self.options.with_wait(Wait::Never)),
-        };
-        let acquire = self.acquire(&options, true);
+        let acquire = self.acquire(true, |spec| match spec.options.wait() {
+            Wait::Never => Arc::clone(spec),
+            _ => Arc::clone(spec).with(Arc::new(spec.options.with_wait(Wait::Never))),
+        });
         async move {
             match acquire.await {
                 Ok(guard) => Ok(Some(guard)),
@@ -137,29 +160,30 @@ impl Handle {
     #[track_caller]
     pub(crate) fn into_acquire(self, enforced: bool) -> Acquire {
         match self {
-            Self { lock: Ok((engine, target)), options, permits, label } if enforced => {
+            Self { spec: Ok(spec), permits, label } if enforced => {
                 let label = label.at(CallSite::caller()).enforced(true);
-                Acquire::new(AcquireSpec { engine, target, options, permits, label })
+                Acquire::new(Start { spec, permits, label })
             }
             handle if enforced => handle.lock(),
             handle => handle.shadow_lock(),
         }
     }
 
+    /// Acquires what `spec` makes of the handle's own.
     #[track_caller]
-    fn acquire(&self, options: &Arc<LockOptions>, enforced: bool) -> Acquire {
+    fn acquire(
+        &self,
+        enforced: bool,
+        spec: impl FnOnce(&Arc<AcquireSpec>) -> Arc<AcquireSpec>,
+    ) -> Acquire {
         let label = self.label.clone().at(CallSite::caller()).enforced(enforced);
-        match &self.lock {
-            Ok((engine, target)) => {
-                let (engine, target) = (Arc::clone(engine), Arc::clone(target));
-                let options = Arc::clone(options);
-                Acquire::new(AcquireSpec { engine, target, options, permits: self.permits, label })
-            }
+        match &self.spec {
+            Ok(own) => Acquire::new(Start { spec: spec(own), permits: self.permits, label }),
             Err(error) => {
                 if !enforced {
                     label.not_enforced(error.key().unwrap_or_default(), error);
                 }
-                Acquire::failed(error.clone())
+                Acquire::failed(LockError::clone(error))
             }
         }
     }

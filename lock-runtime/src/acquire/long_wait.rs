@@ -33,14 +33,14 @@ impl PendingAcquire {
     }
 
     fn log_long_wait(&self) {
-        let (key, label) = (self.target.key(), self.recorder.label());
+        let (key, label) = (self.spec.target.key(), self.recorder.label());
         let holder = self.holder();
         log_lock!(warn, key, label, lock.holder = %holder, "has waited {LONG:?} for the lock");
     }
 
     /// Describes the holder, as far as this process knows it.
     fn holder(&self) -> String {
-        if self.target.kind() == HoldKind::Latch {
+        if self.spec.target.kind() == HoldKind::Latch {
             return "none: the latch is not counted down to zero".to_owned();
         }
         if let Some(hold) = self.hold_of_this_process() {
@@ -51,7 +51,7 @@ impl PendingAcquire {
             );
         }
         let own = *self.holder_ends.lock();
-        match own.or_else(|| self.engine.gates.holder_ends(&self.target)) {
+        match own.or_else(|| self.spec.engine.gates.holder_ends(&self.spec.target)) {
             Some(ends) => format!(
                 "another client, whose lease has {:.1?} left unless it is renewed",
                 ends.saturating_duration_since(Instant::now())
@@ -63,12 +63,12 @@ impl PendingAcquire {
     /// Returns a hold of one of these locks. It belongs to this client or, for a multi lock, to one of its
     /// clients.
     fn hold_of_this_process(&self) -> Option<Arc<Hold>> {
-        let mine = self.engine.leases.id;
+        let mine = self.spec.engine.leases.id;
         let is_wanted = |(home, lock): (u64, &Target)| {
             let spec = |(by, it): (u64, &Target)| by == home && it.key() == lock.key();
-            self.target.locks_at_home(mine).any(spec)
+            self.spec.target.locks_at_home(mine).any(spec)
         };
-        self.engine.relatives().iter().find_map(|engine| {
+        self.spec.engine.relatives().iter().find_map(|engine| {
             let LeaseManager { id, watchdog, .. } = &*engine.leases;
             // Does not declare a loss: that would wake tasks under the queue's mutex.
             let is_held = |hold: &Hold| !hold.is_released() && !hold.peek_remaining().is_zero();

@@ -42,7 +42,7 @@ use tokio::time::{Instant, timeout_at};
 
 use self::enclosing::{Enclosing, NoGuard, enclosing, enter, re_enter};
 pub(crate) use self::engine::Engine;
-pub(crate) use self::handle::{Handle, lock_settings};
+pub(crate) use self::handle::{AcquireSpec, Handle, lock_settings};
 use self::pending::PendingAcquire;
 pub use self::run::RunLocked;
 pub(crate) use self::run::after_body;
@@ -50,9 +50,7 @@ use crate::error::{LockError, check_runtime};
 use crate::guard::LockGuard;
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label};
 use crate::opaque::opaque_debug;
-use crate::options::LockOptions;
 use crate::reuse::{self, Boxed, Idle};
-use crate::store::Target;
 
 /// An acquire under way.
 ///
@@ -82,7 +80,7 @@ pub struct Acquire(State);
 enum State {
     /// Not polled yet. Where it is first polled decides whether it is a re-entry.
     // S-6.
-    Start(AcquireSpec),
+    Start(Start),
     UnderWay(UnderWay),
     Done,
 }
@@ -93,10 +91,8 @@ struct UnderWay {
     idle: Option<&'static Idle<Result<LockGuard, LockError>>>,
 }
 
-struct AcquireSpec {
-    engine: Arc<Engine>,
-    target: Arc<Target>,
-    options: Arc<LockOptions>,
+struct Start {
+    spec: Arc<AcquireSpec>,
     permits: u32,
     label: Label,
 }
@@ -116,9 +112,9 @@ impl Future for Acquire {
     type Output = Result<LockGuard, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let State::Start(spec) = &mut self.0 {
-            // A re-entry ends here, so the spec is not moved for it: that would be most of its time.
-            self.0 = match start(spec) {
+        if let State::Start(asked) = &mut self.0 {
+            // A re-entry ends here, so nothing is moved for it: that would be most of its time.
+            self.0 = match start(asked) {
                 Ok(result) => {
                     self.0 = State::Done;
                     return Poll::Ready(result);
@@ -143,8 +139,8 @@ opaque_debug!(Acquire);
 
 impl Acquire {
     /// Starts acquiring on the first poll.
-    fn new(spec: AcquireSpec) -> Self {
-        Self(State::Start(spec))
+    fn new(start: Start) -> Self {
+        Self(State::Start(start))
     }
 
     /// An acquire that has already failed.
@@ -165,12 +161,12 @@ impl UnderWay {
     }
 }
 
-fn start(spec: &mut AcquireSpec) -> Started<UnderWay> {
-    let AcquireSpec { engine, target, options, permits, label } = spec;
-    if let replicas @ Some(_) = options.replicas() {
-        *target = Arc::new(target.with_replicas(replicas));
+fn start(Start { spec, permits, label }: &mut Start) -> Started<UnderWay> {
+    if let replicas @ Some(_) = spec.options.replicas() {
+        let spec = Arc::make_mut(spec);
+        spec.target = Arc::new(spec.target.with_replicas(replicas));
     }
-    let target = &*target;
+    let AcquireSpec { engine, target, options } = &**spec;
     let recorder = AcquireRecorder::new(target, std::mem::take(label));
     let failed = |error: LockError| {
         recorder.failed(target.key(), &error);
@@ -208,7 +204,7 @@ fn start(spec: &mut AcquireSpec) -> Started<UnderWay> {
         nesting::record(engine, target, options, recorder.label());
     }
     let span = recorder.span();
-    let pending = PendingAcquire::new(engine, target, options, *permits, recorder);
+    let pending = PendingAcquire::new(Arc::clone(spec), *permits, recorder);
     if !pending.recorder.label().is_enforced() {
         return Err(span.around(pending.shadow_lock()).into());
     }

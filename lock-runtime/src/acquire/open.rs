@@ -25,10 +25,10 @@ impl Handle {
     pub(crate) async fn work_latch(&self, request: LatchRequest) -> Result<u64, LockError> {
         check_runtime()?;
         // Not a wait: only the store's timeout limits it.
-        let (engine, target) = self.lock_of()?;
-        let options = Arc::new(self.options().with_wait(Wait::Forever));
-        let recorder = AcquireRecorder::nothing(target);
-        let pending = PendingAcquire::new(engine, target, &options, 1, recorder);
+        let spec = self.spec()?;
+        let recorder = AcquireRecorder::nothing(&spec.target);
+        let options = Arc::new(spec.options.with_wait(Wait::Forever));
+        let pending = PendingAcquire::new(Arc::clone(spec).with(options), 1, recorder);
         let apart = GateGuard::apart();
         let mut waiting = Waiting::new(&pending, Instant::now(), None, None);
         loop {
@@ -39,7 +39,7 @@ impl Handle {
             let repeatable =
                 request == LatchRequest::Count || error.kind() != StoreErrorKind::OutcomeUnknown;
             if !repeatable || waiting.failed(&error, &apart) {
-                return Err(error.about(pending.target.key()));
+                return Err(error.about(pending.spec.target.key()));
             }
             waiting.pause(10..50).await;
         }
@@ -53,14 +53,14 @@ impl Handle {
 
     async fn until_open_for(&self, site: CallSite) -> Result<(), LockError> {
         check_runtime()?;
-        let (engine, target) = self.lock_of()?;
-        let recorder = self.recorder(target, site);
+        let spec = self.spec()?;
+        let recorder = self.recorder(&spec.target, site);
         let span = recorder.span();
-        let pending = PendingAcquire::new(engine, target, self.options(), 1, recorder);
+        let pending = PendingAcquire::new(Arc::clone(spec), 1, recorder);
         let opened = span.around(pending.log_if_long(pending.opened())).await;
         match &opened {
             Ok(()) => pending.recorder.over(AcquireOutcome::Acquired, None),
-            Err(error) => pending.recorder.failed(pending.target.key(), error),
+            Err(error) => pending.recorder.failed(pending.spec.target.key(), error),
         }
         opened
     }
@@ -86,7 +86,7 @@ impl PendingAcquire {
                 }
                 Turn::Shared(_) => return Ok(()),
                 Turn::Closed => return Err(LockError::Closed),
-                Turn::Failed(error) => return Err(error.about(self.target.key())),
+                Turn::Failed(error) => return Err(error.about(self.spec.target.key())),
                 // A latch has no holder, so no task hands it over.
                 Turn::Handed(_) => {}
             }
@@ -110,7 +110,7 @@ impl PendingAcquire {
                     return Err(self.latch_closed(known));
                 }
                 Err(error) if waiting.failed(&error, &gate_guard) => {
-                    return Err(error.about(self.target.key()));
+                    return Err(error.about(self.spec.target.key()));
                 }
                 Err(_) => {
                     known = None;
@@ -124,11 +124,11 @@ impl PendingAcquire {
                 gate_guard.share_before(asked_at, &None);
                 return Ok(());
             }
-            if self.options.wait() == Wait::Never {
+            if self.spec.options.wait() == Wait::Never {
                 return Err(self.latch_closed(known));
             }
             // Register, then check, then wait (S-15).
-            let checked = waiting.listens() || !waiting.subscribe(&self.target).await;
+            let checked = waiting.listens() || !waiting.subscribe(&self.spec.target).await;
             if checked && !waiting.out_of_time() {
                 waiting.nap(waiting.poll_cap(), &gate_guard, None).await;
             }
@@ -143,19 +143,19 @@ impl PendingAcquire {
         request: LatchRequest,
         timeout: Duration,
     ) -> Result<Result<u64, StoreError>, LockError> {
-        if self.engine.closed.load(Ordering::SeqCst) {
+        if self.spec.engine.closed.load(Ordering::SeqCst) {
             return Err(LockError::Closed);
         }
-        let store = &self.engine.leases.store;
-        Ok(store.latch(&self.target, request, timeout).await)
+        let store = &self.spec.engine.leases.store;
+        Ok(store.latch(&self.spec.target, request, timeout).await)
     }
 
     /// The error of a wait that has ended, with the count that the store last reported.
     fn latch_closed(&self, count: Option<u64>) -> LockError {
-        let waited = match self.options.wait() {
+        let waited = match self.spec.options.wait() {
             Wait::Never => Duration::ZERO,
             _ => self.started.elapsed(),
         };
-        LockError::LatchClosed { key: self.target.key().to_string(), waited, count }
+        LockError::LatchClosed { key: self.spec.target.key().to_string(), waited, count }
     }
 }

@@ -12,25 +12,25 @@ use crate::options::Wait;
 impl PendingAcquire {
     pub(super) fn not_replicated(&self, acked: u32) -> LockError {
         LockError::NotReplicated {
-            key: self.target.key().to_string(),
+            key: self.spec.target.key().to_string(),
             acked: acked as usize,
-            wanted: self.options.replicas().map_or(0, |replicas| replicas.at_least) as usize,
+            wanted: self.spec.options.replicas().map_or(0, |replicas| replicas.at_least) as usize,
         }
     }
 
     pub(super) fn busy(&self, reason: BusyReason, holder_remaining: Option<Duration>) -> LockError {
-        LockError::Busy { key: self.target.key().to_string(), reason, holder_remaining }
+        LockError::Busy { key: self.spec.target.key().to_string(), reason, holder_remaining }
     }
 
     /// Never reports a busy lock if the store cannot be asked. A store that has not answered since this wait
     /// began gets `A_MOMENT` to do so.
     // S-33.
     pub(super) async fn timed_out_in_queue(&self) -> LockError {
-        let gates = &self.engine.gates;
-        if let Some((_, error)) = gates.failing(&self.target) {
+        let gates = &self.spec.engine.gates;
+        if let Some((_, error)) = gates.failing(&self.spec.target) {
             return LockError::Store(error);
         }
-        let Some(answer) = gates.unanswered_since(&self.target, self.started) else {
+        let Some(answer) = gates.unanswered_since(&self.spec.target, self.started) else {
             return self.timed_out(None);
         };
         match timeout(A_MOMENT, answer).await {
@@ -47,12 +47,12 @@ impl PendingAcquire {
     }
 
     pub(super) fn timed_out(&self, holder_remaining: Option<Duration>) -> LockError {
-        if self.options.wait() == Wait::Never {
+        if self.spec.options.wait() == Wait::Never {
             // The lock may be free: the answer to this request, or to the release before it, is overdue.
             return self.unanswered();
         }
         LockError::Timeout {
-            key: self.target.key().to_string(),
+            key: self.spec.target.key().to_string(),
             waited: self.started.elapsed(),
             holder_remaining,
         }

@@ -10,7 +10,7 @@ use super::attempt::{Attempt, known_as};
 use super::contend::{Contended, Contender};
 use super::enclosing::Within;
 use super::share::{JoinableHold, Joined};
-use super::{Engine, got};
+use super::{AcquireSpec, got};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError};
 use crate::gate::{GuardId, Turn};
@@ -19,18 +19,16 @@ use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::liveness::{self, SIGN_OF_LIFE};
 use crate::observe::{AcquireOutcome, AcquireRecorder, Meter};
-use crate::options::{LockOptions, Wait};
+use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 use crate::scope;
 use crate::shadow::SHADOW_TIMEOUT;
-use crate::store::{ReleaseRequest, Target};
+use crate::store::ReleaseRequest;
 use crate::waits::{Asker, WaitEntry};
 
 /// One acquire that has to queue.
 pub(super) struct PendingAcquire {
-    pub(super) engine: Arc<Engine>,
-    pub(super) target: Arc<Target>,
-    pub(super) options: Arc<LockOptions>,
+    pub(super) spec: Arc<AcquireSpec>,
     pub(super) permits: u32,
     /// Its place inside of the write hold around it, if it acquires the read side. Waiting there does not keep
     /// the write hold alive: once that has ended, the read waits as any other.
@@ -42,18 +40,10 @@ pub(super) struct PendingAcquire {
 }
 
 impl PendingAcquire {
-    pub(super) fn new(
-        engine: &Arc<Engine>,
-        target: &Arc<Target>,
-        options: &Arc<LockOptions>,
-        permits: u32,
-        recorder: AcquireRecorder,
-    ) -> Self {
+    pub(super) fn new(spec: Arc<AcquireSpec>, permits: u32, recorder: AcquireRecorder) -> Self {
         let (inside, holder_ends, started) = (Mutex::default(), Mutex::default(), Instant::now());
-        let (engine, target, options) =
-            (Arc::clone(engine), Arc::clone(target), Arc::clone(options));
         let recorder = recorder.timed_from(started);
-        Self { engine, target, options, permits, inside, started, holder_ends, recorder }
+        Self { spec, permits, inside, started, holder_ends, recorder }
     }
 
     #[expect(clippy::manual_async_fn, reason = "an async function would keep `self` twice")]
@@ -68,10 +58,10 @@ impl PendingAcquire {
     /// released.
     // S-21.
     pub(super) async fn shadow_lock(self) -> Result<LockGuard, LockError> {
-        let LeaseManager { breaker, store, .. } = &*self.engine.leases;
+        let LeaseManager { breaker, store, .. } = &*self.spec.engine.leases;
         let probe = || {
-            let owner = self.engine.leases.next_owner(1);
-            ReleaseRequest::new(known_as(&self.target, &owner), owner, SHADOW_TIMEOUT)
+            let owner = self.spec.engine.leases.next_owner(1);
+            ReleaseRequest::new(known_as(&self.spec.target, &owner), owner, SHADOW_TIMEOUT)
         };
         let taken = Box::pin(breaker.ask(store, probe, self.take())).await;
         self.report(taken)
@@ -87,14 +77,14 @@ impl PendingAcquire {
                 Ok(guard)
             }
             Err(error) => {
-                self.recorder.failed(self.target.key(), &error);
+                self.recorder.failed(self.spec.target.key(), &error);
                 Err(error)
             }
         }
     }
 
     pub(super) async fn take(&self) -> Result<(AcquireOutcome, LockGuard), LockError> {
-        self.engine.leases.ensure_running();
+        self.spec.engine.leases.ensure_running();
         let limit = self.limit();
         loop {
             let inside = match self.enter_within(limit).await? {
@@ -187,8 +177,8 @@ impl PendingAcquire {
     // S-33.
     pub(super) fn gives_up_on(&self, error: &StoreError) -> bool {
         !error.kind().is_transient()
-            || self.options.wait() == Wait::Never
-            || self.started.elapsed() >= self.engine.leases.timing.store_patience
+            || self.spec.options.wait() == Wait::Never
+            || self.started.elapsed() >= self.spec.engine.leases.timing.store_patience
     }
 
     /// Who asks, for people who look in. Called where the caller polls.
@@ -198,14 +188,14 @@ impl PendingAcquire {
 
     /// This wait, as one for the store.
     pub(super) fn as_wait(&self) -> WaitEntry {
-        let (target, asker) = (Arc::clone(&self.target), self.asker());
+        let (target, asker) = (Arc::clone(&self.spec.target), self.asker());
         WaitEntry { target, since: self.started, asker, place: None }
     }
 
     /// How often a waiter checks that the client's tasks run: often enough for the renewals of leases like its
     /// own.
     pub(super) fn look_every(&self) -> Duration {
-        SIGN_OF_LIFE.min(self.options.lease().duration() / 3)
+        SIGN_OF_LIFE.min(self.spec.options.lease().duration() / 3)
     }
 
     /// Drives `contending`, which has that gate guard. `None` once it was passed over: it queues again.
@@ -231,15 +221,15 @@ impl PendingAcquire {
     /// Tells the gate that the contender is polled. False once it was passed over.
     fn sign_of_life(&self, guard: GuardId) -> impl Fn(Instant) -> bool {
         move |now| {
-            self.engine.leases.ensure_running();
-            self.engine.gates.is_contending(&self.target, guard, now)
+            self.spec.engine.leases.ensure_running();
+            self.spec.engine.gates.is_contending(&self.spec.target, guard, now)
         }
     }
 
     pub(super) fn limit(&self) -> Option<Instant> {
-        match self.options.wait() {
+        match self.spec.options.wait() {
             // Only behind a release that is under way: for as long as that may take.
-            Wait::Never => Some(self.started + self.engine.leases.timing.command_timeout * 2),
+            Wait::Never => Some(self.started + self.spec.engine.leases.timing.command_timeout * 2),
             Wait::UpTo(wait) => self.started.checked_add(wait),
             Wait::Forever => None,
         }
@@ -253,23 +243,23 @@ impl PendingAcquire {
             // It may have waited for its new holder for long, and was not renewed meanwhile.
             owned.leases.watchdog.reconsider(&owned.hold);
         }
-        if let Some(at_least) = self.options.at_least()
+        if let Some(at_least) = self.spec.options.at_least()
             // Nothing else knows it before its guard does.
             && let Some(owned) = Arc::get_mut(&mut owned)
         {
             owned.keep_until = Some(now.after(at_least));
         }
-        owned.hold.begin(Meter::new(self.recorder.label().clone(), self.target.kind()), now);
-        let until = self.options.max_hold().map(|max_hold| now.after(max_hold));
+        owned.hold.begin(Meter::new(self.recorder.label().clone(), self.spec.target.kind()), now);
+        let until = self.spec.options.max_hold().map(|max_hold| now.after(max_hold));
         if owned.hold.set_renew_until(until) {
             // The previous holder had a limit, and the watchdog may have stopped renewing because of it.
             owned.leases.watchdog.reconsider(&owned.hold);
         }
         if self.shares() {
-            let guard = LockGuard::first_of_many(owned, self.options.on_lost());
+            let guard = LockGuard::first_of_many(owned, self.spec.options.on_lost());
             self.offer(&guard.owned);
             return guard;
         }
-        LockGuard::outermost(owned, self.options.on_lost())
+        LockGuard::outermost(owned, self.spec.options.on_lost())
     }
 }

@@ -70,7 +70,7 @@ impl PendingAcquire {
     }
 
     fn enter(&self, place: Option<u64>) -> Admission<OwnedHold> {
-        let (gates, options) = (&self.engine.gates, &self.options);
+        let (gates, options) = (&self.spec.engine.gates, &self.spec.options);
         if self.is_inside() {
             // The holder of the gate waits for the writer, which is this caller.
             return Admission::Turn(GateGuard::apart());
@@ -81,26 +81,33 @@ impl PendingAcquire {
             (false, true) => WaitsFor::Release,
             (false, false) => WaitsFor::Nothing,
         };
-        match self.target.kind() {
+        match self.spec.target.kind() {
             // A reader does not block this caller, and only the store knows whether a writer does.
             HoldKind::Read if !may_wait => Admission::Turn(GateGuard::apart()),
             // Its queue is in the store, for all processes; a local one would be a second one (S-26).
             HoldKind::Fair => {
-                gates.enter_unqueued(&self.target, options.max_waiters(), place.is_some())
+                gates.enter_unqueued(&self.spec.target, options.max_waiters(), place.is_some())
             }
             // Each reader has its own hold and place. In a queue, only the first would wait in the store, and
             // one reader would get the lock after each write (S-27).
             HoldKind::Read if !self.shares() => {
-                gates.enter_unqueued(&self.target, options.max_waiters(), place.is_some())
+                gates.enter_unqueued(&self.spec.target, options.max_waiters(), place.is_some())
             }
             // A contender inside the gate may not get these, or not all of them: only the store knows.
             HoldKind::Latch if !may_wait => Admission::Turn(GateGuard::apart()),
-            _ if !may_wait && self.target.is_shared() => Admission::Turn(GateGuard::apart()),
+            _ if !may_wait && self.spec.target.is_shared() => Admission::Turn(GateGuard::apart()),
             _ => {
                 let most = options.max_waiters();
                 // A hold that is handed on keeps the store's lease of the hold before.
                 let asker = || self.asker();
-                gates.enter(&self.target, options.stored_lease(), most, waits_for, place, asker)
+                gates.enter(
+                    &self.spec.target,
+                    options.stored_lease(),
+                    most,
+                    waits_for,
+                    place,
+                    asker,
+                )
             }
         }
     }
@@ -125,14 +132,14 @@ impl PendingAcquire {
                     return None;
                 }
                 // They renew and release what this waiter waits for, and may have ended with their runtime.
-                self.engine.leases.ensure_running();
+                self.spec.engine.leases.ensure_running();
                 if let Some(owner) = ticket.look() {
                     self.release_owner(owner);
                 }
                 look_at = Instant::now() + self.look_every();
                 // The contender may keep asking for longer than this waiter's patience lasts (S-33).
-                if let Some((since, error)) = self.engine.gates.failing(&self.target) {
-                    let patience = self.engine.leases.timing.store_patience;
+                if let Some((since, error)) = self.spec.engine.gates.failing(&self.spec.target) {
+                    let patience = self.spec.engine.leases.timing.store_patience;
                     let enough = since.max(ticket.since()) + patience;
                     if Instant::now() >= enough {
                         return Some(Turn::Failed(error));

@@ -217,16 +217,16 @@ pub(super) enum Joined {
 impl PendingAcquire {
     /// The terms on which this reader shares a hold, if it does (invariant 1).
     fn terms(&self) -> Option<Terms> {
-        match self.options.lease() {
+        match self.spec.options.lease() {
             Lease::Watchdog(lease)
-                if self.target.kind() == HoldKind::Read
+                if self.spec.target.kind() == HoldKind::Read
                     && !self.is_inside()
-                    && self.options.max_hold().is_none()
-                    && self.options.at_least().is_none()
+                    && self.spec.options.max_hold().is_none()
+                    && self.spec.options.at_least().is_none()
                     // Fewer replicas may know of a hold that another reader took (S-31).
-                    && self.target.replicas().is_none() =>
+                    && self.spec.target.replicas().is_none() =>
             {
-                Some((Arc::clone(&self.target), lease))
+                Some((Arc::clone(&self.spec.target), lease))
             }
             _ => None,
         }
@@ -239,14 +239,14 @@ impl PendingAcquire {
 
     /// True if there is something to join.
     pub(super) fn can_join(&self) -> bool {
-        let readers = &self.engine.readers;
+        let readers = &self.spec.engine.readers;
         self.terms().is_some_and(|terms| readers.find(&terms, self.started).is_some())
     }
 
     /// Waits for the turn to ask the store, or for an answer that makes asking unnecessary.
     pub(super) async fn before_asking(&self) -> Before {
         let Some(terms) = self.terms() else { return Before::Ask(AskPermit::default()) };
-        let Engine { readers, leases, .. } = &*self.engine;
+        let Engine { readers, leases, .. } = &*self.spec.engine;
         let came_at = leases.clock.now();
         // As long as two answers take (invariant 3), and at least `A_MOMENT`.
         let enough = Instant::now() + leases.timing.command_timeout * 2;
@@ -269,7 +269,7 @@ impl PendingAcquire {
             return Before::Join(JoinableHold::kept_by(owned));
         }
         match last.as_ref().filter(|last| last.asked_at >= came_at).map(|last| &last.answer) {
-            Some(Answer::Refused(refusal)) if self.options.wait() == Wait::Never => {
+            Some(Answer::Refused(refusal)) if self.spec.options.wait() == Wait::Never => {
                 Before::Refused(*refusal)
             }
             Some(Answer::Failed(error)) => Before::Failed(error.clone()),
@@ -283,8 +283,8 @@ impl PendingAcquire {
 
     /// Registers this reader for the phases of the lock, if it shares and waits.
     pub(super) fn waits_for_phase(&self) -> Option<WaitingReader> {
-        let (target, lease) = self.terms().filter(|_| self.options.wait() != Wait::Never)?;
-        let phases = self.engine.readers.phases(target.key(), lease);
+        let (target, lease) = self.terms().filter(|_| self.spec.options.wait() != Wait::Never)?;
+        let phases = self.spec.engine.readers.phases(target.key(), lease);
         Some(phases.enter(target))
     }
 
@@ -294,13 +294,14 @@ impl PendingAcquire {
         taken_at: Tick,
         place: Option<&PlaceAtGate>,
     ) -> Option<(Arc<WriterPart>, PlaceAtGate)> {
-        let Engine { readers, leases, .. } = &*self.engine;
-        match self.options.lease() {
+        let Engine { readers, leases, .. } = &*self.spec.engine;
+        match self.spec.options.lease() {
             Lease::Watchdog(lease)
-                if self.target.kind() == HoldKind::Write && self.target.replicas().is_none() =>
+                if self.spec.target.kind() == HoldKind::Write
+                    && self.spec.target.replicas().is_none() =>
             {
                 let until = taken_at.after(leases.timing.phase_window(lease));
-                let phases = readers.phases(self.target.key(), lease);
+                let phases = readers.phases(self.spec.target.key(), lease);
                 Some(WriterPart::new(phases, until, place.cloned()))
             }
             _ => None,
@@ -309,9 +310,9 @@ impl PendingAcquire {
 
     /// True if this is a writer, and readers of this process wait on equal terms.
     pub(super) fn has_local_readers(&self) -> bool {
-        self.target.kind() == HoldKind::Write
-            && matches!(self.options.lease(), Lease::Watchdog(lease)
-                if self.engine.readers.phases(self.target.key(), lease).has_reader())
+        self.spec.target.kind() == HoldKind::Write
+            && matches!(self.spec.options.lease(), Lease::Watchdog(lease)
+                if self.spec.engine.readers.phases(self.spec.target.key(), lease).has_reader())
     }
 
     /// Lets readers join this owned hold, if this reader shares.
@@ -320,7 +321,7 @@ impl PendingAcquire {
         let granted = LastAnswer { asked_at: owned.hold.taken_at, answer: Ok(true) };
         let may_join = tokio::sync::Mutex::new(granted);
         let shared = Shared { owned: Arc::downgrade(owned), may_join };
-        let mut holds = self.engine.readers.holds.lock();
+        let mut holds = self.spec.engine.readers.holds.lock();
         // Ended holds are removed when the map would grow.
         if holds.len() == holds.capacity() {
             holds.retain(|_, shared| shared.owned.strong_count() > 0);
@@ -331,7 +332,7 @@ impl PendingAcquire {
     /// Joins the read hold of this process, if there is one and no writer waits. A hold that could not be joined
     /// is not offered any more. `_kept` keeps the hold alive until then.
     pub(super) async fn join(&self, limit: Option<Instant>, _kept: Option<JoinableHold>) -> Joined {
-        let readers = &self.engine.readers;
+        let readers = &self.spec.engine.readers;
         let Some(terms) = self.terms() else { return Joined::No };
         // Keeps the hold from ending while the store is asked.
         let Some((shared, owned)) = readers.find(&terms, self.started) else { return Joined::No };
@@ -343,12 +344,12 @@ impl PendingAcquire {
             None => return Joined::Yes(Err(silence().into())),
             Some(answer) => answer,
         };
-        if self.engine.closed.load(Ordering::SeqCst) {
+        if self.spec.engine.closed.load(Ordering::SeqCst) {
             return Joined::Yes(Err(LockError::Closed));
         }
         if let (Ok(true), Ok(_)) = (&answer, owned.hold.check()) {
             let reentry = ReentryGuard::shared(&owned);
-            return match re_enter(owned, reentry, &self.options) {
+            return match re_enter(owned, reentry, &self.spec.options) {
                 Ok(guard) => Joined::Yes(Ok(guard)),
                 Err(NoGuard::Lost(lost)) => Joined::Yes(Err(lost)),
                 Err(NoGuard::Extends(extending)) => Joined::Yes(extending.await),
@@ -364,7 +365,7 @@ impl PendingAcquire {
     /// Whether readers may still join, by the store's last answer if that is fresh.
     async fn may_join(&self, shared: &Shared, owned: &OwnedHold) -> Result<bool, StoreError> {
         let OwnedHold { hold, .. } = owned;
-        let timing = self.engine.leases.timing;
+        let timing = self.spec.engine.leases.timing;
         // This reader does not wait for a reader that asks and is not polled (invariant 3, S-34).
         let enough = (timing.command_timeout * 2 + A_MOMENT).min(ASLEEP_AFTER);
         let Ok(mut last) = timeout(enough, shared.may_join.lock()).await else { return Ok(false) };
@@ -380,7 +381,7 @@ impl PendingAcquire {
         let (target, owner, lease) =
             (Arc::clone(&hold.target), hold.owner.clone(), hold.lease.duration());
         let request = AcquireRequest::new(target, owner, lease, timing.command_timeout);
-        let answer = match self.engine.leases.store.acquire(request.with_joins(true)).await {
+        let answer = match self.spec.engine.leases.store.acquire(request.with_joins(true)).await {
             Ok(AcquireReply::Granted(_)) => {
                 hold.confirm(asked_at, lease);
                 Ok(true)

@@ -64,7 +64,7 @@ impl<'a> Waiting<'a> {
     }
 
     fn timing(&self) -> &Timing {
-        &self.pending.engine.leases.timing
+        &self.pending.spec.engine.leases.timing
     }
 
     /// Records that the store has answered, without a grant.
@@ -85,7 +85,7 @@ impl<'a> Waiting<'a> {
         !error.kind().is_transient()
             || out_of_patience
             || self.out_of_time()
-            || self.pending.options.wait() == Wait::Never
+            || self.pending.spec.options.wait() == Wait::Never
     }
 
     /// For how much of this wait the store has been failing, counted at the latest from the last request.
@@ -113,14 +113,14 @@ impl<'a> Waiting<'a> {
     /// Listens if that needs no request. A refusal of a request after that needs no second one.
     pub(super) fn listen_at_once(&mut self, target: &Arc<Target>) {
         if !self.listens() {
-            self.notices = self.pending.engine.leases.store.standing_subscription(target);
+            self.notices = self.pending.spec.engine.leases.store.standing_subscription(target);
             self.turns_seen = 0;
         }
     }
 
     /// True once a notification from now on will be received. Without a subscription, the wait polls.
     pub(super) async fn subscribe(&mut self, target: &Arc<Target>) -> bool {
-        let leases = &self.pending.engine.leases;
+        let leases = &self.pending.spec.engine.leases;
         let timeout = self.time_left(leases.timing.command_timeout);
         match leases.store.subscribe(target, timeout).await {
             Ok(notices) => {
@@ -162,7 +162,8 @@ impl<'a> Waiting<'a> {
     /// Records that it waits.
     fn waits(&mut self) {
         self.pending.recorder.waits();
-        self.listed.get_or_insert_with(|| self.pending.engine.waits.list(self.pending.as_wait()));
+        self.listed
+            .get_or_insert_with(|| self.pending.spec.engine.waits.list(self.pending.as_wait()));
     }
 
     /// Sleeps until the first of: a notification, `most`, this wait's limit, the client's shutdown, or a caller
@@ -178,7 +179,7 @@ impl<'a> Waiting<'a> {
         // Requests that were sent again, because the server had lost their scripts, may have crossed with the release.
         let most = if self.is_misled { most.min(A_MOMENT) } else { most };
         let nap = tokio::time::sleep(self.time_left(most));
-        let engine = &self.pending.engine;
+        let engine = &self.pending.spec.engine;
         let closing = engine.closing.notified();
         tokio::pin!(closing);
         // Register, then check, then wait; the caller checks `closed` too.
@@ -224,7 +225,7 @@ impl<'a> Waiting<'a> {
     /// could never succeed.
     fn ask_at(&mut self, now: Instant) -> Duration {
         self.asked_at = now;
-        let replicas = self.pending.options.replicas();
+        let replicas = self.pending.spec.options.replicas();
         let command_timeout = self.timing().command_timeout
             + replicas.map_or(Duration::ZERO, |replicas| replicas.timeout);
         let patience = match self.failing_since {

@@ -103,7 +103,7 @@ macro_rules! blocking_lock {
                 &self,
                 body: impl FnOnce(&super::LockGuard) -> T,
             ) -> Result<T, $crate::LockError> {
-                let on_release_lost = self.lock.handle().options().on_release_lost();
+                let on_release_lost = self.lock.handle().on_release_lost();
                 self.lock()?.run_and_release(true, on_release_lost, body)
             }
         }

@@ -102,7 +102,7 @@ impl RwLock {
     /// As [`Mutex::run`](super::Mutex::run).
     #[track_caller]
     pub fn run_read<T>(&self, body: impl FnOnce(&LockGuard) -> T) -> Result<T, LockError> {
-        let on_release_lost = self.lock.sides().0.options().on_release_lost();
+        let on_release_lost = self.lock.sides().0.on_release_lost();
         self.read()?.run_and_release(true, on_release_lost, body)
     }
 
@@ -113,7 +113,7 @@ impl RwLock {
     /// As [`Mutex::run`](super::Mutex::run).
     #[track_caller]
     pub fn run_write<T>(&self, body: impl FnOnce(&LockGuard) -> T) -> Result<T, LockError> {
-        let on_release_lost = self.lock.sides().1.options().on_release_lost();
+        let on_release_lost = self.lock.sides().1.on_release_lost();
         self.write()?.run_and_release(true, on_release_lost, body)
     }
 }

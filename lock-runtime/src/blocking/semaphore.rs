@@ -109,7 +109,7 @@ impl Semaphore {
     /// As [`Mutex::run`](super::Mutex::run).
     #[track_caller]
     pub fn run<T>(&self, body: impl FnOnce(&LockGuard) -> T) -> Result<T, LockError> {
-        let on_release_lost = self.semaphore.of(NonZeroU32::MIN).options().on_release_lost();
+        let on_release_lost = self.semaphore.of(NonZeroU32::MIN).on_release_lost();
         self.acquire()?.guard.run_and_release(true, on_release_lost, body)
     }
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use crate::acquire::PendingAcquire;
 use crate::acquire::attempt::Attempt;
 use crate::acquire::share::{Answer, AskPermit, Before, JoinableHold, Refusal};
 use crate::acquire::waiting::{A_MOMENT, Waiting};
+use crate::acquire::{AcquireSpec, PendingAcquire};
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
@@ -114,13 +114,13 @@ impl<'a> Contender<'a> {
     }
 
     fn with(pending: &'a PendingAcquire, attempt: &'a mut Attempt, waiting: Waiting<'a>) -> Self {
-        pending.engine.contenders.begin();
+        pending.spec.engine.contenders.begin();
         Self { pending, attempt, waiting, turn: AskPermit::default(), reader: None, last: None }
     }
 
     /// Asks the store once. The answer, if it does not end the acquire, is for [`go_on`](Self::go_on).
     pub(super) async fn ask_once(&mut self) -> Result<Result<Contended, Answered>, LockError> {
-        if self.pending.engine.closed.load(Ordering::Acquire) {
+        if self.pending.spec.engine.closed.load(Ordering::Acquire) {
             return Err(LockError::Closed);
         }
         let timeout = self.waiting.ask_first();
@@ -147,12 +147,12 @@ impl<'a> Contender<'a> {
     }
 
     fn leases(&self) -> &'a Arc<LeaseManager> {
-        &self.pending.engine.leases
+        &self.pending.spec.engine.leases
     }
 
     pub(super) async fn contend(mut self) -> Result<Contended, LockError> {
         let is_enforced = self.pending.recorder.label().is_enforced();
-        if self.pending.options.wait() == Wait::Never
+        if self.pending.spec.options.wait() == Wait::Never
             && self.attempt.target.kind() != HoldKind::Mutex
             && is_enforced
         {
@@ -206,7 +206,7 @@ impl<'a> Contender<'a> {
             return Ok(next);
         }
         let before = self.pending.before_asking().await;
-        if self.pending.engine.closed.load(Ordering::Acquire) {
+        if self.pending.spec.engine.closed.load(Ordering::Acquire) {
             return Err(LockError::Closed);
         }
         match before {
@@ -226,7 +226,7 @@ impl<'a> Contender<'a> {
 
     /// Asks the store and acts on the answer.
     async fn ask(&mut self) -> Result<Next, LockError> {
-        let tokens = match self.pending.options.lease() {
+        let tokens = match self.pending.spec.options.lease() {
             // Only watchdog holds are handed on, so only they need tokens in stock.
             Lease::Watchdog(_) if self.attempt.target.is_handed_on() => {
                 self.attempt.gate_guard.tokens_wanted(self.pending.has_local_readers())
@@ -276,7 +276,7 @@ impl<'a> Contender<'a> {
     /// Sends one request. `sent_at` is read before anything is written.
     // S-8.
     async fn send(&mut self, tokens: u32, timeout: Duration) -> Answered {
-        let options = &self.pending.options;
+        let options = &self.pending.spec.options;
         let keeps_place = self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
         // A newcomer behind others of this process is not in a hurry; a waiter that was notified is.
         let meets_others = !self.attempt.placed && self.attempt.gate_guard.has_company();
@@ -308,7 +308,7 @@ impl<'a> Contender<'a> {
         tokens: u32,
         sent_at: Tick,
     ) -> Result<Grant, LockError> {
-        let PendingAcquire { engine, options, .. } = self.pending;
+        let AcquireSpec { engine, options, .. } = &*self.pending.spec;
         let lease = options.lease();
         // A holder has no place in the store's queue.
         self.attempt.placed = false;
@@ -408,7 +408,7 @@ impl Drop for Contender<'_> {
     /// both.
     fn drop(&mut self) {
         self.attempt.clean_up(self.pending);
-        let engine = &self.pending.engine;
+        let engine = &self.pending.spec.engine;
         engine.contenders.end();
         engine.drop_orphans();
     }

@@ -39,7 +39,7 @@ impl Contender<'_> {
 
     /// Fails if this acquisition does not wait for a busy lock, or not any longer.
     fn check_wait(&self, holder_remaining: Option<Duration>) -> Result<(), LockError> {
-        if self.pending.options.wait() == Wait::Never {
+        if self.pending.spec.options.wait() == Wait::Never {
             return Err(self.pending.busy(BusyReason::Held, holder_remaining));
         }
         if self.waiting.out_of_time() {
@@ -62,9 +62,9 @@ impl Contender<'_> {
     pub(super) async fn not_replicated(&mut self, acked: u32) -> Result<Next, LockError> {
         // The hold is released before the next waiter contends, however this acquire ends.
         self.attempt.placed = true;
-        if self.pending.options.wait() == Wait::Never
+        if self.pending.spec.options.wait() == Wait::Never
             || self.waiting.out_of_time()
-            || (self.pending.options.wait() == Wait::Forever
+            || (self.pending.spec.options.wait() == Wait::Forever
                 && self.waiting.failing_for() >= self.leases().timing.store_patience)
         {
             return Err(self.pending.not_replicated(acked));
@@ -85,7 +85,7 @@ impl Contender<'_> {
     // S-33.
     pub(super) async fn failed(&mut self, error: StoreError) -> Result<Next, LockError> {
         if error.kind() == StoreErrorKind::WrongType {
-            return Err(error.about(self.pending.target.key()));
+            return Err(error.about(self.pending.spec.target.key()));
         }
         let last = self.last.take();
         // The store works, and its last answer is why: the wait only left this request too little time.
