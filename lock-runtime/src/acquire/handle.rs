@@ -19,8 +19,8 @@ pub(crate) struct Handle {
     label: Label,
 }
 
-/// What to acquire, how, and by which client. In one piece, so that an acquire shares it with its handle at the cost of
-/// one count.
+/// What to acquire, how, and by which client. In one piece: an acquire shares it with its handle, and counts one
+/// reference.
 #[derive(Debug, Clone)]
 pub(crate) struct AcquireSpec {
     pub(crate) engine: Arc<Engine>,

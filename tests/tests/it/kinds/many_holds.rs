@@ -114,6 +114,16 @@ async fn renewals_of_holds_acquired_together_are_spread() {
     assert!(*most <= HOLDS / 10 * 3 / 2, "{per_second:?}");
 }
 
+/// Keys that were created in succession lie next to each other in the memory of the server, which finds them faster.
+#[tokio::test(start_paused = true)]
+async fn holds_acquired_in_succession_are_renewed_in_succession() {
+    let number =
+        |(_, name): &(Duration, String)| name.rsplit_once(':').unwrap().1.parse::<usize>().unwrap();
+    let numbers: Vec<_> = renewals(HOLDS).await.iter().map(number).collect();
+    let neighbours = numbers.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count();
+    assert!(neighbours >= numbers.len() * 95 / 100, "{neighbours} of {}", numbers.len());
+}
+
 /// A hold that shares its time with few others is renewed as late as it may be: what is early is sent more often.
 #[tokio::test(start_paused = true)]
 async fn few_holds_are_renewed_every_third_of_their_lease() {
