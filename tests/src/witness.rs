@@ -149,7 +149,10 @@ impl Holding<'_> {
         self.now_and_then(work, Self::record_renewal).await;
         // Before it is written: a process that is stopped right after the record is stopped before the effect.
         self.did(Op::Updated { from, to: from + 1 });
+        // The client library does not send a request whose caller has gone meanwhile.
+        let writing = Writing(self.witness);
         values.set::<_, _, ()>(&key, from + 1).await.expect("the server of the values answers");
+        std::mem::forget(writing);
     }
 
     /// Works for a while, with an effect now and then.
@@ -177,6 +180,15 @@ impl Holding<'_> {
             let lost = self.hold.is_lost();
             self.witness.record(if lost { Op::Lost } else { Op::ReleaseInvoked });
         }
+    }
+}
+
+/// A write under way, which may be dropped.
+struct Writing<'w>(&'w Witness);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.record(Op::WriteCancelled);
     }
 }
 

@@ -180,8 +180,11 @@ impl Replaying {
             }
             Op::Endless => self.done.violations.push(Violation::Endless(event.clone())),
             Op::Parts { .. } => self.done.violations.push(Violation::InPart(event.clone())),
-            Op::Queued { .. } | Op::NotReleased | Op::FaultBegan { .. } | Op::FaultEnded { .. } => {
-            }
+            Op::Queued { .. }
+            | Op::WriteCancelled
+            | Op::NotReleased
+            | Op::FaultBegan { .. }
+            | Op::FaultEnded { .. } => {}
         }
     }
 

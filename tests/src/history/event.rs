@@ -67,6 +67,8 @@ pub enum Op {
         /// What it wrote.
         to: u64,
     },
+    /// The task was cancelled in its last update: it may have written the value or not.
+    WriteCancelled,
     /// The hold reported that it is lost.
     Lost,
     /// The task asks for the release.

@@ -39,46 +39,71 @@ pub(super) fn stale_releases(claims: &[Claim]) -> Vec<Violation> {
 }
 
 /// Each two updates of one lock's value that have read the same. An update is recorded before the value is written, so one
-/// that its process was killed in may have been none.
+/// that its process was killed in, or its task cancelled in, may have been none.
 ///
 /// The later of the two sets the value back, to one that was read before. Those who read the following values once more
 /// found what it left, so they are no violations of their own: the time of that update decides what explains it. Those who read
 /// more than the value has come to since then are.
 pub(super) fn lost_updates(events: &[Event]) -> Vec<Violation> {
-    let mut read: HashMap<(&str, u64), &Event> = HashMap::new();
-    // The last update of each value that set it back, and the values that it and those behind it wrote.
-    let mut set_back: HashMap<&str, (&Event, RangeInclusive<u64>)> = HashMap::new();
+    let mut updates = Updates::default();
     let mut last: HashMap<(u32, u64), &Event> = HashMap::new();
     let mut violations = Vec::new();
     for event in events {
-        if event.op == Op::Killed {
-            for (_, unsure) in last.extract_if(|(process, _), _| *process == event.process) {
-                let Op::Updated { from, to } = unsure.op else { continue };
-                if let Some((_, values)) = set_back.get_mut(&*unsure.object)
-                    && *values.end() == to
-                    && values.contains(&from)
-                {
-                    *values = *values.start()..=from;
-                }
-                let value = (&*unsure.object, from);
-                if read.get(&value) == Some(&unsure) {
-                    read.remove(&value);
-                }
+        match event.op {
+            Op::Killed => {
+                let killed = last.extract_if(|(process, _), _| *process == event.process);
+                killed.for_each(|(_, unsure)| updates.forget(unsure));
             }
-            continue;
+            Op::WriteCancelled => {
+                let unsure = last.remove(&(event.process, event.task));
+                unsure.into_iter().for_each(|unsure| updates.forget(unsure));
+            }
+            _ => {
+                last.insert((event.process, event.task), event);
+                violations.extend(updates.add(event));
+            }
         }
-        last.insert((event.process, event.task), event);
-        let Op::Updated { from, to } = event.op else { continue };
-        let earlier = read.insert((&event.object, from), event);
-        let behind = set_back.get_mut(&*event.object).filter(|(_, values)| values.contains(&from));
+    }
+    violations
+}
+
+/// What the updates up to now have read and written.
+#[derive(Default)]
+struct Updates<'e> {
+    read: HashMap<(&'e str, u64), &'e Event>,
+    /// The last update of each value that set it back, and the values that it and those behind it wrote.
+    set_back: HashMap<&'e str, (&'e Event, RangeInclusive<u64>)>,
+}
+
+impl<'e> Updates<'e> {
+    fn add(&mut self, event: &'e Event) -> Option<Violation> {
+        let Op::Updated { from, to } = event.op else { return None };
+        let earlier = self.read.insert((&event.object, from), event);
+        let behind =
+            self.set_back.get_mut(&*event.object).filter(|(_, values)| values.contains(&from));
         if let Some((by, values)) = behind
             && earlier.is_none_or(|earlier| earlier.at < by.at)
         {
             *values = *values.start()..=to.max(*values.end());
-        } else if let Some(earlier) = earlier {
-            set_back.insert(&event.object, (event, to..=to));
-            violations.push(Violation::LostUpdate(earlier.clone(), event.clone()));
+            return None;
+        }
+        let earlier = earlier?;
+        self.set_back.insert(&event.object, (event, to..=to));
+        Some(Violation::LostUpdate(earlier.clone(), event.clone()))
+    }
+
+    /// Forgets an update that may have been none.
+    fn forget(&mut self, unsure: &'e Event) {
+        let Op::Updated { from, to } = unsure.op else { return };
+        if let Some((_, values)) = self.set_back.get_mut(&*unsure.object)
+            && *values.end() == to
+            && values.contains(&from)
+        {
+            *values = *values.start()..=from;
+        }
+        let value = (&*unsure.object, from);
+        if self.read.get(&value) == Some(&unsure) {
+            self.read.remove(&value);
         }
     }
-    violations
 }

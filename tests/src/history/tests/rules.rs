@@ -114,7 +114,12 @@ fn a_lost_update_is_found() {
         |nanos| vec![Event { object: String::new(), task: 0, ..event(nanos, 1, Op::Killed) }];
     let unreleased = one.iter().filter(|event| event.at < at(20)).cloned().collect::<Vec<_>>();
     assert_eq!(violations([unreleased, killed(16), other.clone()]), []);
-    let found = violations([one, killed(24), other]);
+    let found = violations([one.clone(), killed(24), other.clone()]);
+    assert!(matches!(found[..], [Violation::LostUpdate(..)]), "{found:?}");
+    // Cancelled before it could write, or another task cancelled in an update of its own.
+    let cancelled = |holder| vec![event(16, holder, Op::WriteCancelled)];
+    assert_eq!(violations([one.clone(), cancelled(1), other.clone()]), []);
+    let found = violations([one, cancelled(2), other]);
     assert!(matches!(found[..], [Violation::LostUpdate(..)]), "{found:?}");
 }
 
