@@ -29,10 +29,10 @@ const SLOTS: u32 = 100;
 /// The number of holds that never crowd a slot.
 const FEW: usize = 16;
 
-/// The holds of a crowd that go to one slot in succession: one script renews about as many. Keys that were created in
-/// succession are neighbours in the memory of the server, and of all that a renewal costs there, most is the wait for
-/// memory.
-const RUN: u32 = 128;
+/// The number of holds of a crowd that go to one slot in succession. Keys that were created in succession are neighbours in
+/// the memory of the server, and most of what a renewal costs there is the wait for memory. With longer runs, slots are less
+/// even.
+const RUN: u32 = 64;
 
 /// The slots whose memory is kept when they are emptied, and the holds that each may have room for.
 const SPARES: usize = 16;

@@ -3,6 +3,7 @@
 mod cluster;
 mod proxy;
 mod server;
+mod witness;
 mod worker;
 
 use std::process::{Command, Stdio};
