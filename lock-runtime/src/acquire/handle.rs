@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Acquire, Engine, RunLocked, Start};
+use super::{Acquire, Engine, RunLocked, Unpolled};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::observe::{AcquireRecorder, Label};
@@ -13,7 +13,7 @@ use crate::store::Target;
 /// A handle of one lock, behind each of the kinds.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
-    /// Or the error of an invalid lock or option, which the first use reports. In a box: every lock would have room for it.
+    /// What it acquires, or why that is invalid, which the first use reports. The error is boxed to keep handles small.
     spec: Result<Arc<AcquireSpec>, Box<LockError>>,
     permits: u32,
     label: Label,
@@ -162,23 +162,23 @@ impl Handle {
         match self {
             Self { spec: Ok(spec), permits, label } if enforced => {
                 let label = label.at(CallSite::caller()).enforced(true);
-                Acquire::new(Start { spec, permits, label })
+                Acquire::new(Unpolled { spec, permits, label })
             }
             handle if enforced => handle.lock(),
             handle => handle.shadow_lock(),
         }
     }
 
-    /// Acquires what `spec` makes of the handle's own.
+    /// Acquires what `change` makes of the handle's own.
     #[track_caller]
     fn acquire(
         &self,
         enforced: bool,
-        spec: impl FnOnce(&Arc<AcquireSpec>) -> Arc<AcquireSpec>,
+        change: impl FnOnce(&Arc<AcquireSpec>) -> Arc<AcquireSpec>,
     ) -> Acquire {
         let label = self.label.clone().at(CallSite::caller()).enforced(enforced);
         match &self.spec {
-            Ok(own) => Acquire::new(Start { spec: spec(own), permits: self.permits, label }),
+            Ok(spec) => Acquire::new(Unpolled { spec: change(spec), permits: self.permits, label }),
             Err(error) => {
                 if !enforced {
                     label.not_enforced(error.key().unwrap_or_default(), error);

@@ -65,8 +65,8 @@ impl PendingAcquire {
     fn hold_of_this_process(&self) -> Option<Arc<Hold>> {
         let mine = self.spec.engine.leases.id;
         let is_wanted = |(home, lock): (u64, &Target)| {
-            let spec = |(by, it): (u64, &Target)| by == home && it.key() == lock.key();
-            self.spec.target.locks_at_home(mine).any(spec)
+            let is_same = |(by, it): (u64, &Target)| by == home && it.key() == lock.key();
+            self.spec.target.locks_at_home(mine).any(is_same)
         };
         self.spec.engine.relatives().iter().find_map(|engine| {
             let LeaseManager { id, watchdog, .. } = &*engine.leases;

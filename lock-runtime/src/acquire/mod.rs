@@ -80,7 +80,7 @@ pub struct Acquire(State);
 enum State {
     /// Not polled yet. Where it is first polled decides whether it is a re-entry.
     // S-6.
-    Start(Start),
+    Start(Unpolled),
     UnderWay(UnderWay),
     Done,
 }
@@ -91,7 +91,7 @@ struct UnderWay {
     idle: Option<&'static Idle<Result<LockGuard, LockError>>>,
 }
 
-struct Start {
+struct Unpolled {
     spec: Arc<AcquireSpec>,
     permits: u32,
     label: Label,
@@ -112,9 +112,9 @@ impl Future for Acquire {
     type Output = Result<LockGuard, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let State::Start(asked) = &mut self.0 {
+        if let State::Start(unpolled) = &mut self.0 {
             // A re-entry ends here, so nothing is moved for it: that would be most of its time.
-            self.0 = match start(asked) {
+            self.0 = match start(unpolled) {
                 Ok(result) => {
                     self.0 = State::Done;
                     return Poll::Ready(result);
@@ -139,8 +139,8 @@ opaque_debug!(Acquire);
 
 impl Acquire {
     /// Starts acquiring on the first poll.
-    fn new(start: Start) -> Self {
-        Self(State::Start(start))
+    fn new(unpolled: Unpolled) -> Self {
+        Self(State::Start(unpolled))
     }
 
     /// An acquire that has already failed.
@@ -161,7 +161,7 @@ impl UnderWay {
     }
 }
 
-fn start(Start { spec, permits, label }: &mut Start) -> Started<UnderWay> {
+fn start(Unpolled { spec, permits, label }: &mut Unpolled) -> Started<UnderWay> {
     if let replicas @ Some(_) = spec.options.replicas() {
         let spec = Arc::make_mut(spec);
         spec.target = Arc::new(spec.target.with_replicas(replicas));

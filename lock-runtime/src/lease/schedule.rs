@@ -32,7 +32,7 @@ const FEW: usize = 16;
 /// The number of holds of a crowd that go to one slot in succession. Keys that were created in succession are neighbours in
 /// the memory of the server, and most of what a renewal costs there is the wait for memory. With longer runs, slots are less
 /// even.
-const RUN: u32 = 64;
+const RUN: usize = 64;
 
 /// The slots whose memory is kept when they are emptied, and the holds that each may have room for.
 const SPARES: usize = 16;
@@ -53,10 +53,18 @@ pub(super) struct Schedule {
     /// By their start, in nanoseconds of a [`Tick`]; none is empty.
     slots: BTreeMap<u64, Vec<Arc<Hold>>>,
     len: usize,
-    /// The slot of the current run, and how many more it takes.
-    run: (u64, u32),
+    run: Run,
     /// Emptied slots.
     spares: Vec<Vec<Arc<Hold>>>,
+}
+
+/// A slot that takes so many more holds of the crowd at `latest`.
+#[derive(Default)]
+struct Run {
+    latest: u64,
+    width: u64,
+    slot: u64,
+    left: usize,
 }
 
 impl Schedule {
@@ -97,25 +105,23 @@ impl Schedule {
         } else {
             // One less, since `latest` may be the beginning of a slot that has nearly passed.
             let slots = (nanos(lease / 6) / width).saturating_sub(1).max(1);
-            self.next_of_run(latest, width, slots)
+            self.next_of_run(latest, width, slots, RUN.min(crowd))
         };
         self.enter(hold, slot)
     }
 
     /// Returns one of so many slots before `latest` for a hold of a crowd: that of the hold before, until its run ends.
-    fn next_of_run(&mut self, latest: u64, width: u64, slots: u64) -> u64 {
-        let (slot, left) = self.run;
-        let is_among = slot < latest && latest - slot <= width * slots && slot % width == 0;
-        if left > 0 && is_among {
-            self.run.1 -= 1;
-            return slot;
+    fn next_of_run(&mut self, latest: u64, width: u64, slots: u64, length: usize) -> u64 {
+        let is_current = self.run.latest == latest && self.run.width == width;
+        if !is_current || self.run.left == 0 {
+            let one = || latest.saturating_sub(width * fastrand::u64(1..=slots));
+            // The emptier one of two at random leaves no slot fuller than others by much more than a run.
+            let (one, other) = (one(), one());
+            let slot = if self.count(one) <= self.count(other) { one } else { other };
+            self.run = Run { latest, width, slot, left: length };
         }
-        // The emptier one of two at random leaves no slot much fuller than others.
-        let one = || latest.saturating_sub(width * fastrand::u64(1..=slots));
-        let slot =
-            [one(), one()].into_iter().min_by_key(|slot| self.count(*slot)).unwrap_or(latest);
-        self.run = (slot, RUN - 1);
-        slot
+        self.run.left -= 1;
+        self.run.slot
     }
 
     /// Enters a hold, or moves it, for an action at `at` or a little earlier. Returns when.

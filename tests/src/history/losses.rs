@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{Claim, Event, Op, Over, Violation};
+use super::{Claim, Event, Op, Over, Stamp, Violation};
 
 /// Holds that were lost before their deadline, and those that learned of their end later than `notice` after it.
 pub(super) fn losses(claims: &[Claim], notice: Duration) -> Vec<Violation> {
@@ -38,8 +38,9 @@ pub(super) fn stale_releases(claims: &[Claim]) -> Vec<Violation> {
     violations
 }
 
-/// Each two updates of one lock's value that have read the same. An update is recorded before the value is written, so one
-/// that its process was killed in, or its task cancelled in, may have been none.
+/// Each two updates of one lock's value that have read the same. An update is recorded before the value is written. If its
+/// process is killed then, or its task cancelled, it may have been none; but those who acquired the lock before a task was
+/// cancelled may not have read what that task read.
 ///
 /// The later of the two sets the value back, to one that was read before. Those who read the following values once more
 /// found what it left, so they are no violations of their own: the time of that update decides what explains it. Those who read
@@ -55,8 +56,10 @@ pub(super) fn lost_updates(events: &[Event]) -> Vec<Violation> {
                 killed.for_each(|(_, unsure)| updates.forget(unsure));
             }
             Op::WriteCancelled => {
-                let unsure = last.remove(&(event.process, event.task));
-                unsure.into_iter().for_each(|unsure| updates.forget(unsure));
+                if let Some(unsure) = last.remove(&(event.process, event.task)) {
+                    updates.forget(unsure);
+                    updates.cancelled.push((unsure, event.at));
+                }
             }
             _ => {
                 last.insert((event.process, event.task), event);
@@ -73,12 +76,27 @@ struct Updates<'e> {
     read: HashMap<(&'e str, u64), &'e Event>,
     /// The last update of each value that set it back, and the values that it and those behind it wrote.
     set_back: HashMap<&'e str, (&'e Event, RangeInclusive<u64>)>,
+    /// When each task acquired last.
+    acquired: HashMap<(u32, u64), Stamp>,
+    /// Updates that may have been none, and when their tasks were cancelled.
+    cancelled: Vec<(&'e Event, Stamp)>,
 }
 
 impl<'e> Updates<'e> {
     fn add(&mut self, event: &'e Event) -> Option<Violation> {
+        let holder = (event.process, event.task);
+        if let Op::Acquired { .. } = event.op {
+            self.acquired.insert(holder, event.at);
+        }
         let Op::Updated { from, to } = event.op else { return None };
         let earlier = self.read.insert((&event.object, from), event);
+        let acquired = self.acquired.get(&holder).copied();
+        let beside = |(unsure, at): &&(&'e Event, Stamp)| {
+            let reads_the_same =
+                matches!(unsure.op, Op::Updated { from: read, .. } if read == from);
+            unsure.object == event.object && reads_the_same && acquired.is_some_and(|it| it < *at)
+        };
+        let earlier = earlier.or_else(|| Some(self.cancelled.iter().find(beside)?.0));
         let behind =
             self.set_back.get_mut(&*event.object).filter(|(_, values)| values.contains(&from));
         if let Some((by, values)) = behind

@@ -194,7 +194,7 @@ proptest! {
         let share = Share::Permits { count, limit: count };
         let mut ops = vec![
             Op::AcquireInvoked, Op::Acquired { share, token, valid_until }, Op::NotAcquired, Op::Effect,
-            Op::Lost, Op::ReleaseInvoked, Op::Released, Op::NotReleased, Op::Killed,
+            Op::WriteCancelled, Op::Lost, Op::ReleaseInvoked, Op::Released, Op::NotReleased, Op::Killed,
             Op::Queued { place: nanos }, Op::Updated { from: nanos, to: task },
             Op::FaultBegan { fault: fault.clone(), may: May::Forget, befalls: Some(count) },
             Op::FaultEnded { fault },

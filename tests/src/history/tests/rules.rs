@@ -116,11 +116,20 @@ fn a_lost_update_is_found() {
     assert_eq!(violations([unreleased, killed(16), other.clone()]), []);
     let found = violations([one.clone(), killed(24), other.clone()]);
     assert!(matches!(found[..], [Violation::LostUpdate(..)]), "{found:?}");
-    // Cancelled before it could write, or another task cancelled in an update of its own.
-    let cancelled = |holder| vec![event(16, holder, Op::WriteCancelled)];
-    assert_eq!(violations([one.clone(), cancelled(1), other.clone()]), []);
-    let found = violations([one, cancelled(2), other]);
+    // Cancelled before it could write.
+    let cancelled = |nanos, holder| vec![event(nanos, holder, Op::WriteCancelled)];
+    assert_eq!(violations([one.clone(), cancelled(16, 1), other.clone()]), []);
+    // Another task was.
+    let mut elsewhere = hold(2, Share::Exclusive, 1, 10, 20);
+    elsewhere.push(update(15, 2, 0));
+    elsewhere.iter_mut().for_each(|event| event.object = "another".to_owned());
+    let found = violations([one.clone(), elsewhere, cancelled(16, 2), other.clone()]);
     assert!(matches!(found[..], [Violation::LostUpdate(..)]), "{found:?}");
+    // The other acquired it before that, and so may have read what the first read.
+    let mut long = hold(1, Share::Exclusive, 1, 10, 40);
+    long.push(update(15, 1, 0));
+    let found = violations([long, cancelled(24, 1), other]);
+    assert!(found.iter().any(|it| matches!(it, Violation::LostUpdate(..))), "{found:?}");
 }
 
 /// C2: an update that sets the value back is one violation. It does not hide a later lost update.
