@@ -202,8 +202,8 @@ bugs! {
             "faults" "f36_server_loads::every_lock_recovers": "right: NotReady",
             "faults" "f58_cluster_down::every_lock_recovers": "the last master refuses";
     "a host name is resolved once" in "lock-runtime/src/store/redis/server/mod.rs":
-        "    let connecting = client.get_multiplexed_async_connection_with_config(config);" =>
-        "    static FIRST: std::sync::OnceLock<std::net::SocketAddr> = std::sync::OnceLock::new();\n    let mut info = client.get_connection_info().clone();\n    if let (true, ConnectionAddr::Tcp(host, port)) = (PLANTED, info.addr().clone())\n        && host.parse::<std::net::IpAddr>().is_err()\n        && let Some(found) = tokio::net::lookup_host((host, port)).await.ok().and_then(|mut all| all.next())\n    {\n        let first = FIRST.get_or_init(|| found);\n        info = info.set_addr(ConnectionAddr::Tcp(first.ip().to_string(), port));\n    }\n    let pinned = Client::open(info).map_err(|error| connect_error(error, \"\"))?;\n    let client = if PLANTED { &pinned } else { client };\n    let connecting = client.get_multiplexed_async_connection_with_config(config);",
+        "    let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();" =>
+        "    static FIRST: std::sync::OnceLock<Vec<SocketAddr>> = std::sync::OnceLock::new();\n    let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();\n    let addresses = if PLANTED { FIRST.get_or_init(|| addresses).clone() } else { addresses };",
         caught by "faults" "f26_address_changed::the_client_follows": "has not written a line";
     "a connection that fails is made again at once" in "lock-runtime/src/store/redis/link/reconnect.rs":
         "        if self.was_unreached { self.unreached.pause() } else { self.short_lived.pause() }" =>
