@@ -1,5 +1,6 @@
 //! [`Handle`]: the part that all kinds of locks share.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{Acquire, Engine, RunLocked, Unpolled};
@@ -14,13 +15,12 @@ use crate::store::Target;
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
     /// What it acquires, or why that is invalid, which the first use reports. The error is boxed to keep handles small.
-    spec: Result<Arc<AcquireSpec>, Box<LockError>>,
+    spec: Result<Spec, Box<LockError>>,
     permits: u32,
     label: Label,
 }
 
-/// What to acquire, how, and by which client. In one piece: an acquire shares it with its handle, and counts one
-/// reference.
+/// What to acquire, how, and by which client.
 #[derive(Debug, Clone)]
 pub(crate) struct AcquireSpec {
     pub(crate) engine: Arc<Engine>,
@@ -29,27 +29,77 @@ pub(crate) struct AcquireSpec {
     pub(crate) options: Arc<LockOptions>,
 }
 
-impl AcquireSpec {
+/// The spec of a handle and its acquires.
+#[derive(Debug, Clone)]
+pub(crate) enum Spec {
+    /// An acquire shares it with its handle, and counts one reference.
+    Shared(Arc<AcquireSpec>),
+    /// For one acquire: it needs no allocation.
+    Once(AcquireSpec),
+}
+
+impl Deref for Spec {
+    type Target = AcquireSpec;
+
+    fn deref(&self) -> &AcquireSpec {
+        match self {
+            Self::Shared(spec) => spec,
+            Self::Once(spec) => spec,
+        }
+    }
+}
+
+impl Spec {
+    pub(super) fn make_mut(&mut self) -> &mut AcquireSpec {
+        match self {
+            Self::Shared(spec) => Arc::make_mut(spec),
+            Self::Once(spec) => spec,
+        }
+    }
+
     /// The same with other options.
-    pub(super) fn with(mut self: Arc<Self>, options: Arc<LockOptions>) -> Arc<Self> {
-        Arc::make_mut(&mut self).options = options;
+    fn with(mut self, options: Arc<LockOptions>) -> Self {
+        self.make_mut().options = options;
         self
+    }
+
+    /// The same with other options, for one acquire.
+    pub(super) fn once_with(&self, options: LockOptions) -> Self {
+        Self::Once(AcquireSpec { options: Arc::new(options), ..AcquireSpec::clone(self) })
     }
 }
 
 impl Handle {
+    /// A lock of any number of acquires.
     pub(crate) fn new(
         engine: &Arc<Engine>,
         target: Result<Arc<Target>, LockError>,
         options: Arc<LockOptions>,
     ) -> Self {
-        let token_ttl = engine.leases.timing.token_ttl;
-        let engine = Arc::clone(engine);
+        Self::of(engine, target, options, |spec| Spec::Shared(Arc::new(spec)))
+    }
+
+    /// A lock of one acquire.
+    pub(crate) fn once(
+        engine: &Arc<Engine>,
+        target: Result<Arc<Target>, LockError>,
+        options: Arc<LockOptions>,
+    ) -> Self {
+        Self::of(engine, target, options, Spec::Once)
+    }
+
+    #[inline]
+    fn of(
+        engine: &Arc<Engine>,
+        target: Result<Arc<Target>, LockError>,
+        options: Arc<LockOptions>,
+        spec: impl FnOnce(AcquireSpec) -> Spec,
+    ) -> Self {
         let target = match target {
-            Ok(target) => target.with_token_ttl(token_ttl),
+            Ok(target) => target.with_token_ttl(engine.leases.timing.token_ttl),
             Err(error) => return Self::invalid(error),
         };
-        let spec = Ok(Arc::new(AcquireSpec { engine, target, options }));
+        let spec = Ok(spec(AcquireSpec { engine: Arc::clone(engine), target, options }));
         Self { spec, permits: 1, label: Label::default() }
     }
 
@@ -103,7 +153,7 @@ impl Handle {
     /// # Errors
     ///
     /// Why the lock is invalid.
-    pub(crate) fn spec(&self) -> Result<&Arc<AcquireSpec>, LockError> {
+    pub(crate) fn spec(&self) -> Result<&Spec, LockError> {
         self.spec.as_ref().map_err(|error| LockError::clone(error))
     }
 
@@ -121,7 +171,7 @@ impl Handle {
 
     #[track_caller]
     pub(crate) fn lock(&self) -> Acquire {
-        self.acquire(true, Arc::clone)
+        self.acquire(true, Spec::clone)
     }
 
     #[track_caller]
@@ -132,9 +182,7 @@ impl Handle {
     /// Acquires for a call that is not enforced.
     #[track_caller]
     pub(crate) fn shadow_lock(&self) -> Acquire {
-        self.acquire(false, |spec| {
-            Arc::clone(spec).with(Arc::new(spec.options.for_a_shadow_lock()))
-        })
+        self.acquire(false, |spec| spec.once_with(spec.options.for_a_shadow_lock()))
     }
 
     /// Resolves to `None` if another holder has the lock, or goes first.
@@ -143,8 +191,8 @@ impl Handle {
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
         let acquire = self.acquire(true, |spec| match spec.options.wait() {
-            Wait::Never => Arc::clone(spec),
-            _ => Arc::clone(spec).with(Arc::new(spec.options.with_wait(Wait::Never))),
+            Wait::Never => spec.clone(),
+            _ => spec.once_with(spec.options.with_wait(Wait::Never)),
         });
         async move {
             match acquire.await {
@@ -171,11 +219,7 @@ impl Handle {
 
     /// Acquires what `change` makes of the handle's own.
     #[track_caller]
-    fn acquire(
-        &self,
-        enforced: bool,
-        change: impl FnOnce(&Arc<AcquireSpec>) -> Arc<AcquireSpec>,
-    ) -> Acquire {
+    fn acquire(&self, enforced: bool, change: impl FnOnce(&Spec) -> Spec) -> Acquire {
         let label = self.label.clone().at(CallSite::caller()).enforced(enforced);
         match &self.spec {
             Ok(spec) => Acquire::new(Unpolled { spec: change(spec), permits: self.permits, label }),

@@ -42,7 +42,7 @@ use tokio::time::{Instant, timeout_at};
 
 use self::enclosing::{Enclosing, NoGuard, enclosing, enter, re_enter};
 pub(crate) use self::engine::Engine;
-pub(crate) use self::handle::{AcquireSpec, Handle, lock_settings};
+pub(crate) use self::handle::{AcquireSpec, Handle, Spec, lock_settings};
 use self::pending::PendingAcquire;
 pub use self::run::RunLocked;
 pub(crate) use self::run::after_body;
@@ -92,7 +92,7 @@ struct UnderWay {
 }
 
 struct Unpolled {
-    spec: Arc<AcquireSpec>,
+    spec: Spec,
     permits: u32,
     label: Label,
 }
@@ -163,7 +163,7 @@ impl UnderWay {
 
 fn start(Unpolled { spec, permits, label }: &mut Unpolled) -> Started<UnderWay> {
     if let replicas @ Some(_) = spec.options.replicas() {
-        let spec = Arc::make_mut(spec);
+        let spec = spec.make_mut();
         spec.target = Arc::new(spec.target.with_replicas(replicas));
     }
     let AcquireSpec { engine, target, options } = &**spec;
@@ -204,7 +204,7 @@ fn start(Unpolled { spec, permits, label }: &mut Unpolled) -> Started<UnderWay> 
         nesting::record(engine, target, options, recorder.label());
     }
     let span = recorder.span();
-    let pending = PendingAcquire::new(Arc::clone(spec), *permits, recorder);
+    let pending = PendingAcquire::new(spec.clone(), *permits, recorder);
     if !pending.recorder.label().is_enforced() {
         return Err(span.around(pending.shadow_lock()).into());
     }

@@ -4,7 +4,6 @@
 //! asks the store for all of them, and its answer counts for each task that queued before it asked.
 // S-30.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -27,8 +26,8 @@ impl Handle {
         // Not a wait: only the store's timeout limits it.
         let spec = self.spec()?;
         let recorder = AcquireRecorder::nothing(&spec.target);
-        let options = Arc::new(spec.options.with_wait(Wait::Forever));
-        let pending = PendingAcquire::new(Arc::clone(spec).with(options), 1, recorder);
+        let options = spec.options.with_wait(Wait::Forever);
+        let pending = PendingAcquire::new(spec.once_with(options), 1, recorder);
         let apart = GateGuard::apart();
         let mut waiting = Waiting::new(&pending, Instant::now(), None, None);
         loop {
@@ -56,7 +55,7 @@ impl Handle {
         let spec = self.spec()?;
         let recorder = self.recorder(&spec.target, site);
         let span = recorder.span();
-        let pending = PendingAcquire::new(Arc::clone(spec), 1, recorder);
+        let pending = PendingAcquire::new(spec.clone(), 1, recorder);
         let opened = span.around(pending.log_if_long(pending.opened())).await;
         match &opened {
             Ok(()) => pending.recorder.over(AcquireOutcome::Acquired, None),

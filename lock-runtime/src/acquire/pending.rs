@@ -10,7 +10,7 @@ use super::attempt::{Attempt, known_as};
 use super::contend::{Contended, Contender};
 use super::enclosing::Within;
 use super::share::{JoinableHold, Joined};
-use super::{AcquireSpec, got};
+use super::{Spec, got};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError};
 use crate::gate::{GuardId, Turn};
@@ -28,7 +28,7 @@ use crate::waits::{Asker, WaitEntry};
 
 /// One acquire that has to queue.
 pub(super) struct PendingAcquire {
-    pub(super) spec: Arc<AcquireSpec>,
+    pub(super) spec: Spec,
     pub(super) permits: u32,
     /// Its place inside of the write hold around it, if it acquires the read side. Waiting there does not keep
     /// the write hold alive: once that has ended, the read waits as any other.
@@ -40,7 +40,7 @@ pub(super) struct PendingAcquire {
 }
 
 impl PendingAcquire {
-    pub(super) fn new(spec: Arc<AcquireSpec>, permits: u32, recorder: AcquireRecorder) -> Self {
+    pub(super) fn new(spec: Spec, permits: u32, recorder: AcquireRecorder) -> Self {
         let (inside, holder_ends, started) = (Mutex::default(), Mutex::default(), Instant::now());
         let recorder = recorder.timed_from(started);
         Self { spec, permits, inside, started, holder_ends, recorder }

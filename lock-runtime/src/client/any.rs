@@ -55,7 +55,7 @@ impl LockClient {
         key: LockKey,
         options: Arc<LockOptions>,
     ) -> AnyLock {
-        AnyLock::new(self.one(kind, Ok(key), options))
+        AnyLock::new(Handle::once(&self.engine, self.target(kind, Ok(key)), options))
     }
 
     /// Starts an acquire for one call of a layer; if it is not enforced, as [`AnyLock::shadow_lock`] does.
@@ -68,7 +68,8 @@ impl LockClient {
         options: Arc<LockOptions>,
         enforced: bool,
     ) -> Acquire {
-        self.one(kind, Ok(key), options).labelled(label.label()).into_acquire(enforced)
+        let target = self.target(kind, Ok(key));
+        Handle::once(&self.engine, target, options).labelled(label.label()).into_acquire(enforced)
     }
 
     fn one(
@@ -77,6 +78,14 @@ impl LockClient {
         name: Result<LockKey, LockError>,
         options: Arc<LockOptions>,
     ) -> Handle {
+        Handle::new(&self.engine, self.target(kind, name), options)
+    }
+
+    fn target(
+        &self,
+        kind: LockKind,
+        name: Result<LockKey, LockError>,
+    ) -> Result<Arc<Target>, LockError> {
         let target = |key| match kind {
             LockKind::Mutex => Target::mutex(key),
             LockKind::Fair => Target::fair(key),
@@ -84,7 +93,6 @@ impl LockClient {
             LockKind::Write => Target::side(HoldKind::Write, key),
             LockKind::Semaphore(limit) => Target::semaphore(key, limit),
         };
-        let target = name.and_then(|key| self.full_name(key)).map(target);
-        Handle::new(&self.engine, target, options)
+        name.and_then(|key| self.full_name(key)).map(target)
     }
 }
