@@ -8,7 +8,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::waiter::{Kept, Turn, Waiter};
-use super::{Gate, GateState, Gates, MAX_TOKEN_BLOCK, OthersFirst, StoreAnswer};
+use super::{
+    Gate, GateState, Gates, OthersFirst, StoreAnswer, TOKEN_BLOCK, TOKEN_BLOCK_ALONE,
+};
 use crate::error::StoreError;
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
@@ -118,21 +120,20 @@ impl<H> GateGuard<H> {
 
     /// How many fencing tokens to reserve: as many as the queue can use.
     ///
-    /// The queue's length alone says too little when the same tasks come back at once, so a gate whose last holds
-    /// were handed on more often gets twice that. Readers with which a writer takes turns wait in another queue;
-    /// `readers_wait` counts them as one.
+    /// The queue's length alone says too little when the same tasks come back at once, so what the last hold used
+    /// counts, too. Readers with which a writer takes turns wait in another queue; `readers_wait` counts them as
+    /// one.
     // S-23.
     pub(crate) fn tokens_wanted(&self, readers_wait: bool) -> u32 {
         self.with(|gate| {
-            let waiters = u32::try_from(gate.queue.len()).unwrap_or(MAX_TOKEN_BLOCK);
-            let waiters = waiters.max(u32::from(readers_wait));
+            let waiters = gate.queue.len().max(usize::from(readers_wait));
             if waiters == 0 {
                 return 1;
             }
-            waiters
-                .max(gate.recent_handoffs.saturating_mul(2))
-                .saturating_add(1)
-                .min(MAX_TOKEN_BLOCK)
+            let waiters = u32::try_from(waiters).unwrap_or(TOKEN_BLOCK).min(TOKEN_BLOCK);
+            let others_wait = gate.others_first().is_some();
+            let most = if others_wait { TOKEN_BLOCK } else { TOKEN_BLOCK_ALONE };
+            waiters.max(gate.tokens_in_use).saturating_add(1).min(most)
         })
         .unwrap_or(1)
     }
@@ -252,10 +253,10 @@ impl<H> GateGuard<H> {
         Ok(())
     }
 
-    /// Leaves after the first attempt to release a hold that was handed on `handoffs` times. `others` is how many
+    /// Leaves after the first attempt to release a hold. The next one can use so many `tokens`. `others` is how many
     /// processes were notified, if the store has answered: they may go first.
     // S-14.
-    pub(crate) fn leave(mut self, handoffs: u32, others: Option<u32>) {
+    pub(crate) fn leave(mut self, tokens: u32, others: Option<u32>) {
         let others_first = others.filter(|others| *others > 0).map(OthersFirst::from_now);
         if self.outside {
             if let (Some((gates, target)), Some(_)) = (&self.inside, others_first)
@@ -267,7 +268,7 @@ impl<H> GateGuard<H> {
             return;
         }
         self.pass_after(|gate| {
-            gate.recent_handoffs = handoffs;
+            gate.tokens_in_use = tokens;
             if gate.elsewhere.is_some() || others_first.is_some() {
                 gate.elsewhere().others_first = others_first;
             }

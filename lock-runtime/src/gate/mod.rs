@@ -57,9 +57,13 @@ const SHARDS: usize = 32;
 // S-14.
 const MOST_UNUSED: usize = 16;
 
-/// Most fencing tokens reserved with one acquire, hence most local hand-offs in a row.
+/// Most fencing tokens reserved with one acquire, hence most local hand-offs in a row, while tasks of other processes
+/// wait for the lock, and for the first hold of a crowd.
 // S-14.
-pub(crate) const MAX_TOKEN_BLOCK: u32 = 256;
+const TOKEN_BLOCK: u32 = 256;
+
+/// The same while nobody else waits. More would not be used before the default `handoff_window` ends.
+const TOKEN_BLOCK_ALONE: u32 = 4096;
 
 /// All gates of one client. `H` is the payload that is handed over with a hold.
 pub(crate) struct Gates<H> {
@@ -112,8 +116,8 @@ struct Gate<H> {
     told: Option<Box<Told>>,
     /// The same, for gates where tasks of other processes matter.
     elsewhere: Option<Box<Elsewhere>>,
-    /// Hand-offs of the last hold: the next one reserves tokens for as many.
-    recent_handoffs: u32,
+    /// How many tokens the next hold can use, as far as the last one shows.
+    tokens_in_use: u32,
 }
 
 /// What the store has told the contenders of a gate.
@@ -393,7 +397,7 @@ impl<H> Gate<H> {
             asking: None,
             told: None,
             elsewhere: None,
-            recent_handoffs: 0,
+            tokens_in_use: 0,
         }
     }
 

@@ -12,6 +12,7 @@ mod release;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -238,6 +239,12 @@ impl OwnedHold {
         }
     }
 
+    /// How many fencing tokens the next hold of a busy lock can use, as far as this one shows at its end.
+    // S-14, S-23.
+    fn next_tokens(&self, now: Tick) -> u32 {
+        tokens_after(self.handoffs, now.since(self.hold.taken_at))
+    }
+
     /// Whether a reader that came at `came_at` may join this read hold.
     // S-27.
     pub(crate) fn admits(&self, came_at: Instant) -> bool {
@@ -284,13 +291,21 @@ impl OwnedHold {
     }
 }
 
+/// Twice as many tokens as a hold has used that was handed on so many times, but no more than one for each microsecond
+/// that it lasted. So the tokens do not run ahead of the server's clock, which alone says where they go on after a loss of
+/// data.
+fn tokens_after(handoffs: u32, lasted: Duration) -> u32 {
+    u32::try_from(lasted.as_micros()).unwrap_or(u32::MAX).min(handoffs.saturating_mul(2))
+}
+
 impl Drop for OwnedHold {
     fn drop(&mut self) {
         if matches!(self.owned, Owned::Nothing) || self.hand_off() {
             return;
         }
         // Dropped last: what the store has of the read hold is released before the write hold around it.
-        let _under = match self.end_phase(self.leases.clock.now()) {
+        let now = self.leases.clock.now();
+        let _under = match self.end_phase(now) {
             PhaseEnd::ReadHold => None,
             PhaseEnd::WriteHold(under) => return drop(under),
             PhaseEnd::Both(under) => Some(under),
@@ -300,8 +315,22 @@ impl Drop for OwnedHold {
         // `at_least` does not outlive a loss that came before the release.
         let lost = !self.hold.is_released() && self.hold.check().is_err();
         let keep_until = self.keep_until.filter(|_| !lost);
-        let handoffs = self.handoffs;
-        let after: AfterRelease = Box::new(move |reply| leave(place, handoffs, reply));
+        let tokens = self.next_tokens(now);
+        let after: AfterRelease = Box::new(move |reply| leave(place, tokens, reply));
         self.leases.release_later(&self.hold, keep_until, Some(after));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_double_and_follow_the_clock() {
+        for (handoffs, micros, expected) in
+            [(0, 5000, 0), (100, 5000, 200), (100, 150, 150), (u32::MAX, u64::MAX, u32::MAX)]
+        {
+            assert_eq!(tokens_after(handoffs, Duration::from_micros(micros)), expected);
+        }
     }
 }

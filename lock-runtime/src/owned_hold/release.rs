@@ -93,7 +93,7 @@ impl OwnedHold {
         if let Ok(reply) = reply
             && !self.hold.unsettled.load(Ordering::Relaxed)
         {
-            leave(self.owned.take_all().flatten(), self.handoffs, Some(reply));
+            leave(self.owned.take_all().flatten(), self.next_tokens(now), Some(reply));
         }
         outcome
     }
@@ -162,7 +162,7 @@ impl OwnedHold {
 /// Leaves the gate after the first attempt to release, with the store's answer if there was one.
 pub(super) fn leave(
     place: Option<GateGuard<OwnedHold>>,
-    handoffs: u32,
+    tokens: u32,
     reply: Option<ReleaseReply>,
 ) {
     let Some(place) = place else { return };
@@ -170,5 +170,5 @@ pub(super) fn leave(
         ReleaseReply::Released { others } => others,
         ReleaseReply::NotOwner => 0,
     });
-    place.leave(handoffs, others);
+    place.leave(tokens, others);
 }

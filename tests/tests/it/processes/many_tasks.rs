@@ -1,5 +1,7 @@
 //! Many tasks on one key (S-14).
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::prelude::*;
 
 /// A thousand tasks line up: each gets it once, Redis hears of one hold per batch, nothing stays.
@@ -35,4 +37,45 @@ async fn a_thousand_tasks_cost_a_handful_of_commands() {
     // a batch early on a busy machine.
     assert!(scripts <= TASKS as u64 / 10, "{scripts} scripts for {TASKS} grants");
     assert_eq!(server.client().keys().await, ["redisson_lock_token:{crowd}"]);
+}
+
+/// Tasks of a process of its own acquire the same lock until they have had it `GRANTS` times together. Answers how many
+/// scripts the server ran.
+async fn scripts_for_a_hot_lock(server: &RedisServer) -> u64 {
+    const TASKS: usize = 8;
+    let builder = LockClient::builder().handoff_window(secs(60));
+    let client = builder.connect(&server.url()).await.unwrap();
+    server.reset_stats().await;
+    // Until all are done at once: the last task alone would ask for each of its grants.
+    let grants = Arc::new(AtomicUsize::new(0));
+    let tasks = (0..TASKS).map(|_| {
+        let (mutex, grants) = (client.mutex("crowd"), Arc::clone(&grants));
+        tokio::spawn(async move {
+            while grants.fetch_add(1, Ordering::Relaxed) < GRANTS {
+                mutex.lock().await.unwrap().release().await.unwrap();
+            }
+        })
+    });
+    joined(tasks).await;
+    server.command_calls().await["evalsha"]
+}
+
+const GRANTS: usize = 16_000;
+
+/// S-14: a hold is handed on for longer while no other process can want the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_is_alone_asks_the_store_seldom() {
+    let server = RedisServer::start().await;
+    let scripts = scripts_for_a_hot_lock(&server).await;
+    // Two for a hold: the first few are short, then each lasts for 4 096 grants.
+    assert!(scripts <= 60, "{scripts} scripts for {GRANTS} grants");
+}
+
+/// S-14: and no more than 256 times while others listen, who may want it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_others_wait_for_asks_the_store_often() {
+    let server = RedisServer::start().await;
+    let _listener = server.subscribe_log("redisson_lock__channel:{crowd}").await;
+    let scripts = scripts_for_a_hot_lock(&server).await;
+    assert!(scripts as usize >= 2 * GRANTS / 256, "{scripts} scripts for {GRANTS} grants");
 }
