@@ -29,10 +29,8 @@ impl PendingAcquire {
         if !asks_at_once {
             return None;
         }
-        self.spec.engine.leases.ensure_running();
-        let owner = self.next_owner();
-        let gate_guard =
-            self.spec.engine.gates.enter_unused(&self.spec.target, &owner, self.started)?;
+        let (gates, owner) = (&self.spec.engine.gates, || self.next_owner());
+        let (gate_guard, owner) = gates.enter_unused(&self.spec.target, owner, self.started)?;
         Some(Attempt::of(self, owner, gate_guard))
     }
 
@@ -55,7 +53,7 @@ impl PendingAcquire {
                 Some(Ok(Err(answered))) => Box::pin(self.go_on(contender, answered)),
                 Some(Ok(Ok(Contended::JoinableHold(_) | Contended::PassedOver))) | None => {
                     drop(contender);
-                    Box::pin(self.take_hold_at(limit, Some(place)))
+                    Box::pin(self.take_hold_at(limit, Some(place), false))
                 }
             };
             let taken = Box::pin(self.log_if_long(rest)).await;
@@ -72,7 +70,7 @@ impl PendingAcquire {
         match self.drive(id, contender.go_on(answered)).await.transpose()? {
             Some(Contended::Taken(guard)) => Ok((AcquireOutcome::Acquired, guard)),
             Some(Contended::JoinableHold(_) | Contended::PassedOver) | None => {
-                self.take_hold_at(self.limit(), Some(place)).await
+                self.take_hold_at(self.limit(), Some(place), false).await
             }
         }
     }

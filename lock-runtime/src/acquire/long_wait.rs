@@ -29,7 +29,7 @@ const HINT: &str = "a task that is spawned inside of a guard's `run` re-enters i
 impl PendingAcquire {
     /// Drives `taking`, and logs once if it waits for long. An acquire that does not wait has no timer.
     pub(super) fn log_if_long<F: Future>(&self, taking: F) -> LogIfLong<'_, F> {
-        LogIfLong { pending: self, taking, timer: None, is_logged: false }
+        LogIfLong { pending: self, taking, timer: None, stage: Stage::New }
     }
 
     fn log_long_wait(&self) {
@@ -90,8 +90,16 @@ pin_project! {
         #[pin]
         taking: F,
         timer: Option<Timer>,
-        is_logged: bool,
+        stage: Stage,
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Not polled yet.
+    New,
+    Waits,
+    Logged,
 }
 
 impl<F: Future> Future for LogIfLong<'_, F> {
@@ -103,17 +111,19 @@ impl<F: Future> Future for LogIfLong<'_, F> {
             (Poll::Ready(taken), _) => return Poll::Ready(taken),
             (Poll::Pending, is_attended) => is_attended,
         };
-        if !*this.is_logged && this.pending.recorder.is_waiting() {
+        if *this.stage != Stage::Logged && this.pending.recorder.is_waiting() {
             let end = this.pending.started + LONG;
+            let is_new = *this.stage == Stage::New;
+            *this.stage = Stage::Waits;
             let is_long = if is_attended {
-                // It is polled often enough without a timer.
-                Instant::now() >= end
+                // It is polled often enough without a timer, and most wait for less than two polls.
+                !is_new && Instant::now() >= end
             } else {
                 let timer = this.timer.get_or_insert_with(|| Timer::at(end));
                 timer.poll(cx).is_ready()
             };
             if is_long {
-                *this.is_logged = true;
+                *this.stage = Stage::Logged;
                 this.pending.log_long_wait();
             }
         }

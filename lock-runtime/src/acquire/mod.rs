@@ -199,6 +199,7 @@ fn start(Unpolled { spec, permits, label }: &mut Unpolled) -> Started<UnderWay> 
     if let Err(error) = check_runtime() {
         return Ok(failed(error));
     }
+    engine.leases.ensure_running();
     #[cfg(feature = "lock-order")]
     if engine.leases.order.is_on() && is_outermost {
         nesting::record(engine, target, options, recorder.label());
@@ -215,10 +216,10 @@ fn start(Unpolled { spec, permits, label }: &mut Unpolled) -> Started<UnderWay> 
             UnderWay::with(&IDLE, reuse::boxed(&IDLE, pending.run_first(attempt)))
         }
         None if span.is_disabled() => {
-            UnderWay::with(&IDLE_QUEUED, reuse::boxed(&IDLE_QUEUED, pending.run()))
+            UnderWay::with(&IDLE_QUEUED, reuse::boxed(&IDLE_QUEUED, pending.run(is_outermost)))
         }
         Some(attempt) => span.around(pending.run_first(attempt)).into(),
-        None => span.around(pending.run()).into(),
+        None => span.around(pending.run(is_outermost)).into(),
     })
 }
 

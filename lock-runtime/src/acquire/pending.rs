@@ -1,5 +1,6 @@
 //! One acquire under way, whatever stage it is in.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 use crate::scope;
 use crate::shadow::SHADOW_TIMEOUT;
-use crate::store::ReleaseRequest;
+use crate::store::{HoldKind, ReleaseRequest};
 use crate::waits::{Asker, WaitEntry};
 
 /// One acquire that has to queue.
@@ -47,9 +48,12 @@ impl PendingAcquire {
     }
 
     #[expect(clippy::manual_async_fn, reason = "an async function would keep `self` twice")]
-    pub(super) fn run(self) -> impl Future<Output = Result<LockGuard, LockError>> + Send {
+    pub(super) fn run(
+        self,
+        is_outermost: bool,
+    ) -> impl Future<Output = Result<LockGuard, LockError>> + Send {
         async move {
-            let taken = self.log_if_long(self.take()).await;
+            let taken = self.log_if_long(self.take(is_outermost)).await;
             self.report(taken)
         }
     }
@@ -63,7 +67,7 @@ impl PendingAcquire {
             let owner = self.spec.engine.leases.next_owner(1);
             ReleaseRequest::new(known_as(&self.spec.target, &owner), owner, SHADOW_TIMEOUT)
         };
-        let taken = Box::pin(breaker.ask(store, probe, self.take())).await;
+        let taken = Box::pin(breaker.ask(store, probe, self.take(false))).await;
         self.report(taken)
     }
 
@@ -83,18 +87,28 @@ impl PendingAcquire {
         }
     }
 
-    pub(super) async fn take(&self) -> Result<(AcquireOutcome, LockGuard), LockError> {
-        self.spec.engine.leases.ensure_running();
+    /// Acquires a hold. `is_outermost` if the acquire has just found that no hold is around the caller.
+    async fn take(&self, is_outermost: bool) -> Result<(AcquireOutcome, LockGuard), LockError> {
         let limit = self.limit();
+        // Boxed, as all that is rare here: every acquire would have room for it.
+        if !is_outermost && let Some(taken) = Box::pin(self.take_inside(limit)).await? {
+            return Ok(taken);
+        }
+        self.take_hold_at(limit, None, is_outermost).await
+    }
+
+    /// Acquires a hold inside of the holds around the caller. `None` if there is none, or it has ended.
+    async fn take_inside(
+        &self,
+        limit: Option<Instant>,
+    ) -> Result<Option<(AcquireOutcome, LockGuard)>, LockError> {
         loop {
             let inside = match self.enter_within(limit).await? {
-                Within::Reentered(guard) => return Ok((AcquireOutcome::Reentered, guard)),
+                Within::Reentered(guard) => return Ok(Some((AcquireOutcome::Reentered, guard))),
                 Within::Writer(inside) => inside,
-                // Not awaited here: a waiter would keep the room of what is matched.
-                Within::Nothing => break,
+                Within::Nothing => return Ok(None),
             };
-            // Boxed, as all that is rare here: every acquire would have room for it.
-            let taking = Box::pin(inside.drive(self.take_hold_at(limit, None)));
+            let taking = inside.drive(self.take_hold_at(limit, None, false));
             *self.inside.lock() = Some(inside);
             let taken = taking.await;
             // If it was passed over, it queues again inside of the write hold (S-34).
@@ -104,10 +118,9 @@ impl PendingAcquire {
                 if let Some(inside) = inside {
                     guard.set_inside(inside);
                 }
-                return Ok((how, guard));
+                return Ok(Some((how, guard)));
             }
         }
-        self.take_hold_at(limit, None).await
     }
 
     /// Calls `look` with the place inside the write hold around this read, if there is one.
@@ -120,14 +133,17 @@ impl PendingAcquire {
     }
 
     /// Acquires a hold from the store, or from another task of this process, for a caller that queues at this place
-    /// if it has queued before.
+    /// if it has queued before. `is_new` if the acquire has just started.
     #[expect(clippy::manual_async_fn, reason = "an async function would keep its arguments twice")]
     pub(super) fn take_hold_at(
         &self,
         limit: Option<Instant>,
         mut place: Option<u64>,
+        is_new: bool,
     ) -> impl Future<Output = Result<(AcquireOutcome, LockGuard), LockError>> + Send {
         async move {
+            // What readers join takes time.
+            let mut is_new = is_new && self.spec.target.kind() != HoldKind::Read;
             let mut to_join = None;
             loop {
                 match self.join(limit, to_join.take()).await {
@@ -135,22 +151,23 @@ impl PendingAcquire {
                     Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
                     Joined::Unknown(_) | Joined::No => {}
                 }
-                let gate_guard = match self.enter_queue(limit, &mut place).await? {
-                    Turn::Failed(error) => return Err(LockError::Store(error)),
-                    Turn::Closed => return Err(LockError::Closed),
-                    Turn::Contend(gate_guard) => gate_guard,
-                    Turn::Handed(owned) => {
-                        match owned.hold.check().map(|now| self.guard_on(owned, now)) {
-                            Ok(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
-                            // Lost on the way here; queue again.
-                            Err(_) => continue,
+                let gate_guard =
+                    match self.enter_queue(limit, &mut place, mem::take(&mut is_new)).await? {
+                        Turn::Failed(error) => return Err(LockError::Store(error)),
+                        Turn::Closed => return Err(LockError::Closed),
+                        Turn::Contend(gate_guard) => gate_guard,
+                        Turn::Handed(owned) => {
+                            match owned.hold.check().map(|now| self.guard_on(owned, now)) {
+                                Ok(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
+                                // Lost on the way here; queue again.
+                                Err(_) => continue,
+                            }
                         }
-                    }
-                    Turn::Shared(kept) => {
-                        to_join = kept.map(JoinableHold::kept_by);
-                        continue;
-                    }
-                };
+                        Turn::Shared(kept) => {
+                            to_join = kept.map(JoinableHold::kept_by);
+                            continue;
+                        }
+                    };
                 if self.can_join() {
                     // Another reader has joined it meanwhile. The next waiter finds the same.
                     drop(gate_guard);

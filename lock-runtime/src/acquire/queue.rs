@@ -13,16 +13,18 @@ use crate::store::HoldKind;
 use crate::timer::before;
 
 impl PendingAcquire {
-    /// Enters the gate, at its earlier `place` if it has one, and waits there for its turn.
+    /// Enters the gate, at its earlier `place` if it has one, and waits there for its turn. `is_new` if the acquire has
+    /// just started.
     #[expect(clippy::manual_async_fn, reason = "an async function would keep its arguments twice")]
     pub(super) fn enter_queue(
         &self,
         limit: Option<Instant>,
         place: &mut Option<u64>,
+        is_new: bool,
     ) -> impl Future<Output = Result<Turn<OwnedHold>, LockError>> + Send {
         async move {
             // What is rare is boxed, and the queue is waited in after the match: a waiter has no room for more.
-            let ticket = match self.enter(*place) {
+            let ticket = match self.enter(*place, is_new) {
                 Admission::Queued(ticket) => ticket,
                 Admission::Turn(gate_guard) => return Ok(Turn::Contend(gate_guard)),
                 other => match Box::pin(self.admitted(other, *place)).await? {
@@ -57,7 +59,7 @@ impl PendingAcquire {
                     Ok(Ok(Err(error))) => Err(LockError::Store(error)),
                     // The gate is free.
                     Ok(Err(_)) => {
-                        admission = self.enter(place);
+                        admission = self.enter(place, false);
                         continue;
                     }
                     // The contender may not be polled (S-34), or the store may be slow: ask the store without
@@ -69,7 +71,7 @@ impl PendingAcquire {
         }
     }
 
-    fn enter(&self, place: Option<u64>) -> Admission<OwnedHold> {
+    fn enter(&self, place: Option<u64>, is_new: bool) -> Admission<OwnedHold> {
         let (gates, options) = (&self.spec.engine.gates, &self.spec.options);
         if self.is_inside() {
             // The holder of the gate waits for the writer, which is this caller.
@@ -99,14 +101,15 @@ impl PendingAcquire {
             _ => {
                 let most = options.max_waiters();
                 // A hold that is handed on keeps the store's lease of the hold before.
-                let asker = || self.asker();
+                let newcomer =
+                    || (self.asker(), if is_new { self.started } else { Instant::now() });
                 gates.enter(
                     &self.spec.target,
                     options.stored_lease(),
                     most,
                     waits_for,
                     place,
-                    asker,
+                    newcomer,
                 )
             }
         }

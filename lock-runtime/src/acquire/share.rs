@@ -217,10 +217,13 @@ pub(super) enum Joined {
 impl PendingAcquire {
     /// The terms on which this reader shares a hold, if it does (invariant 1).
     fn terms(&self) -> Option<Terms> {
+        // First what most acquires fail: each asks several times.
+        if self.spec.target.kind() != HoldKind::Read {
+            return None;
+        }
         match self.spec.options.lease() {
             Lease::Watchdog(lease)
-                if self.spec.target.kind() == HoldKind::Read
-                    && !self.is_inside()
+                if !self.is_inside()
                     && self.spec.options.max_hold().is_none()
                     && self.spec.options.at_least().is_none()
                     // Fewer replicas may know of a hold that another reader took (S-31).

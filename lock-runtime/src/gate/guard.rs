@@ -8,9 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::waiter::{Kept, Turn, Waiter};
-use super::{
-    Gate, GateState, Gates, OthersFirst, StoreAnswer, TOKEN_BLOCK, TOKEN_BLOCK_ALONE,
-};
+use super::{Gate, GateState, Gates, OthersFirst, StoreAnswer, TOKEN_BLOCK, TOKEN_BLOCK_ALONE};
 use crate::error::StoreError;
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
@@ -108,12 +106,10 @@ impl<H> GateGuard<H> {
 
     /// Removes these waiters from the queue and gives each the turn.
     fn end_waits(&self, which: impl Fn(&Waiter<H>) -> bool, turn: impl Fn() -> Turn<H>) {
-        let taken = self.with(|gate| {
-            gate.queue.extract_if(.., |_, one| which(&one.waiter)).collect::<Vec<_>>()
-        });
+        let taken = self.with(|gate| gate.queue.remove_if(|queued| which(&queued.waiter)));
         let (Some(taken), Some((gates, _))) = (taken, &self.inside) else { return };
         gates.waiting.fetch_sub(taken.len(), Ordering::Relaxed);
-        for (_, queued) in taken {
+        for queued in taken {
             queued.waiter.give(turn());
         }
     }

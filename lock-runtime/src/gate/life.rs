@@ -11,8 +11,9 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
+use super::queue::Queue;
 use super::waiter::TakenBack;
-use super::{Gate, GateState, Gates, Given, GuardId, Ticket, Turn};
+use super::{Gate, GateState, Gates, Given, GuardId, Queued, Ticket, Turn};
 #[cfg(doc)]
 use crate::liveness::ASLEEP_AFTER;
 use crate::liveness::is_asleep;
@@ -45,7 +46,7 @@ impl<H> Ticket<H> {
     /// contender that it passed over may have been granted the lock.
     #[must_use = "release the hold that this owner may have been granted"]
     pub(crate) fn look(&self) -> Option<HoldNumber> {
-        let Self { gates, target, waiter } = self;
+        let Self { gates, target, waiter, .. } = self;
         let now = Instant::now();
         let passed_over = {
             let mut shard = gates.shard(target);
@@ -65,7 +66,7 @@ impl<H> Ticket<H> {
             let gate = shard.gates.get_mut(&**target)?;
             if comes_back {
                 gates.enqueue(gate, waiter, now);
-            } else if let Some(queued) = gate.queue.get_mut(&waiter.number) {
+            } else if let Some(queued) = gate.queue.get_mut(waiter.number) {
                 queued.polled_at = now;
             } else {
                 // Its turn is on the way.
@@ -123,10 +124,12 @@ impl<H> Gate<H> {
     /// number. The waiter that checks is polled.
     fn pass_over_queue(&mut self, now: Instant) -> usize {
         let mut count = 0;
-        while let Some(first) = self.queue.first_entry()
-            && is_asleep(first.get().polled_at, now)
+        let is_first_asleep =
+            |queue: &Queue<Queued<H>>| queue.first().is_some_and(|it| is_asleep(it.polled_at, now));
+        while is_first_asleep(&self.queue)
+            && let Some(first) = self.queue.pop_first()
         {
-            first.remove().waiter.pass_over();
+            first.waiter.pass_over();
             count += 1;
         }
         count

@@ -23,11 +23,12 @@ mod answer;
 mod guard;
 mod life;
 mod others_first;
+mod queue;
 mod ticket;
 mod unqueued;
 mod waiter;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -40,6 +41,7 @@ pub(crate) use self::answer::{NextAnswer, StoreAnswer};
 pub(crate) use self::guard::{GateGuard, GuardId};
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
+use self::queue::Queue;
 pub(crate) use self::ticket::Ticket;
 use self::unqueued::Elsewhere;
 pub(crate) use self::unqueued::Sleeper;
@@ -107,7 +109,8 @@ struct Gate<H> {
     gate_guard: GateState<H>,
     /// The number of the valid gate guard (invariant 5).
     guard_number: u64,
-    queue: BTreeMap<u64, Queued<H>>,
+    /// The waiters, by their numbers.
+    queue: Queue<Queued<H>>,
     /// The owner with which the contender asks the store. If the contender is passed over, what that owner was
     /// granted is released.
     // S-34.
@@ -215,7 +218,8 @@ impl<H> Gates<H> {
     }
 
     /// Takes the gate guard if the gate is free, otherwise a place in the queue if `waits_for` allows it. A waiter
-    /// that was passed over has its old place `passed_over`, and was already admitted.
+    /// that was passed over has its old place `passed_over`, and was already admitted. `newcomer` says who asks, and what
+    /// time it is.
     pub(crate) fn enter(
         self: &Arc<Self>,
         target: &Arc<Target>,
@@ -223,7 +227,7 @@ impl<H> Gates<H> {
         max_queue: usize,
         waits_for: WaitsFor,
         passed_over: Option<u64>,
-        asker: impl FnOnce() -> Asker,
+        newcomer: impl FnOnce() -> (Asker, Instant),
     ) -> Admission<H> {
         let mut shard = self.shard(target);
         // Checked under the mutex, so that no waiter queues after `close`.
@@ -257,7 +261,8 @@ impl<H> Gates<H> {
             return Admission::Busy(BusyReason::TooManyWaiters);
         }
         let replicas = target.replicas().map_or(0, |replicas| replicas.at_least);
-        let waiter = Arc::new(Waiter::new(place, Instant::now(), lease, replicas, asker()));
+        let (asker, now) = newcomer();
+        let waiter = Arc::new(Waiter::new(place, now, lease, replicas, asker));
         self.enqueue(gate, &waiter, waiter.since);
         Admission::Queued(Ticket::new(Arc::clone(self), Arc::clone(target), waiter))
     }
@@ -267,15 +272,16 @@ impl<H> Gates<H> {
     pub(crate) fn enter_unused(
         self: &Arc<Self>,
         target: &Arc<Target>,
-        owner: &OwnerId,
+        owner: impl FnOnce() -> OwnerId,
         now: Instant,
-    ) -> Option<GateGuard<H>> {
+    ) -> Option<(GateGuard<H>, OwnerId)> {
         let mut shard = self.shard(target);
         if shard.gates.contains_key(&**target) || self.closed.load(Ordering::SeqCst) {
             return None;
         }
         shard.sweep();
         let number = shard.next_number();
+        let owner = owner();
         let gate = Gate {
             gate_guard: GateState::Contending { polled_at: now },
             guard_number: number,
@@ -284,7 +290,7 @@ impl<H> Gates<H> {
         };
         shard.gates.insert(Arc::clone(target), gate);
         drop(shard);
-        Some(self.gate_guard(target, number, number))
+        Some((self.gate_guard(target, number, number), owner))
     }
 
     fn enqueue(&self, gate: &mut Gate<H>, waiter: &Arc<Waiter<H>>, now: Instant) {
@@ -306,7 +312,7 @@ impl<H> Gates<H> {
     pub(crate) fn visit_waits(&self, visit: &mut dyn FnMut(&WaitEntry)) {
         for shard in &self.shards {
             for (target, gate) in &shard.lock().gates {
-                for (place, queued) in gate.queue.values().enumerate() {
+                for (place, queued) in gate.queue.iter().enumerate() {
                     let Waiter { since, asker, .. } = &*queued.waiter;
                     let (target, asker) = (Arc::clone(target), asker.clone());
                     visit(&WaitEntry { target, since: *since, asker, place: Some(place) });
@@ -328,8 +334,8 @@ impl<H> Gates<H> {
                     turns.push(to.take_back());
                 }
             }
-            self.waiting.fetch_sub(queues.iter().map(BTreeMap::len).sum(), Ordering::Relaxed);
-            queues.into_iter().flat_map(BTreeMap::into_values).for_each(|queued| {
+            self.waiting.fetch_sub(queues.iter().map(Queue::len).sum(), Ordering::Relaxed);
+            queues.into_iter().flat_map(Queue::into_values).for_each(|queued| {
                 queued.waiter.give(Turn::Closed);
             });
         }
@@ -393,7 +399,7 @@ impl<H> Gate<H> {
         Self {
             gate_guard: GateState::Free,
             guard_number: 0,
-            queue: BTreeMap::new(),
+            queue: Queue::default(),
             asking: None,
             told: None,
             elsewhere: None,
@@ -426,7 +432,7 @@ impl<H> Gate<H> {
 
     /// Removes the first waiter from the queue and gives it the turn, with a hold if it is `held`.
     fn pop(&mut self, held: bool) -> Option<Arc<Waiter<H>>> {
-        let (_, Queued { waiter, polled_at }) = self.queue.pop_first()?;
+        let Queued { waiter, polled_at } = self.queue.pop_first()?;
         self.asking = None;
         self.gate_guard = GateState::Given(Given { to: Arc::clone(&waiter), held, polled_at });
         Some(waiter)
@@ -434,7 +440,7 @@ impl<H> Gate<H> {
 
     /// As [`pop`](Self::pop) with a hold, if the first waiter wants this lease and at most `replicas` replicas.
     fn pop_if(&mut self, lease: Lease, replicas: u32) -> Option<Arc<Waiter<H>>> {
-        let (_, Queued { waiter, .. }) = self.queue.first_key_value()?;
+        let Queued { waiter, .. } = self.queue.first()?;
         let will_do = waiter.lease == lease && waiter.replicas <= replicas;
         will_do.then(|| self.pop(true)).flatten()
     }

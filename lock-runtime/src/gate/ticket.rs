@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::time::Instant;
 
 use super::Gates;
-use super::waiter::{Turn, Waiter};
+use super::waiter::{Left, Turn, Waiter};
 use crate::store::Target;
 use crate::timer::attended;
 
@@ -19,11 +19,13 @@ pub(crate) struct Ticket<H> {
     pub(super) gates: Arc<Gates<H>>,
     pub(super) target: Arc<Target>,
     pub(super) waiter: Arc<Waiter<H>>,
+    /// True once it has resolved: nothing is left behind.
+    is_over: bool,
 }
 
 impl<H> Ticket<H> {
     pub(super) fn new(gates: Arc<Gates<H>>, target: Arc<Target>, waiter: Arc<Waiter<H>>) -> Self {
-        Self { gates, target, waiter }
+        Self { gates, target, waiter, is_over: false }
     }
 
     /// Its place in the queue.
@@ -40,11 +42,12 @@ impl<H> Ticket<H> {
 impl<H> Future for Ticket<H> {
     type Output = Turn<H>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let turn = self.waiter.poll(cx);
-        if turn.is_pending() {
+        match turn {
+            Poll::Ready(_) => self.is_over = true,
             // It is polled again to look.
-            attended();
+            Poll::Pending => attended(),
         }
         turn
     }
@@ -52,12 +55,14 @@ impl<H> Future for Ticket<H> {
 
 impl<H> Drop for Ticket<H> {
     fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
         // A turn that had come goes to the next waiter, as a dropped gate guard or payload (invariant 2).
-        let turn = self.waiter.leave();
-        if turn.is_none() {
+        if let Left::Queue = self.waiter.leave() {
             let mut shard = self.gates.shard(&self.target);
             let gate = shard.gates.get_mut(&*self.target);
-            if gate.is_some_and(|gate| gate.queue.remove(&self.waiter.number).is_some()) {
+            if gate.is_some_and(|gate| gate.queue.remove(self.waiter.number).is_some()) {
                 self.gates.waiting.fetch_sub(1, Ordering::Relaxed);
             }
         }

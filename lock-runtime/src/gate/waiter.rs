@@ -137,17 +137,27 @@ impl<H> Waiter<H> {
         comes_back
     }
 
-    /// Ends the wait. Returns the turn, if it had come.
-    pub(super) fn leave(&self) -> Option<Turn<H>> {
+    /// Ends the wait.
+    pub(super) fn leave(&self) -> Left<H> {
         let (state, _waker) = {
             let mut slot = self.slot.lock();
             (std::mem::replace(&mut slot.state, State::Over), slot.waker.take())
         };
         match state {
-            State::Given(turn) => Some(turn),
-            _ => None,
+            State::Given(turn) => Left::Turn(turn),
+            State::Waiting => Left::Queue,
+            State::PassedOver | State::Over => Left::Nothing,
         }
     }
+}
+
+/// What a waiter has left behind.
+pub(super) enum Left<H> {
+    /// A turn that had come, for the next one.
+    Turn(#[expect(dead_code, reason = "dropped, which admits the next one")] Turn<H>),
+    /// Its place in the queue.
+    Queue,
+    Nothing,
 }
 
 /// Result of taking a turn back.

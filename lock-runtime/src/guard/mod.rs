@@ -363,10 +363,11 @@ impl LockGuard {
                 drop(nested);
                 Arc::into_inner(owned).ok_or(lost)
             }
-            None => {
+            None => Arc::try_unwrap(owned).or_else(|owned| {
+                // Another guard may be dropped meanwhile: then this is the last one.
                 let hold = Arc::clone(&owned.hold);
                 Arc::into_inner(owned).ok_or_else(|| hold.ensure_held().err())
-            }
+            }),
         }
     }
 }
@@ -420,16 +421,19 @@ impl Future for Release {
                     Err(None) => return Poll::Ready(Ok(())),
                     Err(Some(lost)) => return Poll::Ready(Err(lost)),
                 };
+                // A hold that is handed on needs neither a runtime nor a box.
+                let now = match is_shadow {
+                    true => None,
+                    false => match owned.release_here() {
+                        Ok(released) => return Poll::Ready(released),
+                        Err(now) => Some(now),
+                    },
+                };
                 // If this fails, a task of the hold's runtime releases the dropped hold.
                 check_runtime()?;
-                if is_shadow {
-                    Boxed::new(owned.shadow_release())
-                } else {
-                    // A hold that is handed on needs no box.
-                    match owned.release_here() {
-                        Ok(released) => return Poll::Ready(released),
-                        Err(now) => reuse::boxed(&IDLE, owned.release_from(now)),
-                    }
+                match now {
+                    None => Boxed::new(owned.shadow_release()),
+                    Some(now) => reuse::boxed(&IDLE, owned.release_from(now)),
                 }
             }
             ReleaseState::UnderWay(release) => release,

@@ -147,9 +147,10 @@ impl OwnedHold {
         }
     }
 
-    /// Passes the hold to the next local waiter, if the rules allow it and there is one.
+    /// Passes the hold to the next local waiter, if the rules allow it and there is one. `now` if the caller has just
+    /// checked the hold.
     // S-14.
-    fn hand_off(&mut self) -> bool {
+    fn hand_off(&mut self, now: Option<Tick>) -> bool {
         let writer = match &self.role {
             Role::Writer(writer) if writer.has_reader() => Some(Arc::clone(writer)),
             _ => None,
@@ -159,7 +160,7 @@ impl OwnedHold {
         if (writer.is_none() && self.token >= self.last_token) || self.hold.is_released() {
             return false;
         }
-        let Ok(now) = self.hold.check() else { return false };
+        let Some(now) = now.or_else(|| self.hold.check().ok()) else { return false };
         let Lease::Watchdog(lease) = self.hold.lease else { return false };
         // A task of the last holder may still wait inside the hold; the next holder would find it there (S-6).
         let allowed = !self.hold.has_reentries()
@@ -300,7 +301,7 @@ fn tokens_after(handoffs: u32, lasted: Duration) -> u32 {
 
 impl Drop for OwnedHold {
     fn drop(&mut self) {
-        if matches!(self.owned, Owned::Nothing) || self.hand_off() {
+        if matches!(self.owned, Owned::Nothing) || self.hand_off(None) {
             return;
         }
         // Dropped last: what the store has of the read hold is released before the write hold around it.

@@ -24,7 +24,7 @@ impl OwnedHold {
         match self.hold.ensure_held() {
             // A loss is reported without the store (S-12); the releaser cleans up.
             Err(lost) => Ok(Err(lost)),
-            Ok(_) if self.hand_off() => Ok(Ok(())),
+            Ok(now) if self.hand_off(Some(now)) => Ok(Ok(())),
             Ok(now) => Err(now),
         }
     }
@@ -160,11 +160,7 @@ impl OwnedHold {
 }
 
 /// Leaves the gate after the first attempt to release, with the store's answer if there was one.
-pub(super) fn leave(
-    place: Option<GateGuard<OwnedHold>>,
-    tokens: u32,
-    reply: Option<ReleaseReply>,
-) {
+pub(super) fn leave(place: Option<GateGuard<OwnedHold>>, tokens: u32, reply: Option<ReleaseReply>) {
     let Some(place) = place else { return };
     let others = reply.map(|reply| match reply {
         ReleaseReply::Released { others } => others,
