@@ -7,7 +7,7 @@ async fn cluster() {
     let cluster = RedisCluster::start().await;
     // One address is enough.
     let lines = run("cluster", &[("CLUSTER", &cluster.urls()[2])]).await;
-    let masters = lines.iter().find(|line| line.starts_with("3 masters")).unwrap();
+    let masters = line(&lines, "3 masters");
     for node in 0..3 {
         let port = cluster.node(node).port();
         assert!(numbers(masters).contains(&port.into()), "{port} is missing: {masters}");

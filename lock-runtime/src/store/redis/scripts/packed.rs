@@ -46,12 +46,21 @@ impl<'a> Packed<'a> {
 
 /// One part of a command.
 pub(super) fn pack(to: &mut Vec<u8>, part: &[u8]) {
-    let mut digits = itoa::Buffer::new();
-    let digits = digits.format(part.len()).as_bytes();
-    to.reserve(digits.len() + part.len() + 5);
-    to.push(b'$');
-    to.extend_from_slice(digits);
-    to.extend_from_slice(b"\r\n");
+    // The most that the length and the ends of the lines take.
+    to.reserve(part.len() + 25);
+    match u8::try_from(part.len()) {
+        // Nearly all; as arrays of a fixed length these are no calls.
+        Ok(ones @ 0..10) => to.extend_from_slice(&[b'$', b'0' + ones, b'\r', b'\n']),
+        Ok(length @ 10..100) => {
+            let (tens, ones) = (b'0' + length / 10, b'0' + length % 10);
+            to.extend_from_slice(&[b'$', tens, ones, b'\r', b'\n']);
+        }
+        _ => {
+            to.push(b'$');
+            to.extend_from_slice(itoa::Buffer::new().format(part.len()).as_bytes());
+            to.extend_from_slice(b"\r\n");
+        }
+    }
     to.extend_from_slice(part);
     to.extend_from_slice(b"\r\n");
 }
@@ -112,7 +121,8 @@ mod tests {
                 cmd.arg(number);
                 Arguments::arg(&mut call, number);
             }
-            for text in ["", "a", &"x".repeat(1000)] {
+            for length in [0, 1, 9, 10, 99, 100, 255, 256, 1000] {
+                let text = &*"x".repeat(length);
                 cmd.arg(text).arg(&[text, "b"]);
                 Arguments::arg(&mut call, text).arg(&[text, "b"]);
             }
