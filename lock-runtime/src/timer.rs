@@ -92,31 +92,8 @@ impl Timer {
     }
 }
 
-/// The output of `future`, or `None` if it has not come by then.
-pub(crate) fn before<F: Future + Unpin>(then: Instant, future: F) -> Before<F> {
-    Before { then, future, timer: None }
-}
-
-/// The future of [`before`]; an async function would keep its arguments twice.
-pub(crate) struct Before<F> {
-    then: Instant,
-    future: F,
-    timer: Option<Timer>,
-}
-
-impl<F: Future + Unpin> Future for Before<F> {
-    type Output = Option<F::Output>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { then, future, timer } = &mut *self;
-        match Pin::new(future).poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending => timer.get_or_insert_with(|| Timer::at(*then)).poll(cx).map(|()| None),
-        }
-    }
-}
-
-/// As [`before`], for a future that is asked since `now`. It is [`attended`] until its timer first fires.
+/// The output of `future`, which is asked since `now`, or `None` if it has not come by then. It is [`attended`] until its
+/// timer first fires.
 #[cfg(feature = "redis")]
 pub(crate) fn attended_before<F: Future + Unpin>(
     now: Instant,
@@ -210,16 +187,6 @@ mod tests {
             fired(&mut next).await;
             assert_eq!(start.elapsed().as_secs(), expected);
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_future_has_until_then() {
-        let start = Instant::now();
-        let at = |seconds| start + Duration::from_secs(seconds);
-        assert_eq!(before(at(2), Box::pin(sleep_until(at(1)))).await, Some(()));
-        assert_eq!(before(at(2), Box::pin(sleep_until(at(3)))).await, None);
-        assert_eq!(start.elapsed().as_secs(), 2);
-        assert_eq!(before(at(1), std::future::ready(7)).await, Some(7), "it is asked first");
     }
 
     #[cfg(feature = "redis")]

@@ -53,7 +53,7 @@ impl PendingAcquire {
                 Some(Ok(Err(answered))) => Box::pin(self.go_on(contender, answered)),
                 Some(Ok(Ok(Contended::JoinableHold(_) | Contended::PassedOver))) | None => {
                     drop(contender);
-                    Box::pin(self.take_hold_at(limit, Some(place), false))
+                    Box::pin(self.take_hold_at(limit, Some(place), None))
                 }
             };
             let taken = Box::pin(self.log_if_long(rest)).await;
@@ -70,7 +70,7 @@ impl PendingAcquire {
         match self.drive(id, contender.go_on(answered)).await.transpose()? {
             Some(Contended::Taken(guard)) => Ok((AcquireOutcome::Acquired, guard)),
             Some(Contended::JoinableHold(_) | Contended::PassedOver) | None => {
-                self.take_hold_at(self.limit(), Some(place), false).await
+                self.take_hold_at(self.limit(), Some(place), None).await
             }
         }
     }

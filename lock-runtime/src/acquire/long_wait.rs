@@ -29,7 +29,12 @@ const HINT: &str = "a task that is spawned inside of a guard's `run` re-enters i
 impl PendingAcquire {
     /// Drives `taking`, and logs once if it waits for long. An acquire that does not wait has no timer.
     pub(super) fn log_if_long<F: Future>(&self, taking: F) -> LogIfLong<'_, F> {
-        LogIfLong { pending: self, taking, timer: None, stage: Stage::New }
+        self.log_if_longer(LongWait::default(), taking)
+    }
+
+    /// The same, for an acquire that has waited before.
+    pub(super) fn log_if_longer<F: Future>(&self, long: LongWait, taking: F) -> LogIfLong<'_, F> {
+        LogIfLong { pending: self, taking, timer: None, long }
     }
 
     fn log_long_wait(&self) {
@@ -83,6 +88,32 @@ impl PendingAcquire {
     }
 }
 
+/// What one wait has shown of its length.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum LongWait {
+    #[default]
+    New,
+    Waits,
+    Logged,
+}
+
+impl LongWait {
+    /// Logs the wait, once, if it is long by now. For a wait that is polled often enough without a timer; most are polled
+    /// only once before they end, and the first call reads no clock.
+    pub(super) fn look(&mut self, pending: &PendingAcquire) {
+        match self {
+            Self::New => *self = Self::Waits,
+            Self::Waits if Instant::now() >= pending.started + LONG => self.log(pending),
+            Self::Waits | Self::Logged => {}
+        }
+    }
+
+    fn log(&mut self, pending: &PendingAcquire) {
+        *self = Self::Logged;
+        pending.log_long_wait();
+    }
+}
+
 pin_project! {
     /// The future of [`log_if_long`](PendingAcquire::log_if_long), which keeps `taking` once.
     pub(super) struct LogIfLong<'a, F> {
@@ -90,16 +121,8 @@ pin_project! {
         #[pin]
         taking: F,
         timer: Option<Timer>,
-        stage: Stage,
+        long: LongWait,
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Not polled yet.
-    New,
-    Waits,
-    Logged,
 }
 
 impl<F: Future> Future for LogIfLong<'_, F> {
@@ -107,24 +130,20 @@ impl<F: Future> Future for LogIfLong<'_, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
+        let (pending, long) = (this.pending, this.long);
         let is_attended = match poll_attended(this.taking, cx) {
             (Poll::Ready(taken), _) => return Poll::Ready(taken),
             (Poll::Pending, is_attended) => is_attended,
         };
-        if *this.stage != Stage::Logged && this.pending.recorder.is_waiting() {
-            let end = this.pending.started + LONG;
-            let is_new = *this.stage == Stage::New;
-            *this.stage = Stage::Waits;
-            let is_long = if is_attended {
-                // It is polled often enough without a timer, and most wait for less than two polls.
-                !is_new && Instant::now() >= end
-            } else {
-                let timer = this.timer.get_or_insert_with(|| Timer::at(end));
-                timer.poll(cx).is_ready()
-            };
-            if is_long {
-                *this.stage = Stage::Logged;
-                this.pending.log_long_wait();
+        if *long == LongWait::Logged || !pending.recorder.is_waiting() {
+            return Poll::Pending;
+        }
+        if is_attended {
+            long.look(pending);
+        } else {
+            let timer = this.timer.get_or_insert_with(|| Timer::at(pending.started + LONG));
+            if timer.poll(cx).is_ready() {
+                long.log(pending);
             }
         }
         Poll::Pending

@@ -28,6 +28,7 @@ mod open;
 mod outcome;
 mod pending;
 mod queue;
+mod queued;
 mod run;
 mod share;
 mod waiting;
@@ -44,6 +45,7 @@ use self::enclosing::{Enclosing, NoGuard, enclosing, enter, re_enter};
 pub(crate) use self::engine::Engine;
 pub(crate) use self::handle::{AcquireSpec, Handle, Spec, lock_settings};
 use self::pending::PendingAcquire;
+use self::queued::Queued;
 pub use self::run::RunLocked;
 pub(crate) use self::run::after_body;
 use crate::error::{LockError, check_runtime};
@@ -81,6 +83,7 @@ enum State {
     /// Not polled yet. Where it is first polled decides whether it is a re-entry.
     // S-6.
     Start(Unpolled),
+    Queued(Box<Queued>),
     UnderWay(UnderWay),
     Done,
 }
@@ -100,9 +103,9 @@ struct Unpolled {
 type Acquiring = Boxed<Result<LockGuard, LockError>>;
 
 thread_local! {
-    /// For the acquires that ask the store at once, and for those that queue: a box fits futures of one size.
+    /// For the acquires that ask the store at once, and for others: a box fits futures of one size.
     static IDLE: RefCell<Vec<Acquiring>> = const { RefCell::new(Vec::new()) };
-    static IDLE_QUEUED: RefCell<Vec<Acquiring>> = const { RefCell::new(Vec::new()) };
+    static IDLE_OTHERS: RefCell<Vec<Acquiring>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Result of the first poll: the outcome, or that it takes time.
@@ -119,8 +122,17 @@ impl Future for Acquire {
                     self.0 = State::Done;
                     return Poll::Ready(result);
                 }
-                Err(under_way) => State::UnderWay(under_way),
+                Err(under_way) => under_way,
             };
+        }
+        if let State::Queued(queued) = &mut self.0 {
+            let turn = ready!(queued.poll(cx));
+            if let State::Queued(queued) = std::mem::replace(&mut self.0, State::Done) {
+                match queued.end(turn) {
+                    Ok(result) => return Poll::Ready(result),
+                    Err(acquiring) => self.0 = acquiring.into(),
+                }
+            }
         }
         let State::UnderWay(under_way) = &mut self.0 else {
             panic!("`Acquire` polled after completion");
@@ -145,23 +157,23 @@ impl Acquire {
 
     /// An acquire that has already failed.
     pub(crate) fn failed(error: LockError) -> Self {
-        Self(State::UnderWay(Acquiring::new(std::future::ready(Err(error))).into()))
+        Self(Acquiring::new(std::future::ready(Err(error))).into())
     }
 }
 
-impl From<Acquiring> for UnderWay {
+impl From<Acquiring> for State {
     fn from(acquiring: Acquiring) -> Self {
-        Self { acquiring, idle: None }
+        Self::UnderWay(UnderWay { acquiring, idle: None })
     }
 }
 
-impl UnderWay {
+impl State {
     fn with(idle: &'static Idle<Result<LockGuard, LockError>>, acquiring: Acquiring) -> Self {
-        Self { acquiring, idle: Some(idle) }
+        Self::UnderWay(UnderWay { acquiring, idle: Some(idle) })
     }
 }
 
-fn start(Unpolled { spec, permits, label }: &mut Unpolled) -> Started<UnderWay> {
+fn start(Unpolled { spec, permits, label }: &mut Unpolled) -> Started<State> {
     if let replicas @ Some(_) = spec.options.replicas() {
         let spec = spec.make_mut();
         spec.target = Arc::new(spec.target.with_replicas(replicas));
@@ -213,12 +225,18 @@ fn start(Unpolled { spec, permits, label }: &mut Unpolled) -> Started<UnderWay> 
     let attempt = is_outermost.then(|| pending.enter_free_gate()).flatten();
     Err(match attempt {
         Some(attempt) if span.is_disabled() => {
-            UnderWay::with(&IDLE, reuse::boxed(&IDLE, pending.run_first(attempt)))
-        }
-        None if span.is_disabled() => {
-            UnderWay::with(&IDLE_QUEUED, reuse::boxed(&IDLE_QUEUED, pending.run(is_outermost)))
+            State::with(&IDLE, reuse::boxed(&IDLE, pending.run_first(attempt)))
         }
         Some(attempt) => span.around(pending.run_first(attempt)).into(),
+        None if span.is_disabled() && is_outermost && pending.queues_at_once() => {
+            match Queued::enter(pending) {
+                Ok(queued) => State::Queued(queued),
+                Err(acquiring) => acquiring.into(),
+            }
+        }
+        None if span.is_disabled() => {
+            State::with(&IDLE_OTHERS, reuse::boxed(&IDLE_OTHERS, pending.run(is_outermost)))
+        }
         None => span.around(pending.run(is_outermost)).into(),
     })
 }

@@ -70,11 +70,14 @@ impl PendingAcquire {
         let limit = self.limit();
         let mut place = None;
         loop {
+            let admission = self.enter(place, Instant::now);
             let turn =
-                self.enter_queue(limit, &mut place, false).await.map_err(|error| match error {
-                    LockError::Timeout { .. } => self.latch_closed(None),
-                    error => error,
-                })?;
+                self.turn_after(admission, limit, &mut place).await.map_err(
+                    |error| match error {
+                        LockError::Timeout { .. } => self.latch_closed(None),
+                        error => error,
+                    },
+                )?;
             match turn {
                 Turn::Contend(gate_guard) => {
                     place = Some(gate_guard.place());

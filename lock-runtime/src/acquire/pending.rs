@@ -1,6 +1,5 @@
 //! One acquire under way, whatever stage it is in.
 
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 use crate::scope;
 use crate::shadow::SHADOW_TIMEOUT;
-use crate::store::{HoldKind, ReleaseRequest};
+use crate::store::ReleaseRequest;
 use crate::waits::{Asker, WaitEntry};
 
 /// One acquire that has to queue.
@@ -94,7 +93,7 @@ impl PendingAcquire {
         if !is_outermost && let Some(taken) = Box::pin(self.take_inside(limit)).await? {
             return Ok(taken);
         }
-        self.take_hold_at(limit, None, is_outermost).await
+        self.take_hold_at(limit, None, None).await
     }
 
     /// Acquires a hold inside of the holds around the caller. `None` if there is none, or it has ended.
@@ -108,7 +107,7 @@ impl PendingAcquire {
                 Within::Writer(inside) => inside,
                 Within::Nothing => return Ok(None),
             };
-            let taking = inside.drive(self.take_hold_at(limit, None, false));
+            let taking = inside.drive(self.take_hold_at(limit, None, None));
             *self.inside.lock() = Some(inside);
             let taken = taking.await;
             // If it was passed over, it queues again inside of the write hold (S-34).
@@ -133,41 +132,43 @@ impl PendingAcquire {
     }
 
     /// Acquires a hold from the store, or from another task of this process, for a caller that queues at this place
-    /// if it has queued before. `is_new` if the acquire has just started.
+    /// if it has queued before. It may have its `turn` already.
     #[expect(clippy::manual_async_fn, reason = "an async function would keep its arguments twice")]
     pub(super) fn take_hold_at(
         &self,
         limit: Option<Instant>,
         mut place: Option<u64>,
-        is_new: bool,
+        mut turn: Option<Turn<OwnedHold>>,
     ) -> impl Future<Output = Result<(AcquireOutcome, LockGuard), LockError>> + Send {
         async move {
-            // What readers join takes time.
-            let mut is_new = is_new && self.spec.target.kind() != HoldKind::Read;
             let mut to_join = None;
             loop {
-                match self.join(limit, to_join.take()).await {
-                    Joined::Yes(result) => return Ok((AcquireOutcome::Joined, result?)),
-                    Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
-                    Joined::Unknown(_) | Joined::No => {}
+                if turn.is_none() {
+                    match self.join(limit, to_join.take()).await {
+                        Joined::Yes(result) => return Ok((AcquireOutcome::Joined, result?)),
+                        Joined::Unknown(error) if self.gives_up_on(&error) => {
+                            return Err(error.into());
+                        }
+                        Joined::Unknown(_) | Joined::No => {}
+                    }
+                    let admission = self.enter(place, Instant::now);
+                    turn = Some(self.turn_after(admission, limit, &mut place).await?);
                 }
-                let gate_guard =
-                    match self.enter_queue(limit, &mut place, mem::take(&mut is_new)).await? {
-                        Turn::Failed(error) => return Err(LockError::Store(error)),
-                        Turn::Closed => return Err(LockError::Closed),
-                        Turn::Contend(gate_guard) => gate_guard,
-                        Turn::Handed(owned) => {
-                            match owned.hold.check().map(|now| self.guard_on(owned, now)) {
-                                Ok(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
-                                // Lost on the way here; queue again.
-                                Err(_) => continue,
-                            }
-                        }
-                        Turn::Shared(kept) => {
-                            to_join = kept.map(JoinableHold::kept_by);
-                            continue;
-                        }
-                    };
+                let gate_guard = match turn.take() {
+                    None => continue,
+                    Some(Turn::Failed(error)) => return Err(LockError::Store(error)),
+                    Some(Turn::Closed) => return Err(LockError::Closed),
+                    Some(Turn::Contend(gate_guard)) => gate_guard,
+                    Some(Turn::Handed(owned)) => match self.guard_on_handed(owned) {
+                        Some(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
+                        // Lost on the way here; queue again.
+                        None => continue,
+                    },
+                    Some(Turn::Shared(kept)) => {
+                        to_join = kept.map(JoinableHold::kept_by);
+                        continue;
+                    }
+                };
                 if self.can_join() {
                     // Another reader has joined it meanwhile. The next waiter finds the same.
                     drop(gate_guard);
@@ -250,6 +251,12 @@ impl PendingAcquire {
             Wait::UpTo(wait) => self.started.checked_add(wait),
             Wait::Forever => None,
         }
+    }
+
+    /// Returns a guard on an owned hold that was handed over, unless it was lost on the way here.
+    pub(super) fn guard_on_handed(&self, owned: Arc<OwnedHold>) -> Option<LockGuard> {
+        let now = owned.hold.check().ok()?;
+        Some(self.guard_on(owned, now))
     }
 
     /// Returns a guard on the owned hold, which may be lost by now.

@@ -1,6 +1,10 @@
 //! Queueing at the gate, before the store is asked.
 // S-14.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
 use tokio::time::{Instant, timeout_at};
 
 use super::PendingAcquire;
@@ -10,21 +14,20 @@ use crate::gate::{Admission, GateGuard, Ticket, Turn, WaitsFor};
 use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 use crate::store::HoldKind;
-use crate::timer::before;
+use crate::timer::Timer;
 
 impl PendingAcquire {
-    /// Enters the gate, at its earlier `place` if it has one, and waits there for its turn. `is_new` if the acquire has
-    /// just started.
+    /// Waits for the turn that an admission leads to, and records the place in the queue.
     #[expect(clippy::manual_async_fn, reason = "an async function would keep its arguments twice")]
-    pub(super) fn enter_queue(
+    pub(super) fn turn_after(
         &self,
+        admission: Admission<OwnedHold>,
         limit: Option<Instant>,
         place: &mut Option<u64>,
-        is_new: bool,
     ) -> impl Future<Output = Result<Turn<OwnedHold>, LockError>> + Send {
         async move {
             // What is rare is boxed, and the queue is waited in after the match: a waiter has no room for more.
-            let ticket = match self.enter(*place, is_new) {
+            let ticket = match admission {
                 Admission::Queued(ticket) => ticket,
                 Admission::Turn(gate_guard) => return Ok(Turn::Contend(gate_guard)),
                 other => match Box::pin(self.admitted(other, *place)).await? {
@@ -34,7 +37,8 @@ impl PendingAcquire {
             };
             self.recorder.waits();
             *place = Some(ticket.place());
-            match self.wait_in_queue(ticket, limit).await {
+            let mut in_queue = InQueue::new(self, ticket, limit);
+            match poll_fn(|cx| in_queue.poll(self, cx)).await {
                 Some(turn) => Ok(turn),
                 None => Err(Box::pin(self.timed_out_in_queue()).await),
             }
@@ -59,7 +63,7 @@ impl PendingAcquire {
                     Ok(Ok(Err(error))) => Err(LockError::Store(error)),
                     // The gate is free.
                     Ok(Err(_)) => {
-                        admission = self.enter(place, false);
+                        admission = self.enter(place, Instant::now);
                         continue;
                     }
                     // The contender may not be polled (S-34), or the store may be slow: ask the store without
@@ -71,7 +75,12 @@ impl PendingAcquire {
         }
     }
 
-    fn enter(&self, place: Option<u64>, is_new: bool) -> Admission<OwnedHold> {
+    /// Enters the gate, at its earlier `place` if it has one.
+    pub(super) fn enter(
+        &self,
+        place: Option<u64>,
+        now: impl FnOnce() -> Instant,
+    ) -> Admission<OwnedHold> {
         let (gates, options) = (&self.spec.engine.gates, &self.spec.options);
         if self.is_inside() {
             // The holder of the gate waits for the writer, which is this caller.
@@ -101,8 +110,7 @@ impl PendingAcquire {
             _ => {
                 let most = options.max_waiters();
                 // A hold that is handed on keeps the store's lease of the hold before.
-                let newcomer =
-                    || (self.asker(), if is_new { self.started } else { Instant::now() });
+                let newcomer = || (self.asker(), now());
                 gates.enter(
                     &self.spec.target,
                     options.stored_lease(),
@@ -114,42 +122,71 @@ impl PendingAcquire {
             }
         }
     }
+}
 
-    /// Waits for the turn, and checks regularly that the task in front is polled. Returns `None` if the turn
-    /// has not come by `limit`.
-    // S-34.
-    #[expect(clippy::manual_async_fn, reason = "an async function would keep its arguments twice")]
-    fn wait_in_queue(
-        &self,
-        mut ticket: Ticket<OwnedHold>,
+/// A wait in the queue.
+pub(super) struct InQueue {
+    ticket: Ticket<OwnedHold>,
+    /// When it ends without a turn.
+    limit: Option<Instant>,
+    /// When to check next that the task in front is polled.
+    look_at: Instant,
+    timer: Option<Timer>,
+}
+
+impl InQueue {
+    pub(super) fn new(
+        pending: &PendingAcquire,
+        ticket: Ticket<OwnedHold>,
         limit: Option<Instant>,
-    ) -> impl Future<Output = Option<Turn<OwnedHold>>> + Send {
-        async move {
-            let mut look_at = ticket.since() + self.look_every();
-            loop {
-                let until = limit.map_or(look_at, |limit| limit.min(look_at));
-                if let Some(turn) = before(until, &mut ticket).await {
-                    return Some(turn);
-                }
-                if limit.is_some_and(|limit| Instant::now() >= limit) {
-                    return None;
-                }
-                // They renew and release what this waiter waits for, and may have ended with their runtime.
-                self.spec.engine.leases.ensure_running();
-                if let Some(owner) = ticket.look() {
-                    self.release_owner(owner);
-                }
-                look_at = Instant::now() + self.look_every();
-                // The contender may keep asking for longer than this waiter's patience lasts (S-33).
-                if let Some((since, error)) = self.spec.engine.gates.failing(&self.spec.target) {
-                    let patience = self.spec.engine.leases.timing.store_patience;
-                    let enough = since.max(ticket.since()) + patience;
-                    if Instant::now() >= enough {
-                        return Some(Turn::Failed(error));
-                    }
-                    look_at = look_at.min(enough);
-                }
+    ) -> Self {
+        let look_at = ticket.since() + pending.look_every();
+        Self { ticket, limit, look_at, timer: None }
+    }
+
+    pub(super) fn place(&self) -> u64 {
+        self.ticket.place()
+    }
+
+    /// Waits for the turn, and checks regularly that the task in front is polled. `None` if the turn has not come by the
+    /// limit.
+    // S-34.
+    pub(super) fn poll(
+        &mut self,
+        pending: &PendingAcquire,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Turn<OwnedHold>>> {
+        loop {
+            if let Poll::Ready(turn) = Pin::new(&mut self.ticket).poll(cx) {
+                return Poll::Ready(Some(turn));
+            }
+            let until = self.limit.map_or(self.look_at, |limit| limit.min(self.look_at));
+            ready!(self.timer.get_or_insert_with(|| Timer::at(until)).poll(cx));
+            self.timer = None;
+            let now = Instant::now();
+            if self.limit.is_some_and(|limit| now >= limit) {
+                return Poll::Ready(None);
+            }
+            if let Some(failed) = self.look(pending, now) {
+                return Poll::Ready(Some(failed));
             }
         }
+    }
+
+    /// Passes over a task in front that is not polled. Returns the end of the wait if the store has been failing for too
+    /// long.
+    fn look(&mut self, pending: &PendingAcquire, now: Instant) -> Option<Turn<OwnedHold>> {
+        let engine = &pending.spec.engine;
+        // They renew and release what this waiter waits for, and may have ended with their runtime.
+        engine.leases.ensure_running();
+        if let Some(owner) = self.ticket.look() {
+            pending.release_owner(owner);
+        }
+        self.look_at = now + pending.look_every();
+        // The contender may keep asking for longer than this waiter's patience lasts (S-33).
+        let (since, error) = engine.gates.failing(&pending.spec.target)?;
+        let enough = since.max(self.ticket.since()) + engine.leases.timing.store_patience;
+        self.look_at = self.look_at.min(enough);
+        (now >= enough).then_some(Turn::Failed(error))
     }
 }

@@ -1,0 +1,101 @@
+//! The usual acquire of a busy lock: it waits in the queue of its process until it is handed the hold.
+//!
+//! It waits without the room that an acquire needs which asks the store: most tasks of a crowd only wait. Any other turn
+//! goes on in such an acquire.
+
+use std::task::{Context, Poll};
+
+use super::long_wait::LongWait;
+use super::pending::PendingAcquire;
+use super::queue::InQueue;
+use super::{Acquiring, Started};
+use crate::error::LockError;
+use crate::gate::{Admission, Turn};
+use crate::guard::LockGuard;
+use crate::observe::AcquireOutcome;
+use crate::options::Wait;
+use crate::owned_hold::OwnedHold;
+use crate::store::HoldKind;
+
+/// An acquire that waits in the queue.
+pub(super) struct Queued {
+    // The first field: its place is given up before the end is recorded.
+    in_queue: InQueue,
+    pending: PendingAcquire,
+    long: LongWait,
+}
+
+impl PendingAcquire {
+    /// True if an outermost acquire enters the gate at once and may wait there.
+    pub(super) fn queues_at_once(&self) -> bool {
+        let kind = self.spec.target.kind();
+        matches!(kind, HoldKind::Mutex | HoldKind::Write | HoldKind::Multi)
+            && self.spec.options.wait() != Wait::Never
+    }
+
+    /// Goes on after an admission that is no place in the queue.
+    async fn run_admitted(self, admission: Admission<OwnedHold>) -> Result<LockGuard, LockError> {
+        let (limit, mut place) = (self.limit(), None);
+        let taking = async {
+            let turn = self.turn_after(admission, limit, &mut place).await?;
+            self.take_hold_at(limit, place, Some(turn)).await
+        };
+        let taken = self.log_if_long(taking).await;
+        self.report(taken)
+    }
+
+    /// Goes on at a place in the queue, with the turn that it may have had there.
+    async fn run_from(
+        self,
+        place: u64,
+        turn: Option<Turn<OwnedHold>>,
+        long: LongWait,
+    ) -> Result<LockGuard, LockError> {
+        let taking = self.take_hold_at(self.limit(), Some(place), turn);
+        let taken = self.log_if_longer(long, taking).await;
+        self.report(taken)
+    }
+
+    /// Ends without a turn.
+    async fn run_out_of_time(self) -> Result<LockGuard, LockError> {
+        let error = self.timed_out_in_queue().await;
+        self.report(Err(error))
+    }
+}
+
+impl Queued {
+    /// Queues an acquire that has just started, if others are before it.
+    pub(super) fn enter(pending: PendingAcquire) -> Result<Box<Self>, Acquiring> {
+        let ticket = match pending.enter(None, || pending.started) {
+            Admission::Queued(ticket) => ticket,
+            other => return Err(Acquiring::new(pending.run_admitted(other))),
+        };
+        pending.recorder.waits();
+        let in_queue = InQueue::new(&pending, ticket, pending.limit());
+        Ok(Box::new(Self { in_queue, pending, long: LongWait::default() }))
+    }
+
+    /// Waits for the turn: `None` if it has not come in time.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Turn<OwnedHold>>> {
+        let polled = self.in_queue.poll(&self.pending, cx);
+        if polled.is_pending() {
+            self.long.look(&self.pending);
+        }
+        polled
+    }
+
+    /// Makes use of what [`poll`](Self::poll) has returned.
+    pub(super) fn end(self, turn: Option<Turn<OwnedHold>>) -> Started {
+        let Self { in_queue, pending, long } = self;
+        let turn = match turn {
+            None => return Err(Acquiring::new(pending.run_out_of_time())),
+            Some(Turn::Handed(owned)) => match pending.guard_on_handed(owned) {
+                Some(guard) => return Ok(pending.report(Ok((AcquireOutcome::HandedOver, guard)))),
+                // Lost on the way here; queue again.
+                None => None,
+            },
+            turn => turn,
+        };
+        Err(Acquiring::new(pending.run_from(in_queue.place(), turn, long)))
+    }
+}
