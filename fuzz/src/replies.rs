@@ -125,10 +125,10 @@ pub fn renew_reply(input: &[u8]) {
     }
 }
 
-/// True if the reply has a number that is zero; the client library also reads `: 0` and `:-0` as one.
+/// True if the reply has a line that says zero; the client library also reads `: 0` and `:-0` as one.
 fn says_zero(reply: &[u8]) -> bool {
     let is_zero = |number: &[u8]| {
-        let end = number.iter().position(|byte| !b" +-0123456789".contains(byte));
+        let end = number.windows(2).position(|end| end == b"\r\n");
         let number = &number[..end.unwrap_or(number.len())];
         std::str::from_utf8(number).is_ok_and(|text| text.trim().parse() == Ok(0))
     };

@@ -19,6 +19,8 @@ struct Line {
     /// A missing value has a length of -1.
     is_missing: bool,
     is_number: bool,
+    /// True if it ends, so far, with the first half of a line end.
+    after_return: bool,
 }
 
 impl Frames {
@@ -62,28 +64,36 @@ impl Frames {
     fn read_line(&mut self, bytes: &[u8]) -> usize {
         let (line, start) = match self.line.take() {
             Some(line) => (line, 0),
+            None if !begins_a_value(bytes[0]) => {
+                self.is_broken = true;
+                return bytes.len();
+            }
             None => {
                 self.values = self.values.max(1);
-                (Line { kind: bytes[0], number: 0, is_missing: false, is_number: true }, 1)
+                (Line::new(bytes[0]), 1)
             }
         };
         let line = self.line.insert(line);
-        match bytes[start..].iter().position(|byte| *byte == b'\n') {
-            Some(end) => {
-                let end = start + end;
-                line.read(&bytes[start..end]);
+        let mut searched = start;
+        // A line feed alone ends no line: an error may say anything.
+        while let Some(found) = bytes[searched..].iter().position(|byte| *byte == b'\n') {
+            let feed = searched + found;
+            let is_end = if feed > start { bytes[feed - 1] == b'\r' } else { line.after_return };
+            if is_end {
+                line.read(&bytes[start..feed]);
                 self.end_line();
-                end + 1
+                return feed + 1;
             }
-            None => {
-                line.read(&bytes[start..]);
-                bytes.len()
-            }
+            searched = feed + 1;
         }
+        line.read(&bytes[start..]);
+        bytes.len()
     }
 
     fn end_line(&mut self) {
-        let Some(Line { kind, number, is_missing, is_number }) = self.line.take() else { return };
+        let Some(Line { kind, number, is_missing, is_number, .. }) = self.line.take() else {
+            return;
+        };
         let length = if is_missing { 0 } else { number };
         let (text, values) = match kind {
             b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' => (0, 0),
@@ -93,16 +103,42 @@ impl Frames {
             b'*' | b'~' | b'>' => (0, length),
             b'%' => (0, length.saturating_mul(2)),
             // An attribute comes before the value that it is of.
-            b'|' => (0, length.saturating_mul(2).saturating_add(1)),
-            _ => return self.is_broken = true,
+            _ => (0, length.saturating_mul(2).saturating_add(1)),
         };
         self.text = text;
         self.values = (self.values - 1).saturating_add(values);
     }
 }
 
+fn begins_a_value(kind: u8) -> bool {
+    matches!(
+        kind,
+        b'+' | b'-'
+            | b':'
+            | b'_'
+            | b','
+            | b'#'
+            | b'('
+            | b'$'
+            | b'!'
+            | b'='
+            | b'*'
+            | b'~'
+            | b'>'
+            | b'%'
+            | b'|'
+    )
+}
+
 impl Line {
+    fn new(kind: u8) -> Self {
+        Self { kind, number: 0, is_missing: false, is_number: true, after_return: false }
+    }
+
     fn read(&mut self, bytes: &[u8]) {
+        if let Some(last) = bytes.last() {
+            self.after_return = *last == b'\r';
+        }
         for byte in bytes {
             match byte {
                 b'0'..=b'9' => {
@@ -121,9 +157,11 @@ impl Line {
 mod tests {
     use super::*;
 
-    const MESSAGES: [&str; 13] = [
+    const MESSAGES: [&str; 15] = [
         "+OK\r\n",
         "-NOSCRIPT No matching script.\r\n",
+        "-two\nlines\r\n",
+        "-\n\r\r\n",
         ":-12\r\n",
         "$5\r\n42 17\r\n",
         "$0\r\n\r\n",

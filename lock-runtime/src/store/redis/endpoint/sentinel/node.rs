@@ -9,7 +9,7 @@ use futures_util::future::join;
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, RedisResult, Value,
+    AsyncConnectionConfig, Client, ErrorKind, PushInfo, PushKind, RedisError, RedisResult, Value,
     from_redis_value,
 };
 use tokio::sync::Notify;
@@ -113,8 +113,12 @@ async fn query(connection: &MultiplexedConnection, master: &str) -> RedisResult<
 pub(crate) fn named(address: Value, state: Option<Value>) -> RedisResult<Option<Master>> {
     let (host, port) = match address {
         Value::Nil => return Ok(None),
-        address => from_redis_value::<(String, u16)>(address)?,
+        // As text: the client library would cut a number to the size of a port.
+        address => from_redis_value::<(String, String)>(address)?,
     };
+    let port = port.parse().map_err(|_| {
+        RedisError::from((ErrorKind::UnexpectedReturnType, "a sentinel named no port", port))
+    })?;
     // A substitute for a sentinel may not know the epoch.
     let state: HashMap<String, String> =
         state.and_then(|state| from_redis_value(state).ok()).unwrap_or_default();
