@@ -225,6 +225,11 @@ impl Proxy {
         self.shared.mishaps.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    /// Forgets what is planned for requests that have not come yet.
+    pub fn plan_nothing(&self) {
+        self.shared.mishaps.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Swallows all bytes of the connections that exist, for good and without a word, as a router does that has forgotten
     /// them. New connections are not affected.
     pub fn sever_all(&self) {

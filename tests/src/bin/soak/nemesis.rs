@@ -165,7 +165,13 @@ impl Nemesis<'_> {
                 self.network(&party.proxy, lasts, slow).await;
             }
             Fault::Reset => party.proxy.reset_all(),
-            Fault::LostAnswers => (0..5).for_each(|_| party.proxy.drop_next_reply()),
+            Fault::LostAnswers => {
+                (0..5).for_each(|_| party.proxy.drop_next_reply());
+                sleep(lasts).await;
+                // Each ends a connection. A client that has lost some in succession pauses before the next, and the fault
+                // lasts until it has met them all.
+                party.proxy.plan_nothing();
+            }
             Fault::DoubledRequests => (0..5).for_each(|_| party.proxy.duplicate_next_request()),
             Fault::StoppedProcess => {
                 party.process.sigstop();
