@@ -147,8 +147,8 @@ bugs! {
         "        let in_slot = self.unsubscribed.is_some() && !PLANTED;\n        if in_slot { Publish::InSlot } else { Publish::Everywhere }",
         caught by "faults" "f60_shard_subscribers_cut::every_lock_recovers": "sent to all nodes | is acquired | was not asked for";
     "a dropped waiter keeps its turn" in "lock-runtime/src/gate/ticket.rs":
-        "        let turn = self.waiter.leave();" =>
-        "        let turn = self.waiter.leave();\n        if PLANTED && turn.is_some() {\n            std::mem::forget(turn);\n            return;\n        }",
+        "        if let Left::Queue = self.waiter.leave() {" =>
+        "        let left = self.waiter.leave();\n        if PLANTED && matches!(left, Left::Turn(_)) {\n            std::mem::forget(left);\n            return;\n        }\n        if let Left::Queue = left {",
         caught by "it" "kinds::polled::line::dropped_sleepers_leave_nothing": "hangs";
     "hand-offs have no end" in "lock-runtime/src/owned_hold/mod.rs":
         "            && now.since(self.hold.taken_at) < self.leases.timing.handoff_window" =>
@@ -157,8 +157,8 @@ bugs! {
 
     // Letting go.
     "a dropped guard keeps its lock" in "lock-runtime/src/owned_hold/mod.rs":
-        "        if matches!(self.owned, Owned::Nothing) || self.hand_off() {" =>
-        "        if PLANTED || matches!(self.owned, Owned::Nothing) || self.hand_off() {",
+        "        if matches!(self.owned, Owned::Nothing) || self.hand_off(None) {" =>
+        "        if PLANTED || matches!(self.owned, Owned::Nothing) || self.hand_off(None) {",
         caught by "it" "contract::mutex::redis::a_dropped_guard_frees_the_lock": "the lock is free",
             "faults" "f10_runtime_ended::the_lease_bounds_it": "is_clean() | all are free";
     "a dropped release is not finished" in "lock-runtime/src/owned_hold/mod.rs":
