@@ -65,7 +65,7 @@ impl World {
 
     /// One task: as `acquire` does, with a store that neither fails nor is asked by other processes.
     async fn lock(self: Arc<Self>, end: End, cancelled: Option<oneshot::Receiver<()>>) {
-        match self.gates.enter(&self.target, LEASE, 8, WaitsFor::Turn, None, super::an_asker) {
+        match self.gates.enter(&self.target, LEASE, 8, WaitsFor::Turn, None, super::a_newcomer) {
             Admission::Turn(guard) => self.acquire(guard, end).await,
             Admission::Queued(ticket) => match unless(cancelled, ticket).await {
                 Some(Turn::Contend(guard)) => self.acquire(guard, end).await,
@@ -126,7 +126,8 @@ impl World {
         assert!(self.store.is_free(), "a hold was not released");
         let releases = self.store.releases();
         assert_eq!(releases.len(), self.store.grants(), "each grant is released");
-        let free = self.gates.enter(&self.target, LEASE, 8, WaitsFor::Turn, None, super::an_asker);
+        let free =
+            self.gates.enter(&self.target, LEASE, 8, WaitsFor::Turn, None, super::a_newcomer);
         assert!(matches!(free, Admission::Turn(_)), "a gate guard was lost");
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use shuttle::{Config, FailurePersistence, Runner};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use self::bounded::Bounded;
 use crate::key::LockKey;
@@ -45,9 +46,9 @@ fn target() -> Arc<Target> {
     Target::mutex(LockKey::new("order:42").expect("a valid name"))
 }
 
-/// Who waits, which no scenario looks at.
-fn an_asker() -> Asker {
-    Asker { site: None, around: None }
+/// Who waits, which no scenario looks at, and since when.
+fn a_newcomer() -> (Asker, Instant) {
+    (Asker { site: None, around: None }, Instant::now())
 }
 
 /// What the holders of a lock change: the place where two at once are found.

@@ -34,7 +34,7 @@ impl Room {
     }
 
     fn enter(&self) -> Admission<Handed> {
-        self.gates.enter(&self.target, LEASE, 8, WaitsFor::Turn, None, super::an_asker)
+        self.gates.enter(&self.target, LEASE, 8, WaitsFor::Turn, None, super::a_newcomer)
     }
 
     /// One task: waits for its turn unless it is cancelled, works, and leaves.
