@@ -38,7 +38,10 @@ impl PendingAcquire {
             self.recorder.waits();
             *place = Some(ticket.place());
             let mut in_queue = InQueue::new(self, ticket, limit);
-            match poll_fn(|cx| in_queue.poll(self, cx)).await {
+            let turn = poll_fn(|cx| in_queue.poll(self, cx)).await;
+            // Its place is given up first: the turn that may come there is for the next.
+            drop(in_queue);
+            match turn {
                 Some(turn) => Ok(turn),
                 None => Err(Box::pin(self.timed_out_in_queue()).await),
             }
