@@ -45,7 +45,7 @@ use self::enclosing::{Enclosing, NoGuard, enclosing, enter, re_enter};
 pub(crate) use self::engine::Engine;
 pub(crate) use self::handle::{AcquireSpec, Handle, Spec, lock_settings};
 use self::pending::PendingAcquire;
-use self::queued::Queued;
+use self::queued::QueuedAcquire;
 pub use self::run::RunLocked;
 pub(crate) use self::run::after_body;
 use crate::error::{LockError, check_runtime};
@@ -83,7 +83,7 @@ enum State {
     /// Not polled yet. Where it is first polled decides whether it is a re-entry.
     // S-6.
     Start(Unpolled),
-    Queued(Box<Queued>),
+    Queued(Box<QueuedAcquire>),
     UnderWay(UnderWay),
     Done,
 }
@@ -103,7 +103,8 @@ struct Unpolled {
 type Acquiring = Boxed<Result<LockGuard, LockError>>;
 
 thread_local! {
-    /// For the acquires that ask the store at once, and for others: a box fits futures of one size.
+    /// For the acquires that ask the store at once, and for those that neither do nor are a [`QueuedAcquire`]: a box fits
+    /// futures of one size.
     static IDLE: RefCell<Vec<Acquiring>> = const { RefCell::new(Vec::new()) };
     static IDLE_OTHERS: RefCell<Vec<Acquiring>> = const { RefCell::new(Vec::new()) };
 }
@@ -229,7 +230,7 @@ fn start(Unpolled { spec, permits, label }: &mut Unpolled) -> Started<State> {
         }
         Some(attempt) => span.around(pending.run_first(attempt)).into(),
         None if span.is_disabled() && is_outermost && pending.queues_at_once() => {
-            match Queued::enter(pending) {
+            match QueuedAcquire::enter(pending) {
                 Ok(queued) => State::Queued(queued),
                 Err(acquiring) => acquiring.into(),
             }

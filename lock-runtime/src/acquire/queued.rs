@@ -18,7 +18,7 @@ use crate::owned_hold::OwnedHold;
 use crate::store::HoldKind;
 
 /// An acquire that waits in the queue.
-pub(super) struct Queued {
+pub(super) struct QueuedAcquire {
     // The first field: its place is given up before the end is recorded.
     in_queue: InQueue,
     pending: PendingAcquire,
@@ -63,7 +63,7 @@ impl PendingAcquire {
     }
 }
 
-impl Queued {
+impl QueuedAcquire {
     /// Queues an acquire that has just started, if others are before it.
     pub(super) fn enter(pending: PendingAcquire) -> Result<Box<Self>, Acquiring> {
         let ticket = match pending.enter(None, || pending.started) {

@@ -126,10 +126,13 @@ impl<H> GateGuard<H> {
             if waiters == 0 {
                 return 1;
             }
-            let waiters = u32::try_from(waiters).unwrap_or(TOKEN_BLOCK).min(TOKEN_BLOCK);
-            let others_wait = gate.others_first().is_some();
-            let most = if others_wait { TOKEN_BLOCK } else { TOKEN_BLOCK_ALONE };
-            waiters.max(gate.tokens_in_use).saturating_add(1).min(most)
+            let waiters = u32::try_from(waiters).unwrap_or(TOKEN_BLOCK);
+            let expected = gate.expected_tokens;
+            // A large block is reserved once for each hold: requests that get none would use up the tokens.
+            gate.expected_tokens = expected.min(TOKEN_BLOCK);
+            let waiters = waiters.saturating_add(1).min(TOKEN_BLOCK);
+            let most = if expected > TOKEN_BLOCK { TOKEN_BLOCK_ALONE } else { TOKEN_BLOCK };
+            waiters.max(expected.saturating_add(1).min(most))
         })
         .unwrap_or(1)
     }
@@ -249,10 +252,10 @@ impl<H> GateGuard<H> {
         Ok(())
     }
 
-    /// Leaves after the first attempt to release a hold. The next one can use so many `tokens`. `others` is how many
-    /// processes were notified, if the store has answered: they may go first.
+    /// Leaves after the first attempt to release a hold. `expected_tokens` is how many fencing tokens the next hold will
+    /// use. `others` is how many processes were notified, if the store has answered: they may go first.
     // S-14.
-    pub(crate) fn leave(mut self, tokens: u32, others: Option<u32>) {
+    pub(crate) fn leave(mut self, expected_tokens: u32, others: Option<u32>) {
         let others_first = others.filter(|others| *others > 0).map(OthersFirst::from_now);
         if self.outside {
             if let (Some((gates, target)), Some(_)) = (&self.inside, others_first)
@@ -264,7 +267,7 @@ impl<H> GateGuard<H> {
             return;
         }
         self.pass_after(|gate| {
-            gate.tokens_in_use = tokens;
+            gate.expected_tokens = expected_tokens;
             if gate.elsewhere.is_some() || others_first.is_some() {
                 gate.elsewhere().others_first = others_first;
             }

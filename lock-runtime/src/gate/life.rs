@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
-use super::queue::Queue;
+use super::queue::WaitQueue;
 use super::waiter::TakenBack;
 use super::{Gate, GateState, Gates, Given, GuardId, Queued, Ticket, Turn};
 #[cfg(doc)]
@@ -124,8 +124,9 @@ impl<H> Gate<H> {
     /// number. The waiter that checks is polled.
     fn pass_over_queue(&mut self, now: Instant) -> usize {
         let mut count = 0;
-        let is_first_asleep =
-            |queue: &Queue<Queued<H>>| queue.first().is_some_and(|it| is_asleep(it.polled_at, now));
+        let is_first_asleep = |queue: &WaitQueue<Queued<H>>| {
+            queue.first().is_some_and(|it| is_asleep(it.polled_at, now))
+        };
         while is_first_asleep(&self.queue)
             && let Some(first) = self.queue.pop_first()
         {

@@ -24,12 +24,11 @@ mod guard;
 mod life;
 mod others_first;
 mod queue;
+mod shard;
 mod ticket;
 mod unqueued;
 mod waiter;
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -41,7 +40,8 @@ pub(crate) use self::answer::{NextAnswer, StoreAnswer};
 pub(crate) use self::guard::{GateGuard, GuardId};
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
-use self::queue::Queue;
+use self::queue::WaitQueue;
+use self::shard::Shard;
 pub(crate) use self::ticket::Ticket;
 use self::unqueued::Elsewhere;
 pub(crate) use self::unqueued::Sleeper;
@@ -55,16 +55,12 @@ use crate::waits::{Asker, WaitEntry};
 /// Number of maps that keys are spread over.
 const SHARDS: usize = 32;
 
-/// Most gates of a shard that are kept only because other processes go first.
+/// The most fencing tokens that an acquire reserves, and so the most hand-offs of one hold.
 // S-14.
-const MOST_UNUSED: usize = 16;
+pub(crate) const TOKEN_BLOCK: u32 = 256;
 
-/// Most fencing tokens reserved with one acquire, hence most local hand-offs in a row, while tasks of other processes
-/// wait for the lock, and for the first hold of a crowd.
+/// The same, if no other process heard the last release. The default `handoff_window` ends before more are used.
 // S-14.
-const TOKEN_BLOCK: u32 = 256;
-
-/// The same while nobody else waits. More would not be used before the default `handoff_window` ends.
 const TOKEN_BLOCK_ALONE: u32 = 4096;
 
 /// All gates of one client. `H` is the payload that is handed over with a hold.
@@ -76,41 +72,12 @@ pub(crate) struct Gates<H> {
     closed: AtomicBool,
 }
 
-struct Shard<H> {
-    gates: HashMap<Arc<Target>, Gate<H>, BuildHasherDefault<Hashed>>,
-    /// Numbers waiters and gate guards; no number is used twice.
-    last_number: u64,
-    /// The size at which gates that are kept only for `others_first` are removed.
-    sweep_at: usize,
-}
-
-/// Passes on the hash that a [`Target`] brings along.
-#[derive(Default)]
-struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    /// Not called for targets; still a hash if it were.
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.wrapping_mul(31).wrapping_add(u64::from(*byte));
-        }
-    }
-}
-
 struct Gate<H> {
     gate_guard: GateState<H>,
     /// The number of the valid gate guard (invariant 5).
     guard_number: u64,
     /// The waiters, by their numbers.
-    queue: Queue<Queued<H>>,
+    queue: WaitQueue<Queued<H>>,
     /// The owner with which the contender asks the store. If the contender is passed over, what that owner was
     /// granted is released.
     // S-34.
@@ -119,8 +86,9 @@ struct Gate<H> {
     told: Option<Box<Told>>,
     /// The same, for gates where tasks of other processes matter.
     elsewhere: Option<Box<Elsewhere>>,
-    /// How many tokens the next hold can use, as far as the last one shows.
-    tokens_in_use: u32,
+    /// How many tokens the next hold will use, to judge by the last one. Above [`TOKEN_BLOCK`] only if no other process
+    /// heard that one's release.
+    expected_tokens: u32,
 }
 
 /// What the store has told the contenders of a gate.
@@ -207,10 +175,8 @@ impl<H> Gates<H> {
     }
 
     fn counting(max_waiting: usize, waiting: Arc<AtomicUsize>) -> Arc<Self> {
-        let shard =
-            || Mutex::new(Shard { gates: HashMap::default(), last_number: 0, sweep_at: 64 });
         Arc::new(Self {
-            shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
+            shards: std::iter::repeat_with(Mutex::default).take(SHARDS).collect(),
             waiting,
             max_waiting,
             closed: AtomicBool::new(false),
@@ -334,8 +300,8 @@ impl<H> Gates<H> {
                     turns.push(to.take_back());
                 }
             }
-            self.waiting.fetch_sub(queues.iter().map(Queue::len).sum(), Ordering::Relaxed);
-            queues.into_iter().flat_map(Queue::into_values).for_each(|queued| {
+            self.waiting.fetch_sub(queues.iter().map(WaitQueue::len).sum(), Ordering::Relaxed);
+            queues.into_iter().flat_map(WaitQueue::into_values).for_each(|queued| {
                 queued.waiter.give(Turn::Closed);
             });
         }
@@ -361,49 +327,16 @@ impl<H> Gates<H> {
     }
 }
 
-impl<H> Shard<H> {
-    fn next_number(&mut self) -> u64 {
-        self.last_number += 1;
-        self.last_number
-    }
-
-    /// Creates the gate guard of a free gate, with that number.
-    fn create_guard(&mut self, target: &Arc<Target>, number: u64) {
-        if !self.gates.contains_key(&**target) {
-            self.sweep();
-        }
-        self.gates.entry(Arc::clone(target)).or_insert_with(Gate::free).take(number);
-    }
-
-    fn sweep(&mut self) {
-        if self.gates.len() < self.sweep_at {
-            return;
-        }
-        let now = Instant::now();
-        let is_used = |gate: &Gate<H>| !gate.is_free() || gate.unqueued() > 0;
-        self.gates.retain(|_, gate| {
-            is_used(gate) || gate.others_first().is_some_and(|others| !others.is_over(now))
-        });
-        if self.gates.values().filter(|gate| !is_used(gate)).count() > MOST_UNUSED {
-            // The turns of other processes are not worth more memory.
-            self.gates.retain(|_, gate| {
-                is_used(gate) || gate.others_first().is_some_and(|it| it.head_start_end().is_some())
-            });
-        }
-        self.sweep_at = (self.gates.len() * 2).max(64);
-    }
-}
-
 impl<H> Gate<H> {
     fn free() -> Self {
         Self {
             gate_guard: GateState::Free,
             guard_number: 0,
-            queue: Queue::default(),
+            queue: WaitQueue::default(),
             asking: None,
             told: None,
             elsewhere: None,
-            tokens_in_use: 0,
+            expected_tokens: 0,
         }
     }
 

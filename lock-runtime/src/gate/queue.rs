@@ -1,15 +1,15 @@
 //! A queue that is served from the front, and that can be left anywhere.
 //!
-//! Nearly all come at the end and leave at the front, which costs no search. One that leaves in between leaves a gap, so
-//! that nobody is moved for it; gaps are removed once they are the greater part.
+//! Nearly all waiters come at the end and leave at the front, which needs no search. A waiter that leaves in the middle
+//! leaves a gap there, so the waiters behind it stay where they are. Once most places are gaps, all gaps are removed.
 
 use std::collections::VecDeque;
 
-/// Room and gaps that are not worth an effort.
+/// So many gaps, and so much unused room, are kept in any case.
 const FEW: usize = 64;
 
 /// Values in the order of their numbers. No number is there twice.
-pub(super) struct Queue<T> {
+pub(super) struct WaitQueue<T> {
     /// Without gaps at its two ends.
     places: VecDeque<Place<T>>,
     /// Number of places that are no gaps.
@@ -22,13 +22,13 @@ struct Place<T> {
     value: Option<T>,
 }
 
-impl<T> Default for Queue<T> {
+impl<T> Default for WaitQueue<T> {
     fn default() -> Self {
         Self { places: VecDeque::new(), len: 0 }
     }
 }
 
-impl<T> Queue<T> {
+impl<T> WaitQueue<T> {
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     /// One random change of both, which must agree.
-    fn change(queue: &mut Queue<u64>, model: &mut BTreeMap<u64, u64>, next: u64) {
+    fn change(queue: &mut WaitQueue<u64>, model: &mut BTreeMap<u64, u64>, next: u64) {
         let some = fastrand::u64(next.saturating_sub(100)..=next);
         match fastrand::u8(0..10) {
             0..4 => {
@@ -150,7 +150,7 @@ mod tests {
     fn it_is_a_map_in_order() {
         for seed in 0..200 {
             fastrand::seed(seed);
-            let (mut queue, mut model) = (Queue::default(), BTreeMap::new());
+            let (mut queue, mut model) = (WaitQueue::default(), BTreeMap::new());
             for next in 0..500 {
                 change(&mut queue, &mut model, next);
                 assert_eq!(queue.len(), model.len(), "seed {seed}");
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn what_leaves_leaves_no_room_behind() {
-        let mut queue = Queue::default();
+        let mut queue = WaitQueue::default();
         (0..100_000).for_each(|number| queue.insert(number, ()));
         // The ends stay, so that nothing is trimmed there.
         (1..99_999).for_each(|number| assert_eq!(queue.remove(number), Some(())));

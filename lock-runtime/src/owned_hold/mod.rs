@@ -240,7 +240,7 @@ impl OwnedHold {
         }
     }
 
-    /// How many fencing tokens the next hold of a busy lock can use, as far as this one shows at its end.
+    /// How many fencing tokens the next hold of a busy lock will use, to judge by this one at its end.
     // S-14, S-23.
     fn next_tokens(&self, now: Tick) -> u32 {
         tokens_after(self.handoffs, now.since(self.hold.taken_at))

@@ -12,7 +12,7 @@ use super::OwnedHold;
 use super::read_phase::PhaseEnd;
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
-use crate::gate::{GateGuard, Sleeper};
+use crate::gate::{GateGuard, Sleeper, TOKEN_BLOCK};
 use crate::lease::releaser::keep;
 use crate::observe::ReleaseOutcome;
 use crate::store::{ReleaseReply, ReleaseRequest};
@@ -159,12 +159,22 @@ impl OwnedHold {
     }
 }
 
-/// Leaves the gate after the first attempt to release, with the store's answer if there was one.
-pub(super) fn leave(place: Option<GateGuard<OwnedHold>>, tokens: u32, reply: Option<ReleaseReply>) {
+/// Leaves the gate after the first attempt to release, with the store's answer if there was one. `expected_tokens` is how
+/// many fencing tokens the next hold will use if nobody else wants the lock.
+pub(super) fn leave(
+    place: Option<GateGuard<OwnedHold>>,
+    expected_tokens: u32,
+    reply: Option<ReleaseReply>,
+) {
     let Some(place) = place else { return };
+    let expected_tokens = match reply {
+        Some(ReleaseReply::Released { others: 0 }) => expected_tokens,
+        // Others heard the release, or may want the lock and hear nothing.
+        _ => expected_tokens.min(TOKEN_BLOCK),
+    };
     let others = reply.map(|reply| match reply {
         ReleaseReply::Released { others } => others,
         ReleaseReply::NotOwner => 0,
     });
-    place.leave(tokens, others);
+    place.leave(expected_tokens, others);
 }

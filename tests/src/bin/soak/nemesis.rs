@@ -172,7 +172,11 @@ impl Nemesis<'_> {
                 // lasts until it has met them all.
                 party.proxy.plan_nothing();
             }
-            Fault::DoubledRequests => (0..5).for_each(|_| party.proxy.duplicate_next_request()),
+            Fault::DoubledRequests => {
+                (0..5).for_each(|_| party.proxy.duplicate_next_request());
+                sleep(lasts).await;
+                party.proxy.plan_nothing();
+            }
             Fault::StoppedProcess => {
                 party.process.sigstop();
                 sleep(lasts).await;

@@ -2,6 +2,8 @@
 
 use std::sync::MutexGuard;
 
+use tracing::Level;
+
 use crate::prelude::*;
 use crate::support::handed_on::handed_on;
 
@@ -258,5 +260,27 @@ async fn the_last_answer_before_a_silence_ends_the_wait() {
         let waited = start.elapsed();
         assert!(waited >= wait && waited < wait + ms(200), "{waited:?}");
         drop(held);
+    }
+}
+
+/// S-17: a waiter that is out of time leaves the queue before it finds out whether the store is silent: a turn that came to
+/// its place meanwhile would wait with it. Within a span, it waits in another future.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_out_of_time_has_left_the_queue() {
+    for level in [Level::WARN, Level::TRACE] {
+        let _log = Log::start_at(level);
+        let scripted = Scripted::new(MemoryStore::new());
+        scripted.script().acquires_before_silence = Some(0);
+        let client = scripted.client();
+        let contender = tokio::spawn(client.mutex("k").lock());
+        tokio::task::yield_now().await;
+        let waiter = tokio::spawn(client.mutex("k").wait(ms(50)).lock());
+        tokio::task::yield_now().await;
+        assert_eq!(client.waiting().len(), 1, "{level}: it does not wait");
+        sleep(ms(60)).await;
+        assert!(!waiter.is_finished(), "{level}: it does not ask");
+        assert_eq!(client.waiting().len(), 0, "{level}: it is still in the queue");
+        assert!(matches!(waiter.await.unwrap(), Err(LockError::Store(_))), "{level}");
+        contender.abort();
     }
 }

@@ -2,6 +2,7 @@
 
 use lock_runtime::acquire::Acquire;
 use lock_runtime::scope;
+use tracing::Level;
 
 use crate::observe::outcomes::memory;
 use crate::observe::scenario::*;
@@ -52,6 +53,35 @@ async fn a_second_lock_beside_a_plain_guard() {
     }
     // Where the holder took it, too.
     assert_eq!(line.matches(HERE).count(), 2, "{line}");
+}
+
+/// Where no subscriber wants spans, a task in the queue waits in another future.
+#[tokio::test(start_paused = true)]
+async fn a_wait_in_the_queue_without_spans() {
+    let log = Log::start_at(Level::WARN);
+    let client = LockClient::in_memory();
+    let _guard = client.mutex("a").lock().await.unwrap();
+    waits_in_vain(client.mutex("a").lock(), secs(60)).await;
+    assert!(told(&log).contains("plain guard"));
+}
+
+/// It is logged once, although the task waits on in the store.
+#[tokio::test(start_paused = true)]
+async fn a_wait_in_the_queue_and_then_in_the_store() {
+    let log = Log::start_at(Level::WARN);
+    let store = MemoryStore::new();
+    let client = builder().store(store.clone()).unwrap();
+    let other = builder().store(store.peer()).unwrap();
+    let _held = other.mutex("a").lock().await.unwrap();
+    let contender = tokio::spawn(client.mutex("a").lock());
+    tokio::task::yield_now().await;
+    let waiter = tokio::spawn(client.mutex("a").lock());
+    sleep(LONG).await;
+    lines(&log, 2);
+    contender.abort();
+    sleep(LONG * 2).await;
+    assert!(!waiter.is_finished());
+    lines(&log, 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -103,7 +103,8 @@ impl Frames {
             b'*' | b'~' | b'>' => (0, length),
             b'%' => (0, length.saturating_mul(2)),
             // An attribute comes before the value that it is of.
-            _ => (0, length.saturating_mul(2).saturating_add(1)),
+            b'|' => (0, length.saturating_mul(2).saturating_add(1)),
+            _ => return self.is_broken = true,
         };
         self.text = text;
         self.values = (self.values - 1).saturating_add(values);

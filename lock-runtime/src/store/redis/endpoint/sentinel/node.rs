@@ -1,6 +1,7 @@
 //! One sentinel.
 
 use std::collections::HashMap;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -116,7 +117,7 @@ pub(crate) fn named(address: Value, state: Option<Value>) -> RedisResult<Option<
         // As text: the client library would cut a number to the size of a port.
         address => from_redis_value::<(String, String)>(address)?,
     };
-    let port = port.parse().map_err(|_| {
+    let port = port.parse::<NonZeroU16>().map_err(|_| {
         RedisError::from((ErrorKind::UnexpectedReturnType, "a sentinel named no port", port))
     })?;
     // A substitute for a sentinel may not know the epoch.
@@ -125,7 +126,7 @@ pub(crate) fn named(address: Value, state: Option<Value>) -> RedisResult<Option<
     let number = |field| state.get(field).and_then(|number| number.parse().ok());
     let epoch = number("config-epoch").unwrap_or(0);
     let down_after = number("down-after-milliseconds").map(Duration::from_millis);
-    Ok(Some(Master { host: host.into(), port, epoch, down_after }))
+    Ok(Some(Master { host: host.into(), port: port.get(), epoch, down_after }))
 }
 
 /// The error of a sentinel that gave no answer.
