@@ -88,11 +88,13 @@ impl PendingAcquire {
     }
 }
 
-/// What one wait has shown of its length.
+/// Whether a wait is logged.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum LongWait {
+    /// It was not looked at yet.
     #[default]
     New,
+    /// It was not long when it was last looked at.
     Waits,
     Logged,
 }

@@ -1,7 +1,8 @@
 //! The usual acquire of a busy lock: it waits in the queue of its process until it is handed the hold.
 //!
-//! It waits without the room that an acquire needs which asks the store: most tasks of a crowd only wait. Any other turn
-//! goes on in such an acquire.
+//! Most tasks of a crowd only wait, so this acquire has no room for a request to the store. If its turn needs one, it
+//! goes on as a larger future.
+// S-14, S-34.
 
 use std::task::{Context, Poll};
 

@@ -1,4 +1,5 @@
 //! Releasing a guard and waiting for it.
+// S-14, S-20.
 
 use std::cell::RefCell;
 use std::pin::Pin;
