@@ -85,6 +85,7 @@ impl LockGuard {
     /// # Errors
     ///
     /// If other guards keep the hold: its loss, if it is lost.
+    #[inline]
     fn into_last(self) -> Result<OwnedHold, Option<LockError>> {
         let Self { nested, owned, .. } = self;
         match nested {
