@@ -106,8 +106,11 @@ impl RedisCluster {
     ///
     /// Panics when that is not so within 30 s.
     pub async fn wait_until_whole(&self) {
+        // Without full coverage, a node is ok before it has heard who has the other slots.
+        let every_slot = format!("cluster_slots_ok:{SLOTS}");
         eventually(FORM_BOUND, "every node serves every slot", async || {
             self.all_say("CLUSTER", "INFO", "cluster_state:ok").await
+                && self.all_say("CLUSTER", "INFO", &every_slot).await
         })
         .await;
     }
