@@ -11,12 +11,12 @@ fn waiting(limit: Duration) -> LockOptions {
 /// S-14: a thousand tasks, each gets it once, in the order in which they came, with tokens in that
 /// order.
 pub(crate) async fn local_waiters_are_served_in_order(world: &dyn World) {
-    const TASKS: usize = 1_000;
+    let crowd = world.crowd();
     let client = world.client().await;
     let first = client.mutex("fifo").lock().await.unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = Vec::new();
-    for number in 0..TASKS {
+    for number in 0..crowd {
         let (mutex, served) = (client.mutex("fifo"), served.clone());
         let mut acquire = Box::pin(async move { mutex.lock().await });
         // One poll puts it in line, here and now.
@@ -30,7 +30,7 @@ pub(crate) async fn local_waiters_are_served_in_order(world: &dyn World) {
     first.release().await.unwrap();
     joined(tasks).await;
     let served = served.lock().unwrap();
-    assert_eq!(served.len(), TASKS);
+    assert_eq!(served.len(), crowd);
     assert!(served.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "out of order: {served:?}");
 }
 

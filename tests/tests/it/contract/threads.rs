@@ -11,6 +11,9 @@ use super::peer::Peer;
 use super::world::{Kind, Memory, Redis, World};
 use crate::prelude::*;
 
+/// How many waiters make a long line here: each is a thread, and lists all others as it joins.
+const CROWD: usize = 100;
+
 /// A world whose clients are blocking.
 pub(crate) struct Threads<W>(pub(crate) W);
 
@@ -36,6 +39,10 @@ impl World for Threads<Memory> {
     async fn is_subscribed(&self, name: &str) -> bool {
         self.0.is_subscribed(name).await
     }
+
+    fn crowd(&self) -> usize {
+        CROWD
+    }
 }
 
 #[async_trait(?Send)]
@@ -59,6 +66,10 @@ impl World for Threads<Redis> {
 
     async fn is_subscribed(&self, name: &str) -> bool {
         self.0.is_subscribed(name).await
+    }
+
+    fn crowd(&self) -> usize {
+        CROWD
     }
 }
 

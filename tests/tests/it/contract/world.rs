@@ -42,6 +42,11 @@ pub(crate) trait World {
         1
     }
 
+    /// How many waiters make a long line.
+    fn crowd(&self) -> usize {
+        1_000
+    }
+
     /// A client as another process would have it.
     async fn client(&self) -> Peer {
         self.client_with(LockClient::builder()).await
