@@ -8,7 +8,7 @@ fn waiting(limit: Duration) -> LockOptions {
     waits(limit)
 }
 
-/// S-14: a thousand tasks, each gets it once, in the order in which they came, with tokens in that
+/// S-14: a long line of tasks, each gets it once, in the order in which they came, with tokens in that
 /// order.
 pub(crate) async fn local_waiters_are_served_in_order(world: &dyn World) {
     let crowd = world.crowd();

@@ -11,8 +11,9 @@ use super::peer::Peer;
 use super::world::{Kind, Memory, Redis, World};
 use crate::prelude::*;
 
-/// How many waiters make a long line here: each is a thread, and lists all others as it joins.
-const CROWD: usize = 100;
+/// How many waiters make a long line here: more than one block of tokens serves, and fewer than elsewhere, for each is a
+/// thread that lists all others as it joins.
+const CROWD: usize = 300;
 
 /// A world whose clients are blocking.
 pub(crate) struct Threads<W>(pub(crate) W);

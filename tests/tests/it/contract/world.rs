@@ -42,7 +42,7 @@ pub(crate) trait World {
         1
     }
 
-    /// How many waiters make a long line.
+    /// How many waiters make a long line: more than one block of tokens serves.
     fn crowd(&self) -> usize {
         1_000
     }
