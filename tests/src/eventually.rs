@@ -7,9 +7,18 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// The pause between two looks at a condition: short beside a round trip's hundreds of
+/// The first pauses between two looks at a condition: short beside a round trip's hundreds of
 /// microseconds plus scheduling, long enough to leave the processor to what is waited for.
-const PAUSE: Duration = Duration::from_millis(2);
+const SHORTEST: Duration = Duration::from_millis(2);
+
+/// Longer ones would make tests wait for nothing.
+const LONGEST: Duration = Duration::from_millis(20);
+
+/// The pause after the looks of that time, an eighth of it: who waits long looks rarely, which leaves
+/// the processor to the tests that run beside it.
+fn pause(waited: Duration) -> Duration {
+    (waited / 8).clamp(SHORTEST, LONGEST)
+}
 
 /// Waits until `cond` is true.
 ///
@@ -28,7 +37,7 @@ pub fn eventually(
         let start = Instant::now();
         let met = timeout_at(start + bound, async {
             while !cond().await {
-                sleep(PAUSE).await;
+                sleep(pause(start.elapsed())).await;
             }
         });
         if met.await.is_err() {
@@ -46,7 +55,7 @@ pub fn eventually_blocking(bound: Duration, what: &str, mut cond: impl FnMut() -
     while !cond() {
         let waited = start.elapsed();
         assert!(waited < bound, "not within {bound:?}: {what} (gave up after {waited:?})");
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause(waited));
     }
 }
 
@@ -58,7 +67,7 @@ mod tests {
     async fn waits_until_the_condition_holds() {
         let ready = Instant::now() + Duration::from_secs(5);
         eventually(Duration::from_secs(6), "five seconds", async || Instant::now() >= ready).await;
-        assert!(Instant::now() < ready + Duration::from_millis(10));
+        assert!(Instant::now() < ready + 2 * LONGEST);
     }
 
     #[tokio::test(start_paused = true)]

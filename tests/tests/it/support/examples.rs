@@ -17,8 +17,11 @@ pub(crate) fn example(name: &str) -> PathBuf {
 /// Cargo tells a test where its own package's binaries are, and says nothing of another package's
 /// examples; `cargo test --workspace` has built them, `cargo test -p lock-tests` has not. So cargo is
 /// asked: after `cargo xtask test` it finds nothing to do, because it chooses the same packages and features. The directory and
-/// the profile are those of this test. If another cargo compiles there at this moment, as in `cargo xtask ci`, this waits for it.
+/// the profile are those of this test. `cargo xtask ci`, which has another compiler build them, says where they are.
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    if let Some(built) = env::var_os("BUILT_EXAMPLES") {
+        return built.into();
+    }
     let test = env::current_exe().unwrap();
     let built = test.parent().and_then(std::path::Path::parent).unwrap();
     let (target, profile) = (built.parent().unwrap(), built.file_name().unwrap());
