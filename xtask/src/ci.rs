@@ -157,8 +157,8 @@ pub(crate) fn api(accept: bool) -> Result<(), Failure> {
 
 /// Checks that every set of up to `depth` features of each crate compiles without a warning, by cargo-hack.
 ///
-/// The compiler does, without clippy, which takes twice the time for each set: a set differs from all features in what is left out,
-/// and so in what is missing or unused.
+/// Without clippy, which takes twice the time for each set: a set differs from all features in what is left out, and so in
+/// what is missing or unused.
 ///
 /// `lock-macros` needs no sets of its own while it has one feature: its tests are compiled with all features, and `lock-runtime`
 /// with `macros` alone needs it without.
@@ -170,7 +170,7 @@ pub(crate) fn features(depth: u8) -> Result<(), Failure> {
     let packages = FOR_USERS.iter().filter(|name| **name != "lock-macros");
     let packages = packages.flat_map(|name| ["--package", name]).collect::<Vec<_>>();
     let hack = Step::program(CARGO_HACK.find_or_install()?, "cargo-hack");
-    // The default features are compiled with all others, and no user sets that of the fuzz targets.
+    // The default set is part of all features, which the tests are compiled with; no user sets the feature of the fuzz targets.
     let sets = &["--feature-powerset", "--depth", &depth.to_string(), "--skip", "default,__fuzz"];
     let hack = hack.in_background().args(&["hack", "check"]).args(&packages).args(sets);
     let deny_warnings = Path::new(&cargo::workspace_root()).join("xtask/src/deny_warnings.sh");
