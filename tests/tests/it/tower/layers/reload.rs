@@ -216,7 +216,11 @@ async fn ask(client: &mut Client, id: usize) -> StatusCode {
 
 type Statuses = BTreeMap<u16, usize>;
 
-/// Clients that ask without a pause until they are told that it is enough.
+/// The pause of a client between two requests: short beside the time for which a configuration lasts, and what leaves the processor
+/// to the tests that run beside this.
+const PAUSE: Duration = ms(1);
+
+/// Clients that ask until they are told that it is enough.
 async fn hammer(world: &World, enough: &Arc<AtomicBool>) -> Vec<tokio::task::JoinHandle<Statuses>> {
     let clients = join_all((0..CLIENTS).map(|n| world.client(1 + (n % 2) as u8))).await;
     let hammer = |(n, mut client): (usize, Client)| {
@@ -229,6 +233,7 @@ async fn hammer(world: &World, enough: &Arc<AtomicBool>) -> Vec<tokio::task::Joi
                 if enough.load(Ordering::SeqCst) {
                     break;
                 }
+                sleep(PAUSE).await;
             }
             statuses
         })
