@@ -252,6 +252,8 @@ impl Election<'_> {
                 return None;
             }
             tokio::select! {
+                // If this was not polled for long, the time is over and the votes have come: they count.
+                biased;
                 answer = self.answers.recv(), if open => match answer {
                     Some(Answer::Voted(number, vote)) => {
                         self.grants += usize::from(matches!(vote, Vote::Granted(_)));

@@ -184,3 +184,16 @@ async fn a_sleeper_before_a_latch_is_passed_over() {
         timeout(BOUND, sleeper).await.expect("the sleeper hangs").unwrap();
     }
 }
+
+/// S-34: an acquire over a quorum that is not polled while the votes come counts them when it is, although the time to
+/// wait for them is over.
+#[tokio::test(start_paused = true)]
+async fn votes_count_that_have_come_in_time() {
+    for _ in 0..20 {
+        let [client, _] = clients("quorum", secs(30));
+        let mut acquiring = Box::pin(client.mutex("k").wait(Wait::Never).lock());
+        assert!(poll!(&mut acquiring).is_pending());
+        sleep(secs(3)).await;
+        acquiring.await.unwrap().release().await.unwrap();
+    }
+}
