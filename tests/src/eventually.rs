@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 const SHORTEST: Duration = Duration::from_millis(2);
 
 /// Longer ones would make tests wait for nothing.
-const LONGEST: Duration = Duration::from_millis(20);
+const LONGEST: Duration = Duration::from_millis(10);
 
 /// The pause after the looks of that time, an eighth of it: who waits long looks rarely, which leaves
 /// the processor to the tests that run beside it.

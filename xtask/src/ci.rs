@@ -160,8 +160,8 @@ pub(crate) fn api(accept: bool) -> Result<(), Failure> {
 
 /// Checks that every set of up to `depth` features of each crate compiles without a warning, by cargo-hack.
 ///
-/// Without clippy, which takes twice the time for each set. What is there only without a feature it sees in `checks`, which has it
-/// look at the crates without any.
+/// Without clippy, which takes twice the time for each set. It sees `lock-runtime` and `lock-tower` with all features and with
+/// none, and so not the code for one feature without another.
 ///
 /// `lock-macros` needs no sets of its own while it has one feature: its tests are compiled with all features, and `lock-runtime`
 /// with `macros` alone needs it without.

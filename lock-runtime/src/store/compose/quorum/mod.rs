@@ -253,6 +253,7 @@ impl Election<'_> {
             }
             tokio::select! {
                 // If this was not polled for long, the time is over and the votes have come: they count.
+                // S-34.
                 biased;
                 answer = self.answers.recv(), if open => match answer {
                     Some(Answer::Voted(number, vote)) => {

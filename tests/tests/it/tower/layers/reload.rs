@@ -216,8 +216,7 @@ async fn ask(client: &mut Client, id: usize) -> StatusCode {
 
 type Statuses = BTreeMap<u16, usize>;
 
-/// The pause of a client between two requests: short beside the time for which a configuration lasts, and what leaves the processor
-/// to the tests that run beside this.
+/// The pause of a client between two requests, which leaves the processor to the tests that run beside this.
 const PAUSE: Duration = ms(1);
 
 /// Clients that ask until they are told that it is enough.
