@@ -2,11 +2,12 @@
 //!
 //! Tokio registers a timer under a lock, and removes one that is dropped early under the same lock: that takes longer
 //! than all else that a request waits for. Moving a registered timer to a later time needs no lock. So a timer that is
-//! not needed any more stays registered, and the next one that its thread needs is that one, moved.
+//! not needed any more stays registered, and the next one that its thread needs is that one. It is moved once it fires, if
+//! that is too early: most are not needed for so long.
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
@@ -59,8 +60,9 @@ impl Idle {
 
 /// A timer for a wait that usually ends earlier.
 pub(crate) struct Timer {
-    /// Empty only while it is dropped.
+    /// Empty only while it is dropped. It may fire earlier.
     sleep: Option<Pin<Box<Sleep>>>,
+    then: Instant,
     runtime: Id,
 }
 
@@ -71,16 +73,19 @@ impl Timer {
         let idle = IDLE.try_with(|idle| idle.borrow_mut().timers_of(runtime).pop());
         let sleep = match idle.ok().flatten() {
             Some(mut sleep) => {
-                sleep.as_mut().reset(then);
+                if sleep.deadline() > then {
+                    sleep.as_mut().reset(then);
+                }
                 sleep
             }
             None => Box::pin(sleep_until(then)),
         };
-        Self { sleep: Some(sleep), runtime }
+        Self { sleep: Some(sleep), then, runtime }
     }
 
     /// Moves it.
     pub(crate) fn reset(&mut self, then: Instant) {
+        self.then = then;
         if let Some(sleep) = &mut self.sleep {
             sleep.as_mut().reset(then);
         }
@@ -88,7 +93,13 @@ impl Timer {
 
     /// Ready once it has fired.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.sleep.as_mut().map_or(Poll::Pending, |sleep| sleep.as_mut().poll(cx))
+        let Some(sleep) = &mut self.sleep else { return Poll::Pending };
+        ready!(sleep.as_mut().poll(cx));
+        if sleep.deadline() >= self.then {
+            return Poll::Ready(());
+        }
+        sleep.as_mut().reset(self.then);
+        sleep.as_mut().poll(cx)
     }
 }
 

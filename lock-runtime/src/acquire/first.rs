@@ -9,9 +9,11 @@ use super::PendingAcquire;
 use super::attempt::Attempt;
 use super::contend::{Answered, Contended, Contender};
 use crate::error::LockError;
+use crate::gate::Admission;
 use crate::guard::LockGuard;
 use crate::observe::AcquireOutcome;
 use crate::options::Wait;
+use crate::owned_hold::OwnedHold;
 use crate::store::HoldKind;
 
 type Taking<'a> =
@@ -32,6 +34,21 @@ impl PendingAcquire {
         let (gates, owner) = (&self.spec.engine.gates, || self.next_owner());
         let (gate_guard, owner) = gates.enter_unused(&self.spec.target, owner, self.started)?;
         Some(Attempt::of(self, owner, gate_guard))
+    }
+
+    /// Enters the gate as an outermost acquire that [may wait](Self::queues_at_once) there: with the first request, if it is
+    /// free and other processes do not go first.
+    pub(super) fn enter_at_once(&self) -> Result<Attempt, Admission<OwnedHold>> {
+        let (gates, options) = (&self.spec.engine.gates, &self.spec.options);
+        let (gate_guard, owner) = gates.enter_first(
+            &self.spec.target,
+            options.stored_lease(),
+            options.max_waiters(),
+            || self.next_owner(),
+            || self.asker(),
+            self.started,
+        )?;
+        Ok(Attempt::of(self, owner, gate_guard))
     }
 
     #[expect(clippy::manual_async_fn, reason = "an async function would keep its arguments twice")]

@@ -223,18 +223,21 @@ fn start(Unpolled { spec, permits, label }: &mut Unpolled) -> Started<State> {
         return Err(span.around(pending.shadow_lock()).into());
     }
     // In futures of their own: a task that waits in the queue has no use for the room that a request needs.
+    if span.is_disabled() && is_outermost && pending.queues_at_once() {
+        return Err(match pending.enter_at_once() {
+            Ok(attempt) => State::with(&IDLE, reuse::boxed(&IDLE, pending.run_first(attempt))),
+            Err(admission) => match QueuedAcquire::new(pending, admission) {
+                Ok(queued) => State::Queued(queued),
+                Err(acquiring) => acquiring.into(),
+            },
+        });
+    }
     let attempt = is_outermost.then(|| pending.enter_free_gate()).flatten();
     Err(match attempt {
         Some(attempt) if span.is_disabled() => {
             State::with(&IDLE, reuse::boxed(&IDLE, pending.run_first(attempt)))
         }
         Some(attempt) => span.around(pending.run_first(attempt)).into(),
-        None if span.is_disabled() && is_outermost && pending.queues_at_once() => {
-            match QueuedAcquire::enter(pending) {
-                Ok(queued) => State::Queued(queued),
-                Err(acquiring) => acquiring.into(),
-            }
-        }
         None if span.is_disabled() => {
             State::with(&IDLE_OTHERS, reuse::boxed(&IDLE_OTHERS, pending.run(is_outermost)))
         }

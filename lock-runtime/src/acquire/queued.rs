@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use super::long_wait::LongWait;
 use super::pending::PendingAcquire;
 use super::queue::InQueue;
-use super::{Acquiring, Started};
+use super::{Acquiring, Started, got};
 use crate::error::LockError;
 use crate::gate::{Admission, Turn};
 use crate::guard::LockGuard;
@@ -65,9 +65,13 @@ impl PendingAcquire {
 }
 
 impl QueuedAcquire {
-    /// Queues an acquire that has just started, if others are before it.
-    pub(super) fn enter(pending: PendingAcquire) -> Result<Box<Self>, Acquiring> {
-        let ticket = match pending.enter(None, || pending.started) {
+    /// Waits in the queue, if this is what the gate has answered to an acquire that has just started.
+    #[inline]
+    pub(super) fn new(
+        pending: PendingAcquire,
+        admission: Admission<OwnedHold>,
+    ) -> Result<Box<Self>, Acquiring> {
+        let ticket = match admission {
             Admission::Queued(ticket) => ticket,
             other => return Err(Acquiring::new(pending.run_admitted(other))),
         };
@@ -85,18 +89,24 @@ impl QueuedAcquire {
         polled
     }
 
-    /// Makes use of what [`poll`](Self::poll) has returned.
-    pub(super) fn end(self, turn: Option<Turn<OwnedHold>>) -> Started {
-        let Self { in_queue, pending, long } = self;
+    /// Makes use of what [`poll`](Self::poll) has returned. What was handed over is taken where this is: moving it would be
+    /// much of the time.
+    pub(super) fn end(self: Box<Self>, turn: Option<Turn<OwnedHold>>) -> Started {
         let turn = match turn {
-            None => return Err(Acquiring::new(pending.run_out_of_time())),
-            Some(Turn::Handed(owned)) => match pending.guard_on_handed(owned) {
-                Some(guard) => return Ok(pending.report(Ok((AcquireOutcome::HandedOver, guard)))),
+            Some(Turn::Handed(owned)) => match self.pending.guard_on_handed(owned) {
+                Some(mut guard) => {
+                    got(&self.pending.recorder, AcquireOutcome::HandedOver, &mut guard);
+                    return Ok(Ok(guard));
+                }
                 // Lost on the way here; queue again.
-                None => None,
+                None => Some(None),
             },
-            turn => turn,
+            turn => turn.map(Some),
         };
-        Err(Acquiring::new(pending.run_from(in_queue.place(), turn, long)))
+        let Self { in_queue, pending, long } = *self;
+        match turn {
+            None => Err(Acquiring::new(pending.run_out_of_time())),
+            Some(turn) => Err(Acquiring::new(pending.run_from(in_queue.place(), turn, long))),
+        }
     }
 }

@@ -228,28 +228,14 @@ impl<H> GateGuard<H> {
         });
     }
 
-    /// Hands over to the first waiter in the queue if it wants exactly this lease: gives it the value that
-    /// `make` makes of this guard.
-    ///
-    /// # Errors
-    ///
-    /// The gate guard, if the queue is empty or its first waiter wants another lease or more replicas.
-    pub(crate) fn hand_off(
-        self,
-        lease: Lease,
-        replicas: u32,
-        make: impl FnOnce(Self) -> H,
-    ) -> Result<(), Self> {
-        let Some(waiter) = self.with(|gate| gate.pop_if(lease, replicas)).flatten() else {
-            return Err(self);
-        };
+    /// Takes the first waiter out of the queue, if it wants exactly this lease and no more replicas. It has to be handed
+    /// this guard.
+    pub(crate) fn next_holder(&self, lease: Lease, replicas: u32) -> Option<NextHolder<H>> {
+        let waiter = self.with(|gate| gate.pop_if(lease, replicas)).flatten()?;
         if let Some((gates, _)) = &self.inside {
             gates.waiting.fetch_sub(1, Ordering::Relaxed);
         }
-        // If the waiter has just gone, the payload is dropped here and finds the next waiter (invariant 2), as
-        // a guard does.
-        waiter.give(Turn::Handed(Arc::new(make(self))));
-        Ok(())
+        Some(NextHolder(waiter))
     }
 
     /// Leaves after the first attempt to release a hold. `expected_tokens` is how many fencing tokens the next hold will
@@ -341,6 +327,18 @@ impl<H> GateGuard<H> {
         let mut shard = gates.shard(target);
         let gate = shard.gates.get_mut(&**target).filter(|gate| gate.guard_number == self.number);
         gate.map(f)
+    }
+}
+
+/// A waiter whose turn has come with a hold.
+#[must_use = "it waits for the hold"]
+pub(crate) struct NextHolder<H>(Arc<Waiter<H>>);
+
+impl<H> NextHolder<H> {
+    /// Hands it the hold, with the gate guard in it. If the waiter has just gone, the payload is dropped here and finds the
+    /// next waiter (invariant 2), as a guard does.
+    pub(crate) fn hand(self, payload: Arc<H>) {
+        self.0.give(Turn::Handed(payload));
     }
 }
 

@@ -37,7 +37,7 @@ use tokio::time::Instant;
 
 use self::answer::{Answers, wake_up};
 pub(crate) use self::answer::{NextAnswer, StoreAnswer};
-pub(crate) use self::guard::{GateGuard, GuardId};
+pub(crate) use self::guard::{GateGuard, GuardId, NextHolder};
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
 use self::queue::WaitQueue;
@@ -222,15 +222,41 @@ impl<H> Gates<H> {
             wake_up(contender);
             return admission;
         }
-        let full = self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
-        if passed_over.is_none() && (gate.queue.len() >= max_queue || full) {
-            return Admission::Busy(BusyReason::TooManyWaiters);
+        let max_queue = passed_over.is_none().then_some(max_queue);
+        self.queue(gate, target, lease, max_queue, place, newcomer)
+    }
+
+    /// As [`enter`](Self::enter), for a newcomer that waits for its turn. If the key has no gate, it asks the store as
+    /// `owner` now.
+    pub(crate) fn enter_first(
+        self: &Arc<Self>,
+        target: &Arc<Target>,
+        lease: Lease,
+        max_queue: usize,
+        owner: impl FnOnce() -> OwnerId,
+        asker: impl FnOnce() -> Asker,
+        now: Instant,
+    ) -> Result<(GateGuard<H>, OwnerId), Admission<H>> {
+        let mut shard = self.shard(target);
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(Admission::Closed);
         }
-        let replicas = target.replicas().map_or(0, |replicas| replicas.at_least);
-        let (asker, now) = newcomer();
-        let waiter = Arc::new(Waiter::new(place, now, lease, replicas, asker));
-        self.enqueue(gate, &waiter, waiter.since);
-        Admission::Queued(Ticket::new(Arc::clone(self), Arc::clone(target), waiter))
+        let number = shard.next_number();
+        match shard.gates.get_mut(&**target) {
+            None => {
+                let owner = owner();
+                shard.create_contender(target, number, &owner, now);
+                Ok((self.gate_guard(target, number, number), owner))
+            }
+            Some(gate) if gate.is_free() => {
+                gate.take(number);
+                Err(Admission::Turn(self.gate_guard(target, number, number)))
+            }
+            Some(gate) => {
+                let newcomer = || (asker(), now);
+                Err(self.queue(gate, target, lease, Some(max_queue), number, newcomer))
+            }
+        }
     }
 
     /// Takes the gate guard for a contender that asks the store as `owner` now. `None` if the key has a gate already: a
@@ -245,18 +271,32 @@ impl<H> Gates<H> {
         if shard.gates.contains_key(&**target) || self.closed.load(Ordering::SeqCst) {
             return None;
         }
-        shard.sweep();
-        let number = shard.next_number();
-        let owner = owner();
-        let gate = Gate {
-            gate_guard: GateState::Contending { polled_at: now },
-            guard_number: number,
-            asking: owner.number(),
-            ..Gate::free()
-        };
-        shard.gates.insert(Arc::clone(target), gate);
+        let (number, owner) = (shard.next_number(), owner());
+        shard.create_contender(target, number, &owner, now);
         drop(shard);
         Some((self.gate_guard(target, number, number), owner))
+    }
+
+    /// Takes a place in the queue, if that is shorter than `max_queue` and the client has room, or the caller was admitted
+    /// before.
+    fn queue(
+        self: &Arc<Self>,
+        gate: &mut Gate<H>,
+        target: &Arc<Target>,
+        lease: Lease,
+        max_queue: Option<usize>,
+        place: u64,
+        newcomer: impl FnOnce() -> (Asker, Instant),
+    ) -> Admission<H> {
+        let is_full = || self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
+        if max_queue.is_some_and(|most| gate.queue.len() >= most || is_full()) {
+            return Admission::Busy(BusyReason::TooManyWaiters);
+        }
+        let replicas = target.replicas().map_or(0, |replicas| replicas.at_least);
+        let (asker, now) = newcomer();
+        let waiter = Arc::new(Waiter::new(place, now, lease, replicas, asker));
+        self.enqueue(gate, &waiter, now);
+        Admission::Queued(Ticket::new(Arc::clone(self), Arc::clone(target), waiter))
     }
 
     fn enqueue(&self, gate: &mut Gate<H>, waiter: &Arc<Waiter<H>>, now: Instant) {

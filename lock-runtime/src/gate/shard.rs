@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::Gate;
-use crate::store::Target;
+use super::{Gate, GateState};
+use crate::store::{OwnerId, Target};
 
 /// A shard with fewer gates is not swept.
 const SWEPT_FROM: usize = 64;
@@ -42,6 +42,24 @@ impl<H> Shard<H> {
             self.sweep();
         }
         self.gates.entry(Arc::clone(target)).or_insert_with(Gate::free).take(number);
+    }
+
+    /// Creates the gate guard of a key that has no gate, with that number, for a contender that asks the store as `owner`.
+    pub(super) fn create_contender(
+        &mut self,
+        target: &Arc<Target>,
+        number: u64,
+        owner: &OwnerId,
+        now: Instant,
+    ) {
+        self.sweep();
+        let gate = Gate {
+            gate_guard: GateState::Contending { polled_at: now },
+            guard_number: number,
+            asking: owner.number(),
+            ..Gate::free()
+        };
+        self.gates.insert(Arc::clone(target), gate);
     }
 
     pub(super) fn sweep(&mut self) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::LockGuard;
+use crate::clock::Tick;
 use crate::error::{LockError, check_runtime};
 use crate::opaque::opaque_debug;
 use crate::owned_hold::OwnedHold;
@@ -44,19 +45,10 @@ impl Future for Release {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut release: Releasing = match std::mem::replace(&mut self.0, ReleaseState::Done) {
             ReleaseState::Start(guard) => {
-                let is_shadow = guard.is_shadow;
-                let mut owned = match guard.into_last() {
-                    Ok(owned) => owned,
-                    Err(None) => return Poll::Ready(Ok(())),
-                    Err(Some(lost)) => return Poll::Ready(Err(lost)),
-                };
                 // A hold that is handed on needs neither a runtime nor a box.
-                let now = match is_shadow {
-                    true => None,
-                    false => match owned.release_here() {
-                        Ok(released) => return Poll::Ready(released),
-                        Err(now) => Some(now),
-                    },
+                let (owned, now) = match guard.release_here() {
+                    Ok(released) => return Poll::Ready(released),
+                    Err(left) => left,
                 };
                 // If this fails, a task of the hold's runtime releases the dropped hold.
                 check_runtime()?;
@@ -80,25 +72,25 @@ impl Future for Release {
 opaque_debug!(Release);
 
 impl LockGuard {
-    /// Takes the guard apart. Returns its owned hold, if it was the last guard on it.
-    ///
-    /// # Errors
-    ///
-    /// If other guards keep the hold: its loss, if it is lost.
+    /// Releases it without the store, if other guards keep its hold, or the hold is lost or passes to a task of this process.
+    /// Otherwise returns its owned hold and, if its call is enforced, the time.
     #[inline]
-    fn into_last(self) -> Result<OwnedHold, Option<LockError>> {
-        let Self { nested, owned, .. } = self;
-        match nested {
+    fn release_here(self) -> Result<Result<(), LockError>, (OwnedHold, Option<Tick>)> {
+        let Self { nested, owned, is_shadow, .. } = self;
+        let timed = |(owned, now)| (owned, Some(now));
+        let last = match nested {
+            None if !is_shadow => return OwnedHold::release_here(owned).map_err(timed),
+            None => OwnedHold::alone(owned),
             Some(nested) => {
-                let lost = owned.hold.ensure_held().err();
+                let held = owned.hold.ensure_held().map(drop);
                 drop(nested);
-                Arc::into_inner(owned).ok_or(lost)
+                Arc::into_inner(owned).ok_or(held)
             }
-            None => Arc::try_unwrap(owned).or_else(|owned| {
-                // Another guard may be dropped meanwhile: then this is the last one.
-                let hold = Arc::clone(&owned.hold);
-                Arc::into_inner(owned).ok_or_else(|| hold.ensure_held().err())
-            }),
+        };
+        match last {
+            Err(kept) => Ok(kept),
+            Ok(owned) if is_shadow => Err((owned, None)),
+            Ok(owned) => owned.release_moved().map_err(timed),
         }
     }
 }

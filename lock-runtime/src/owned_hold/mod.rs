@@ -22,7 +22,7 @@ pub(crate) use self::read_phase::ReadPhase;
 use self::release::leave;
 use crate::clock::Tick;
 use crate::fence::FencingToken;
-use crate::gate::{GateGuard, Gates};
+use crate::gate::{GateGuard, Gates, NextHolder};
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::{KeepsHold, ReentryGuard};
 use crate::lease::releaser::{AfterRelease, Elsewhere};
@@ -65,23 +65,22 @@ impl Owned {
         }
     }
 
-    /// Takes a hold that has a place.
-    fn take_place(&mut self) -> Option<GateGuard<OwnedHold>> {
-        match std::mem::replace(self, Self::Nothing) {
-            Self::HoldAndPlace(place) => Some(place),
-            other => {
-                *self = other;
-                None
-            }
-        }
-    }
-
     fn place(&self) -> Option<&GateGuard<OwnedHold>> {
         match self {
             Self::HoldAndPlace(place) => Some(place),
             Self::Hold | Self::Nothing => None,
         }
     }
+}
+
+/// Who has the hold next.
+enum HandOff {
+    /// The first waiter at the gate, which has to be handed the hold. And the time.
+    Waiter(NextHolder<OwnedHold>, Tick),
+    /// Readers of this process, who have it already.
+    Readers,
+    /// No task of this process.
+    Nobody,
 }
 
 /// What a hold of a read/write lock has to do with the other side of the lock.
@@ -147,10 +146,10 @@ impl OwnedHold {
         }
     }
 
-    /// Passes the hold to the next local waiter, if the rules allow it and there is one. `now` if the caller has just
-    /// checked the hold.
+    /// Passes the hold to readers of this process, or finds the next local waiter to pass it to, if the rules allow it and
+    /// there is one. `now` if the caller has just checked the hold.
     // S-14.
-    fn hand_off(&mut self, now: Option<Tick>) -> bool {
+    fn hand_off(&mut self, now: Option<Tick>) -> HandOff {
         let writer = match &self.role {
             Role::Writer(writer) if writer.has_reader() => Some(Arc::clone(writer)),
             _ => None,
@@ -158,86 +157,110 @@ impl OwnedHold {
         // Without a spare token the queue was empty when the hold was acquired: the usual case, found without
         // reading the clock. And a hold that is being released cannot be passed on.
         if (writer.is_none() && self.token >= self.last_token) || self.hold.is_released() {
-            return false;
+            return HandOff::Nobody;
         }
-        let Some(now) = now.or_else(|| self.hold.check().ok()) else { return false };
-        let Lease::Watchdog(lease) = self.hold.lease else { return false };
+        let Some(now) = now.or_else(|| self.hold.check().ok()) else { return HandOff::Nobody };
+        let Lease::Watchdog(lease) = self.hold.lease else { return HandOff::Nobody };
         // A task of the last holder may still wait inside the hold; the next holder would find it there (S-6).
         let allowed = !self.hold.has_reentries()
             && self.keep_until.is_none_or(|until| until <= now)
             && now.since(self.hold.taken_at) < self.leases.timing.handoff_window
             && self.hold.deadline().since(now) >= lease / 2;
         if !allowed {
-            return false;
+            return HandOff::Nobody;
         }
         // Readers and writers take turns (S-27).
-        let Some(writer) = writer else { return self.hand_to_next(now) };
-        match self.after_readers {
-            true => self.hand_to_next(now) || self.hand_to_readers(&writer, now),
-            false => self.hand_to_readers(&writer, now) || self.hand_to_next(now),
+        if let Some(writer) = &writer
+            && !self.after_readers
+            && self.hand_to_readers(writer, now)
+        {
+            return HandOff::Readers;
+        }
+        if let Some(next) = self.next_holder() {
+            return HandOff::Waiter(next, now);
+        }
+        match writer {
+            Some(writer) if self.after_readers && self.hand_to_readers(&writer, now) => {
+                HandOff::Readers
+            }
+            _ => HandOff::Nobody,
         }
     }
 
-    /// Passes the hold to the first waiter at the gate.
-    fn hand_to_next(&mut self, now: Tick) -> bool {
-        if self.token >= self.last_token {
-            return false;
-        }
-        let Some(place) = self.owned.take_place() else { return false };
-        let next = |place| {
-            let token = FencingToken::new(self.token.get() + 1);
-            self.hold.set_token(token);
-            self.passed_on(place, token, now)
-        };
-        let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.at_least);
-        match place.hand_off(self.hold.lease, replicas, next) {
-            Ok(()) => true,
-            Err(place) => {
-                self.owned = Owned::HoldAndPlace(place);
-                false
+    /// Passes what is here to the next local waiter or to readers, as [`hand_off`](Self::hand_off) says.
+    fn pass_on(&mut self, now: Option<Tick>) -> bool {
+        match self.hand_off(now) {
+            HandOff::Waiter(next, now) => {
+                let mut owned = self.take();
+                let _ended = owned.depart_to_next(now);
+                next.hand(Arc::new(owned));
+                true
             }
+            HandOff::Readers => true,
+            HandOff::Nobody => false,
         }
+    }
+
+    /// The first waiter at the gate, if it can have the hold.
+    fn next_holder(&self) -> Option<NextHolder<Self>> {
+        let place = self.owned.place().filter(|_| self.token < self.last_token)?;
+        let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.at_least);
+        place.next_holder(self.hold.lease, replicas)
     }
 
     /// Opens a read phase on the hold.
     fn hand_to_readers(&mut self, writer: &WriterPart, now: Tick) -> bool {
         let window = self.leases.timing.phase_window(self.hold.lease.duration());
-        if now.since(self.hold.taken_at) >= window {
+        if now.since(self.hold.taken_at) >= window || self.owned.place().is_none() {
             return false;
         }
-        let Some(place) = self.owned.take_place() else { return false };
-        let mut under = self.passed_on(place, self.token, now);
-        under.handoffs = self.handoffs;
+        let mut under = self.take();
+        under.depart(now);
         under.after_readers = true;
         match writer.open(under) {
             Ok(()) => true,
             Err(mut under) => {
                 std::mem::swap(&mut self.owned, &mut under.owned);
+                self.role = std::mem::replace(&mut under.role, Role::Nothing);
                 false
             }
         }
     }
 
-    /// The same hold for the next holder.
-    fn passed_on(&self, place: GateGuard<Self>, token: FencingToken, now: Tick) -> Self {
-        self.hold.departs();
-        self.hold.recorder.end(now);
-        let role = match &self.role {
-            Role::Writer(writer) => Role::Writer(Arc::clone(writer)),
-            _ => Role::Nothing,
-        };
+    /// Takes out what the next holder needs.
+    fn take(&mut self) -> Self {
         Self {
             leases: Arc::clone(&self.leases),
             hold: Arc::clone(&self.hold),
-            token,
+            token: self.token,
             last_token: self.last_token,
-            handoffs: self.handoffs + 1,
-            after_readers: false,
-            keep_until: None,
-            role,
-            owned: Owned::HoldAndPlace(place),
+            handoffs: self.handoffs,
+            after_readers: self.after_readers,
+            keep_until: self.keep_until,
+            role: std::mem::replace(&mut self.role, Role::Nothing),
+            owned: std::mem::replace(&mut self.owned, Owned::Nothing),
             waited_for: None,
         }
+    }
+
+    /// Ends the time of its holder, without an end of the hold. Returns the role that the next holder does not have.
+    fn depart(&mut self, now: Tick) -> Role {
+        self.hold.departs();
+        self.hold.recorder.end(now);
+        self.keep_until = None;
+        match &self.role {
+            Role::Writer(_) | Role::Nothing => Role::Nothing,
+            _ => std::mem::replace(&mut self.role, Role::Nothing),
+        }
+    }
+
+    /// Makes it the next holder's. Returns the role that this one does not have.
+    fn depart_to_next(&mut self, now: Tick) -> Role {
+        self.token = FencingToken::new(self.token.get() + 1);
+        self.hold.set_token(self.token);
+        self.handoffs += 1;
+        self.after_readers = false;
+        self.depart(now)
     }
 
     /// How many fencing tokens the next hold of a busy lock will use, to judge by this one at its end.
@@ -301,7 +324,7 @@ fn tokens_after(handoffs: u32, lasted: Duration) -> u32 {
 
 impl Drop for OwnedHold {
     fn drop(&mut self) {
-        if matches!(self.owned, Owned::Nothing) || self.hand_off(None) {
+        if matches!(self.owned, Owned::Nothing) || self.pass_on(None) {
             return;
         }
         // Dropped last: what the store has of the read hold is released before the write hold around it.

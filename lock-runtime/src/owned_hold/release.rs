@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::OwnedHold;
 use super::read_phase::PhaseEnd;
+use super::{HandOff, OwnedHold};
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::gate::{GateGuard, Sleeper, TOKEN_BLOCK};
@@ -18,24 +18,60 @@ use crate::observe::ReleaseOutcome;
 use crate::store::{ReleaseReply, ReleaseRequest};
 
 impl OwnedHold {
-    /// Ends the owned hold without the store, if it is lost or passes to a task of this process. Otherwise returns the
-    /// time, for [`release_from`](Self::release_from).
-    pub(crate) fn release_here(&mut self) -> Result<Result<(), LockError>, Tick> {
+    /// Takes the owned hold out, for its last guard.
+    ///
+    /// # Errors
+    ///
+    /// If other guards keep it: whether it is held.
+    pub(crate) fn alone(owned: Arc<Self>) -> Result<Self, Result<(), LockError>> {
+        Arc::try_unwrap(owned).or_else(|owned| {
+            // Another guard may be dropped meanwhile: then this is the last one.
+            let hold = Arc::clone(&owned.hold);
+            Arc::into_inner(owned).ok_or_else(|| hold.ensure_held().map(drop))
+        })
+    }
+
+    /// Ends the owned hold without the store, if it is lost, passes to a task of this process or is kept by other guards.
+    /// Otherwise returns it and the time, for [`release_from`](Self::release_from).
+    pub(crate) fn release_here(
+        mut owned: Arc<Self>,
+    ) -> Result<Result<(), LockError>, (Self, Tick)> {
+        // What refers to it weakly, such as a scope that has ended, must not find the next holder.
+        let Some(whole) = Arc::get_mut(&mut owned) else {
+            return Self::alone(owned).map_or_else(Ok, Self::release_moved);
+        };
+        // A loss is reported without the store (S-12); the releaser cleans up.
+        let now = match whole.hold.ensure_held() {
+            Ok(now) => now,
+            Err(lost) => return Ok(Err(lost)),
+        };
+        match whole.hand_off(Some(now)) {
+            HandOff::Waiter(next, now) => {
+                let _ended = whole.depart_to_next(now);
+                next.hand(owned);
+                Ok(Ok(()))
+            }
+            HandOff::Readers => Ok(Ok(())),
+            HandOff::Nobody => Self::alone(owned).map_or_else(Ok, |owned| Err((owned, now))),
+        }
+    }
+
+    /// As [`release_here`](Self::release_here), out of its `Arc`.
+    pub(crate) fn release_moved(mut self) -> Result<Result<(), LockError>, (Self, Tick)> {
         match self.hold.ensure_held() {
-            // A loss is reported without the store (S-12); the releaser cleans up.
             Err(lost) => Ok(Err(lost)),
-            Ok(now) if self.hand_off(Some(now)) => Ok(Ok(())),
-            Ok(now) => Err(now),
+            Ok(now) if self.pass_on(Some(now)) => Ok(Ok(())),
+            Ok(now) => Err((self, now)),
         }
     }
 
     /// Ends the owned hold and waits for the store's answer.
     ///
     /// Dropping the future leaves the rest to the releaser.
-    pub(crate) async fn release(mut self) -> Result<(), LockError> {
-        match self.release_here() {
+    pub(crate) async fn release(self) -> Result<(), LockError> {
+        match self.release_moved() {
             Ok(released) => released,
-            Err(now) => self.release_from(now).await,
+            Err((owned, now)) => owned.release_from(now).await,
         }
     }
 

@@ -157,8 +157,8 @@ bugs! {
 
     // Letting go.
     "a dropped guard keeps its lock" in "lock-runtime/src/owned_hold/mod.rs":
-        "        if matches!(self.owned, Owned::Nothing) || self.hand_off(None) {" =>
-        "        if PLANTED || matches!(self.owned, Owned::Nothing) || self.hand_off(None) {",
+        "        if matches!(self.owned, Owned::Nothing) || self.pass_on(None) {" =>
+        "        if PLANTED || matches!(self.owned, Owned::Nothing) || self.pass_on(None) {",
         caught by "it" "contract::mutex::redis::a_dropped_guard_frees_the_lock": "the lock is free",
             "faults" "f10_runtime_ended::the_lease_bounds_it": "is_clean() | all are free";
     "a dropped release is not finished" in "lock-runtime/src/owned_hold/mod.rs":

@@ -107,7 +107,13 @@ impl World {
         self.inside.work().await;
         match end {
             End::Drop => drop(owned),
-            End::Release => owned.release().await.expect("it is held and released"),
+            End::Release => {
+                let released = match OwnedHold::release_here(Arc::new(owned)) {
+                    Ok(released) => released,
+                    Err((owned, now)) => owned.release_from(now).await,
+                };
+                released.expect("it is held and released");
+            }
         }
     }
 

@@ -67,7 +67,11 @@ impl Room {
         self.inside.work().await;
         match leave {
             Leave::Drop => drop(guard),
-            Leave::HandOff => drop(guard.hand_off(LEASE, 0, Handed)),
+            Leave::HandOff => {
+                if let Some(next) = guard.next_holder(LEASE, 0) {
+                    next.hand(Arc::new(Handed(guard)));
+                }
+            }
         }
     }
 

@@ -105,6 +105,12 @@ pub fn reset() {
 pub struct Sleep(Instant);
 
 impl Sleep {
+    /// Returns its end.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.0
+    }
+
     /// Moves its end.
     pub fn reset(mut self: Pin<&mut Self>, until: Instant) {
         self.0 = until;
