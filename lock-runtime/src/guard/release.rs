@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::LockGuard;
-use crate::clock::Tick;
 use crate::error::{LockError, check_runtime};
 use crate::opaque::opaque_debug;
-use crate::owned_hold::OwnedHold;
+use crate::owned_hold::{OwnedHold, Rest};
 use crate::reuse::{self, Boxed};
 
 /// A release under way: see [`LockGuard::release`].
@@ -45,16 +44,17 @@ impl Future for Release {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut release: Releasing = match std::mem::replace(&mut self.0, ReleaseState::Done) {
             ReleaseState::Start(guard) => {
+                let is_shadow = guard.is_shadow;
                 // A hold that is handed on needs neither a runtime nor a box.
                 let (owned, now) = match guard.release_here() {
-                    Ok(released) => return Poll::Ready(released),
-                    Err(left) => left,
+                    Rest::Nothing(released) => return Poll::Ready(released),
+                    Rest::All(owned, now) => (owned, now),
                 };
                 // If this fails, a task of the hold's runtime releases the dropped hold.
                 check_runtime()?;
-                match now {
-                    None => Boxed::new(owned.shadow_release()),
-                    Some(now) => reuse::boxed(&IDLE, owned.release_from(now)),
+                match is_shadow {
+                    true => Boxed::new(owned.shadow_release()),
+                    false => reuse::boxed(&IDLE, owned.release_from(now)),
                 }
             }
             ReleaseState::UnderWay(release) => release,
@@ -72,14 +72,13 @@ impl Future for Release {
 opaque_debug!(Release);
 
 impl LockGuard {
-    /// Releases it without the store, if other guards keep its hold, or the hold is lost or passes to a task of this process.
-    /// Otherwise returns its owned hold and, if its call is enforced, the time.
+    /// Releases it without the store, if other guards keep its hold, or its call is enforced and the hold is lost or passes to
+    /// a task of this process.
     #[inline]
-    fn release_here(self) -> Result<Result<(), LockError>, (OwnedHold, Option<Tick>)> {
+    fn release_here(self) -> Rest {
         let Self { nested, owned, is_shadow, .. } = self;
-        let timed = |(owned, now)| (owned, Some(now));
         let last = match nested {
-            None if !is_shadow => return OwnedHold::release_here(owned).map_err(timed),
+            None if !is_shadow => return OwnedHold::release_here(owned),
             None => OwnedHold::alone(owned),
             Some(nested) => {
                 let held = owned.hold.ensure_held().map(drop);
@@ -88,9 +87,12 @@ impl LockGuard {
             }
         };
         match last {
-            Err(kept) => Ok(kept),
-            Ok(owned) if is_shadow => Err((owned, None)),
-            Ok(owned) => owned.release_moved().map_err(timed),
+            Err(kept) => Rest::Nothing(kept),
+            Ok(owned) if is_shadow => {
+                let now = owned.leases.clock.now();
+                Rest::All(owned, now)
+            }
+            Ok(owned) => owned.release_moved(),
         }
     }
 }

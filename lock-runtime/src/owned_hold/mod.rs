@@ -19,6 +19,7 @@ use tokio::time::Instant;
 pub(crate) use self::phases::{Found, Phases, WaitingReader, WriterPart};
 use self::read_phase::PhaseEnd;
 pub(crate) use self::read_phase::ReadPhase;
+pub(crate) use self::release::Rest;
 use self::release::leave;
 use crate::clock::Tick;
 use crate::fence::FencingToken;

@@ -17,6 +17,14 @@ use crate::lease::releaser::keep;
 use crate::observe::ReleaseOutcome;
 use crate::store::{ReleaseReply, ReleaseRequest};
 
+/// What is left of an owned hold that was released without the store.
+pub(crate) enum Rest {
+    /// Nothing, or what other guards keep. And whether it was held.
+    Nothing(Result<(), LockError>),
+    /// All of it, for [`OwnedHold::release_from`]. And the time.
+    All(OwnedHold, Tick),
+}
+
 impl OwnedHold {
     /// Takes the owned hold out, for its last guard.
     ///
@@ -32,36 +40,35 @@ impl OwnedHold {
     }
 
     /// Ends the owned hold without the store, if it is lost, passes to a task of this process or is kept by other guards.
-    /// Otherwise returns it and the time, for [`release_from`](Self::release_from).
-    pub(crate) fn release_here(
-        mut owned: Arc<Self>,
-    ) -> Result<Result<(), LockError>, (Self, Tick)> {
+    pub(crate) fn release_here(mut owned: Arc<Self>) -> Rest {
         // What refers to it weakly, such as a scope that has ended, must not find the next holder.
         let Some(whole) = Arc::get_mut(&mut owned) else {
-            return Self::alone(owned).map_or_else(Ok, Self::release_moved);
+            return Self::alone(owned).map_or_else(Rest::Nothing, Self::release_moved);
         };
         // A loss is reported without the store (S-12); the releaser cleans up.
         let now = match whole.hold.ensure_held() {
             Ok(now) => now,
-            Err(lost) => return Ok(Err(lost)),
+            Err(lost) => return Rest::Nothing(Err(lost)),
         };
         match whole.hand_off(Some(now)) {
             HandOff::Waiter(next, now) => {
                 let _ended = whole.depart_to_next(now);
                 next.hand(owned);
-                Ok(Ok(()))
+                Rest::Nothing(Ok(()))
             }
-            HandOff::Readers => Ok(Ok(())),
-            HandOff::Nobody => Self::alone(owned).map_or_else(Ok, |owned| Err((owned, now))),
+            HandOff::Readers => Rest::Nothing(Ok(())),
+            HandOff::Nobody => {
+                Self::alone(owned).map_or_else(Rest::Nothing, |owned| Rest::All(owned, now))
+            }
         }
     }
 
     /// As [`release_here`](Self::release_here), out of its `Arc`.
-    pub(crate) fn release_moved(mut self) -> Result<Result<(), LockError>, (Self, Tick)> {
+    pub(crate) fn release_moved(mut self) -> Rest {
         match self.hold.ensure_held() {
-            Err(lost) => Ok(Err(lost)),
-            Ok(now) if self.pass_on(Some(now)) => Ok(Ok(())),
-            Ok(now) => Err((self, now)),
+            Err(lost) => Rest::Nothing(Err(lost)),
+            Ok(now) if self.pass_on(Some(now)) => Rest::Nothing(Ok(())),
+            Ok(now) => Rest::All(self, now),
         }
     }
 
@@ -70,8 +77,8 @@ impl OwnedHold {
     /// Dropping the future leaves the rest to the releaser.
     pub(crate) async fn release(self) -> Result<(), LockError> {
         match self.release_moved() {
-            Ok(released) => released,
-            Err((owned, now)) => owned.release_from(now).await,
+            Rest::Nothing(released) => released,
+            Rest::All(owned, now) => owned.release_from(now).await,
         }
     }
 
