@@ -257,8 +257,9 @@ impl LockError {
 }
 
 /// Fails outside of a runtime, where timers and connections would panic.
-pub(crate) fn check_runtime() -> Result<(), LockError> {
-    tokio::runtime::Handle::try_current().map(drop).map_err(|_| LockError::NoRuntime)
+pub(crate) fn check_runtime() -> Result<tokio::runtime::Id, LockError> {
+    let current = tokio::runtime::Handle::try_current();
+    current.map(|runtime| runtime.id()).map_err(|_| LockError::NoRuntime)
 }
 
 impl From<Infallible> for LockError {

@@ -69,7 +69,11 @@ pub(crate) struct Timer {
 impl Timer {
     /// A timer that fires then. The caller is in a runtime.
     pub(crate) fn at(then: Instant) -> Self {
-        let runtime = Handle::current().id();
+        Self::on(Handle::current().id(), then)
+    }
+
+    /// The same, for a caller that knows in which runtime it is.
+    pub(crate) fn on(runtime: Id, then: Instant) -> Self {
         let idle = IDLE.try_with(|idle| idle.borrow_mut().timers_of(runtime).pop());
         let sleep = match idle.ok().flatten() {
             Some(mut sleep) => {

@@ -39,6 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
+use tokio::runtime::Id;
 use tokio::time::{Instant, timeout_at};
 
 use self::enclosing::{Enclosing, NoGuard, enclosing, enter, re_enter};
@@ -100,6 +101,13 @@ struct Unpolled {
     label: Label,
 }
 
+/// What is known of an acquire that does not end at once.
+struct TakesTime {
+    recorder: AcquireRecorder,
+    is_outermost: bool,
+    runtime: Id,
+}
+
 type Acquiring = Boxed<Result<LockGuard, LockError>>;
 
 thread_local! {
@@ -118,13 +126,17 @@ impl Future for Acquire {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let State::Start(unpolled) = &mut self.0 {
             // A re-entry ends here, so nothing is moved for it: that would be most of its time.
-            self.0 = match start(unpolled) {
+            match start(unpolled) {
                 Ok(result) => {
                     self.0 = State::Done;
                     return Poll::Ready(result);
                 }
-                Err(under_way) => under_way,
-            };
+                Err(started) => {
+                    if let State::Start(unpolled) = std::mem::replace(&mut self.0, State::Done) {
+                        self.0 = go_on(unpolled, started);
+                    }
+                }
+            }
         }
         if let State::Queued(queued) = &mut self.0 {
             let turn = ready!(queued.poll(cx));
@@ -174,7 +186,8 @@ impl State {
     }
 }
 
-fn start(Unpolled { spec, permits, label }: &mut Unpolled) -> Started<State> {
+/// Ends at once if it is a re-entry or fails.
+fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started<TakesTime> {
     if let replicas @ Some(_) = spec.options.replicas() {
         let spec = spec.make_mut();
         spec.target = Arc::new(spec.target.with_replicas(replicas));
@@ -209,31 +222,38 @@ fn start(Unpolled { spec, permits, label }: &mut Unpolled) -> Started<State> {
         Enclosing::Same(_) | Enclosing::Writer(_) | Enclosing::Nothing => {}
     }
     // Not for a re-entry: the code under a hold runs in a runtime.
-    if let Err(error) = check_runtime() {
-        return Ok(failed(error));
-    }
+    let runtime = match check_runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return Ok(failed(error)),
+    };
     engine.leases.ensure_running();
     #[cfg(feature = "lock-order")]
     if engine.leases.order.is_on() && is_outermost {
         nesting::record(engine, target, options, recorder.label());
     }
+    Err(TakesTime { recorder, is_outermost, runtime })
+}
+
+/// Goes on with an acquire that takes time.
+fn go_on(Unpolled { spec, permits, .. }: Unpolled, started: TakesTime) -> State {
+    let TakesTime { recorder, is_outermost, runtime } = started;
     let span = recorder.span();
-    let pending = PendingAcquire::new(spec.clone(), *permits, recorder);
+    let pending = PendingAcquire::new(spec, permits, recorder);
     if !pending.recorder.label().is_enforced() {
-        return Err(span.around(pending.shadow_lock()).into());
+        return span.around(pending.shadow_lock()).into();
     }
     // In futures of their own: a task that waits in the queue has no use for the room that a request needs.
     if span.is_disabled() && is_outermost && pending.queues_at_once() {
-        return Err(match pending.enter_at_once() {
+        return match pending.enter_at_once() {
             Ok(attempt) => State::with(&IDLE, reuse::boxed(&IDLE, pending.run_first(attempt))),
-            Err(admission) => match QueuedAcquire::new(pending, admission) {
+            Err(admission) => match QueuedAcquire::new(runtime, pending, admission) {
                 Ok(queued) => State::Queued(queued),
                 Err(acquiring) => acquiring.into(),
             },
-        });
+        };
     }
     let attempt = is_outermost.then(|| pending.enter_free_gate()).flatten();
-    Err(match attempt {
+    match attempt {
         Some(attempt) if span.is_disabled() => {
             State::with(&IDLE, reuse::boxed(&IDLE, pending.run_first(attempt)))
         }
@@ -242,7 +262,7 @@ fn start(Unpolled { spec, permits, label }: &mut Unpolled) -> Started<State> {
             State::with(&IDLE_OTHERS, reuse::boxed(&IDLE_OTHERS, pending.run(is_outermost)))
         }
         None => span.around(pending.run(is_outermost)).into(),
-    })
+    }
 }
 
 /// Records how an acquire got its lock.

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use tokio::runtime::Id;
 use tokio::time::{Instant, timeout_at};
 
 use super::PendingAcquire;
@@ -147,6 +148,13 @@ impl InQueue {
         Self { ticket, limit, look_at, timer: None }
     }
 
+    /// The same, of a caller that knows in which runtime it is.
+    pub(super) fn on(runtime: Id, pending: &PendingAcquire, ticket: Ticket<OwnedHold>) -> Self {
+        let mut in_queue = Self::new(pending, ticket, pending.limit());
+        in_queue.timer = Some(Timer::on(runtime, in_queue.next_look()));
+        in_queue
+    }
+
     pub(super) fn place(&self) -> u64 {
         self.ticket.place()
     }
@@ -163,8 +171,8 @@ impl InQueue {
             if let Poll::Ready(turn) = Pin::new(&mut self.ticket).poll(cx) {
                 return Poll::Ready(Some(turn));
             }
-            let until = self.limit.map_or(self.look_at, |limit| limit.min(self.look_at));
-            ready!(self.timer.get_or_insert_with(|| Timer::at(until)).poll(cx));
+            let next_look = self.next_look();
+            ready!(self.timer.get_or_insert_with(|| Timer::at(next_look)).poll(cx));
             self.timer = None;
             let now = Instant::now();
             if self.limit.is_some_and(|limit| now >= limit) {
@@ -174,6 +182,10 @@ impl InQueue {
                 return Poll::Ready(Some(failed));
             }
         }
+    }
+
+    fn next_look(&self) -> Instant {
+        self.limit.map_or(self.look_at, |limit| limit.min(self.look_at))
     }
 
     /// Passes over a task in front that is not polled. Returns the end of the wait if the store has been failing for too

@@ -6,6 +6,8 @@
 
 use std::task::{Context, Poll};
 
+use tokio::runtime::Id;
+
 use super::long_wait::LongWait;
 use super::pending::PendingAcquire;
 use super::queue::InQueue;
@@ -68,6 +70,7 @@ impl QueuedAcquire {
     /// Waits in the queue, if this is what the gate has answered to an acquire that has just started.
     #[inline]
     pub(super) fn new(
+        runtime: Id,
         pending: PendingAcquire,
         admission: Admission<OwnedHold>,
     ) -> Result<Box<Self>, Acquiring> {
@@ -76,7 +79,7 @@ impl QueuedAcquire {
             other => return Err(Acquiring::new(pending.run_admitted(other))),
         };
         pending.recorder.waits();
-        let in_queue = InQueue::new(&pending, ticket, pending.limit());
+        let in_queue = InQueue::on(runtime, &pending, ticket);
         Ok(Box::new(Self { in_queue, pending, long: LongWait::default() }))
     }
 

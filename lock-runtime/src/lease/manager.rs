@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -66,10 +66,28 @@ pub(crate) struct LeaseManager {
     client_text: Arc<str>,
     /// Number of the last hold.
     holds: AtomicU64,
-    /// The watchdog's task. Locked while a task is started, so that each is started once.
-    watching: Mutex<Option<JoinHandle<()>>>,
+    /// True while the watchdog has a task.
+    is_watched: Arc<AtomicBool>,
+    /// Locked while a task is started, so that each is started once.
+    starting: Mutex<()>,
     /// Where the tasks run; `None` for the runtime in which a lock is first used.
     pub(crate) home: Option<Handle>,
+}
+
+/// Exists as long as the watchdog's task.
+struct Watched(Arc<AtomicBool>);
+
+impl Watched {
+    fn new(is_watched: &Arc<AtomicBool>) -> Self {
+        is_watched.store(true, Ordering::Release);
+        Self(Arc::clone(is_watched))
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 impl LeaseManager {
@@ -88,7 +106,8 @@ impl LeaseManager {
             client,
             client_text: Arc::from(client.to_string()),
             holds: AtomicU64::new(0),
-            watching: Mutex::default(),
+            is_watched: Arc::default(),
+            starting: Mutex::default(),
             home: None,
             breaker,
             order,
@@ -118,14 +137,27 @@ impl LeaseManager {
     /// Sees to it that the tasks run: a client may be made before there is a runtime, and may
     /// outlive the one that it was first used on. Starts nothing outside of a runtime.
     pub(crate) fn ensure_running(&self) {
-        let mut watching = self.watching.lock();
-        let is_gone = watching.as_ref().is_none_or(JoinHandle::is_finished);
-        if is_gone && !self.watchdog.is_done() {
-            let task = || Arc::clone(&self.watchdog).run(Arc::clone(&self.store));
-            *watching = self.spawn(task).or(watching.take());
+        // Every acquire looks, so without the mutex.
+        if self.is_watched.load(Ordering::Acquire) && self.releaser.has_task() {
+            return;
+        }
+        let _starting = self.starting.lock();
+        if !self.is_watched.load(Ordering::Acquire) && !self.watchdog.is_done() {
+            self.spawn(|| self.watch());
         }
         if !self.releaser.has_task() {
             self.spawn(|| Arc::clone(&self.releaser).run(Arc::clone(&self.store)));
+        }
+    }
+
+    /// The watchdog's task.
+    fn watch(&self) -> impl Future<Output = ()> + Send + use<> {
+        let watched = Watched::new(&self.is_watched);
+        let running = Arc::clone(&self.watchdog).run(Arc::clone(&self.store));
+        async move {
+            // A runtime that ends drops it, also before it was polled.
+            let _watched = watched;
+            running.await;
         }
     }
 

@@ -331,7 +331,12 @@ impl Hold {
     /// before.
     pub(crate) fn set_renew_until(&self, until: Option<Tick>) -> bool {
         let until = until.map_or(u64::MAX, Tick::as_nanos);
-        self.renew_until.swap(until, Ordering::AcqRel) != u64::MAX
+        // Nothing else sets it: usually there is no limit, and nothing to write.
+        let before = self.renew_until.load(Ordering::Relaxed);
+        if before != until {
+            self.renew_until.store(until, Ordering::Release);
+        }
+        before != u64::MAX
     }
 
     /// True if the re-entry of that number is inside it; zero means a re-entry that excludes no other.
