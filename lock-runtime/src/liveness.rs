@@ -73,7 +73,7 @@ impl<F: Future, S: Fn(Instant) -> bool> Future for Driven<F, S> {
                 return Poll::Pending;
             }
             *this.next = None;
-            *this.timer = Some(Timer::at(next));
+            *this.timer = Some(Timer::at(next, cx));
         }
         while this.timer.as_mut().is_none_or(|timer| timer.poll(cx).is_ready()) {
             let now = Instant::now();
@@ -83,7 +83,7 @@ impl<F: Future, S: Fn(Instant) -> bool> Future for Driven<F, S> {
             let next = now + *this.every;
             match &mut *this.timer {
                 Some(timer) => timer.reset(next),
-                timer => *timer = Some(Timer::at(next)),
+                timer => *timer = Some(Timer::at(next, cx)),
             }
         }
         Poll::Pending

@@ -1,23 +1,29 @@
 //! Timers that are used again, and waits that need none.
 //!
 //! Tokio registers a timer under a lock, and removes one that is dropped early under the same lock: that takes longer
-//! than all else that a request waits for. Moving a registered timer to a later time needs no lock. So a timer that is
-//! not needed any more stays registered, and the next one that its thread needs is that one. It is moved once it fires, if
-//! that is too early: most are not needed for so long.
+//! than all else that a request waits for. So a timer that is not needed any more stays registered, and serves the next
+//! wait of its task on this thread, or of another task. If it fires too early for that, it is moved then: most waits end
+//! before. While it is registered for the same task, that needs no poll.
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::ptr;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
+use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The most timers that a thread keeps.
-const MOST: usize = 256;
+/// A thread keeps its timers in so many groups, by their tasks.
+const GROUPS: usize = 64;
+
+/// The most timers that a group keeps.
+const MOST: usize = 8;
 
 thread_local! {
-    static IDLE: RefCell<Idle> = const { RefCell::new(Idle { runtime: None, timers: Vec::new() }) };
+    static IDLE: RefCell<Idle> =
+        const { RefCell::new(Idle { runtime: None, groups: [const { Vec::new() }; GROUPS] }) };
 }
 
 thread_local! {
@@ -45,65 +51,110 @@ pub(crate) fn poll_attended<F: Future>(
 /// Timers of one runtime. A thread that runs another one meanwhile starts anew.
 struct Idle {
     runtime: Option<Id>,
-    timers: Vec<Pin<Box<Sleep>>>,
+    groups: [Vec<Registered>; GROUPS],
 }
 
 impl Idle {
-    fn timers_of(&mut self, runtime: Id) -> &mut Vec<Pin<Box<Sleep>>> {
+    fn group(&mut self, runtime: Id, woken: Woken) -> &mut Vec<Registered> {
         if self.runtime != Some(runtime) {
-            self.timers.clear();
+            self.groups.iter_mut().for_each(Vec::clear);
             self.runtime = Some(runtime);
         }
-        &mut self.timers
+        // Tasks are far apart in memory.
+        &mut self.groups[(woken.data >> 7) % GROUPS]
+    }
+
+    /// A timer of that task, or another one.
+    fn take(&mut self, runtime: Id, woken: Woken) -> Option<Registered> {
+        let group = self.group(runtime, woken);
+        let own = group.iter().rposition(|timer| timer.woken == Some(woken));
+        let at = own.or_else(|| group.len().checked_sub(1))?;
+        Some(group.swap_remove(at))
+    }
+}
+
+/// What a waker wakes: two wakers are the same if these parts are, as [`Waker::will_wake`] says. That holds as long as one
+/// of them exists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Woken {
+    data: usize,
+    vtable: usize,
+}
+
+impl Woken {
+    fn by(waker: &Waker) -> Self {
+        Self { data: waker.data().addr(), vtable: ptr::from_ref(waker.vtable()).addr() }
+    }
+}
+
+/// A timer of tokio.
+struct Registered {
+    sleep: Pin<Box<Sleep>>,
+    /// What it wakes, if it has been polled since it was last moved. Until it fires it keeps that waker.
+    woken: Option<Woken>,
+}
+
+impl Registered {
+    fn move_to(&mut self, then: Instant) {
+        self.sleep.as_mut().reset(then);
+        self.woken = None;
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let woken = Woken::by(cx.waker());
+        if self.woken == Some(woken) && !self.sleep.is_elapsed() {
+            return Poll::Pending;
+        }
+        // With a budget: without one it would say that it is pending, and not keep the waker.
+        let polled = Pin::new(&mut unconstrained(self.sleep.as_mut())).poll(cx);
+        self.woken = Some(woken);
+        polled
     }
 }
 
 /// A timer for a wait that usually ends earlier.
 pub(crate) struct Timer {
     /// Empty only while it is dropped. It may fire earlier.
-    sleep: Option<Pin<Box<Sleep>>>,
+    registered: Option<Registered>,
     then: Instant,
     runtime: Id,
 }
 
 impl Timer {
-    /// A timer that fires then. The caller is in a runtime.
-    pub(crate) fn at(then: Instant) -> Self {
-        Self::on(Handle::current().id(), then)
+    /// A timer that fires then, and wakes the task that is polled. The caller is in a runtime.
+    pub(crate) fn at(then: Instant, cx: &Context<'_>) -> Self {
+        Self::on(Handle::current().id(), then, cx)
     }
 
     /// The same, for a caller that knows in which runtime it is.
-    pub(crate) fn on(runtime: Id, then: Instant) -> Self {
-        let idle = IDLE.try_with(|idle| idle.borrow_mut().timers_of(runtime).pop());
-        let sleep = match idle.ok().flatten() {
-            Some(mut sleep) => {
-                if sleep.deadline() > then {
-                    sleep.as_mut().reset(then);
-                }
-                sleep
-            }
-            None => Box::pin(sleep_until(then)),
-        };
-        Self { sleep: Some(sleep), then, runtime }
+    pub(crate) fn on(runtime: Id, then: Instant, cx: &Context<'_>) -> Self {
+        let idle = IDLE.try_with(|idle| idle.borrow_mut().take(runtime, Woken::by(cx.waker())));
+        let registered = idle.ok().flatten();
+        let new = || Registered { sleep: Box::pin(sleep_until(then)), woken: None };
+        let mut timer = Self { registered: Some(registered.unwrap_or_else(new)), then, runtime };
+        timer.reset(then);
+        timer
     }
 
     /// Moves it.
     pub(crate) fn reset(&mut self, then: Instant) {
         self.then = then;
-        if let Some(sleep) = &mut self.sleep {
-            sleep.as_mut().reset(then);
+        if let Some(registered) = &mut self.registered
+            && registered.sleep.deadline() > then
+        {
+            registered.move_to(then);
         }
     }
 
     /// Ready once it has fired.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(sleep) = &mut self.sleep else { return Poll::Pending };
-        ready!(sleep.as_mut().poll(cx));
-        if sleep.deadline() >= self.then {
+        let Some(registered) = &mut self.registered else { return Poll::Pending };
+        ready!(registered.poll(cx));
+        if registered.sleep.deadline() >= self.then {
             return Poll::Ready(());
         }
-        sleep.as_mut().reset(self.then);
-        sleep.as_mut().poll(cx)
+        registered.move_to(self.then);
+        registered.poll(cx)
     }
 }
 
@@ -143,7 +194,7 @@ impl<F: Future + Unpin> Future for AttendedBefore<F> {
         if let Poll::Ready(output) = Pin::new(future).poll(cx) {
             return Poll::Ready(Some(output));
         }
-        let timer = timer.get_or_insert_with(|| Timer::at(*look));
+        let timer = timer.get_or_insert_with(|| Timer::at(*look, cx));
         while timer.poll(cx).is_ready() {
             let now = Instant::now();
             if now >= *then {
@@ -162,13 +213,15 @@ impl<F: Future + Unpin> Future for AttendedBefore<F> {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        let Some(sleep) = self.sleep.take() else { return };
+        let Some(registered) = self.registered.take() else { return };
+        // It is of no use to a group.
+        let Some(woken) = registered.woken else { return };
         // The thread may be ending, or another timer of it may be dropped right now.
         let _ = IDLE.try_with(|idle| {
             if let Ok(mut idle) = idle.try_borrow_mut() {
-                let timers = idle.timers_of(self.runtime);
-                if timers.len() < MOST {
-                    timers.push(sleep);
+                let group = idle.group(self.runtime, woken);
+                if group.len() < MOST {
+                    group.push(registered);
                 }
             }
         });
@@ -178,6 +231,11 @@ impl Drop for Timer {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Wake;
+
+    use tokio::task::coop::{consume_budget, has_budget_remaining};
 
     use super::*;
 
@@ -185,22 +243,79 @@ mod tests {
         poll_fn(|cx| timer.poll(cx)).await;
     }
 
+    async fn timer(then: Instant) -> Timer {
+        poll_fn(|cx| Poll::Ready(Timer::at(then, cx))).await
+    }
+
+    /// A timer that has been polled.
+    async fn polled(then: Instant) -> Timer {
+        let mut timer = timer(then).await;
+        assert!(poll_fn(|cx| Poll::Ready(timer.poll(cx).is_pending())).await);
+        timer
+    }
+
     fn kept() -> usize {
-        IDLE.with(|idle| idle.borrow().timers.len())
+        IDLE.with(|idle| idle.borrow().groups.iter().map(Vec::len).sum())
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_kept_timer_fires_at_its_new_time() {
         let start = Instant::now();
         let second = Duration::from_secs(1);
-        let mut first = Timer::at(start + second);
-        assert!(tokio::time::timeout(second / 2, fired(&mut first)).await.is_err());
-        drop(first);
+        drop(polled(start + second).await);
         for (then, expected) in [(3, 3), (2, 3), (4, 4)] {
-            let mut next = Timer::at(start + second * then);
+            assert_eq!(kept(), 1);
+            let mut next = timer(start + second * then).await;
             assert_eq!(kept(), 0, "not used again");
             fired(&mut next).await;
             assert_eq!(start.elapsed().as_secs(), expected);
+        }
+        // Earlier than the kept one.
+        drop(polled(start + second * 9).await);
+        fired(&mut timer(start + second * 5).await).await;
+        assert_eq!(start.elapsed().as_secs(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_without_a_budget_is_woken() {
+        while has_budget_remaining() {
+            consume_budget().await;
+        }
+        let start = Instant::now();
+        fired(&mut timer(start + Duration::from_secs(1)).await).await;
+        assert_eq!(start.elapsed().as_secs(), 1);
+    }
+
+    #[derive(Default)]
+    struct Task(AtomicBool);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kept_timer_wakes_the_task_that_uses_it_now() {
+        // One more than there are groups, so two are in the same.
+        let tasks: Vec<_> = std::iter::repeat_with(Arc::<Task>::default).take(GROUPS + 1).collect();
+        let soon = Instant::now() + Duration::from_secs(1);
+        let mut timers = Vec::new();
+        for task in &tasks {
+            let waker = Waker::from(Arc::clone(task));
+            let mut cx = Context::from_waker(&waker);
+            let before = kept();
+            let mut timer = Timer::at(soon, &cx);
+            assert!(timer.poll(&mut cx).is_pending());
+            if kept() < before {
+                // It took over one that waits no more.
+                timers.push((task, timer));
+            }
+        }
+        assert!(!timers.is_empty(), "no two tasks are in one group");
+        tokio::time::sleep_until(soon).await;
+        for (task, _) in &timers {
+            assert!(task.0.load(Ordering::Relaxed), "a task was not woken");
         }
     }
 
@@ -233,10 +348,10 @@ mod tests {
         for _ in 0..2 {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(async {
-                let soon = Instant::now() + Duration::from_millis(1);
+                let soon = Instant::now() + Duration::from_millis(50);
                 // The one that the first runtime has left behind would panic.
-                fired(&mut Timer::at(soon)).await;
-                drop([Timer::at(soon), Timer::at(soon)]);
+                fired(&mut timer(soon).await).await;
+                drop([polled(soon).await, polled(soon).await]);
                 assert_eq!(kept(), 2);
             });
         }

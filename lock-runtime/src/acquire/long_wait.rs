@@ -143,7 +143,7 @@ impl<F: Future> Future for LogIfLong<'_, F> {
         if is_attended {
             long.look(pending);
         } else {
-            let timer = this.timer.get_or_insert_with(|| Timer::at(pending.started + LONG));
+            let timer = this.timer.get_or_insert_with(|| Timer::at(pending.started + LONG, cx));
             if timer.poll(cx).is_ready() {
                 long.log(pending);
             }

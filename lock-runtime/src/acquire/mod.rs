@@ -133,7 +133,7 @@ impl Future for Acquire {
                 }
                 Err(started) => {
                     if let State::Start(unpolled) = std::mem::replace(&mut self.0, State::Done) {
-                        self.0 = go_on(unpolled, started);
+                        self.0 = go_on(unpolled, started, cx);
                     }
                 }
             }
@@ -235,7 +235,7 @@ fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started<TakesTime> {
 }
 
 /// Goes on with an acquire that takes time.
-fn go_on(Unpolled { spec, permits, .. }: Unpolled, started: TakesTime) -> State {
+fn go_on(Unpolled { spec, permits, .. }: Unpolled, started: TakesTime, cx: &Context<'_>) -> State {
     let TakesTime { recorder, is_outermost, runtime } = started;
     let span = recorder.span();
     let pending = PendingAcquire::new(spec, permits, recorder);
@@ -246,7 +246,7 @@ fn go_on(Unpolled { spec, permits, .. }: Unpolled, started: TakesTime) -> State 
     if span.is_disabled() && is_outermost && pending.queues_at_once() {
         return match pending.enter_at_once() {
             Ok(attempt) => State::with(&IDLE, reuse::boxed(&IDLE, pending.run_first(attempt))),
-            Err(admission) => match QueuedAcquire::new(runtime, pending, admission) {
+            Err(admission) => match QueuedAcquire::new(runtime, cx, pending, admission) {
                 Ok(queued) => State::Queued(queued),
                 Err(acquiring) => acquiring.into(),
             },

@@ -149,9 +149,14 @@ impl InQueue {
     }
 
     /// The same, of a caller that knows in which runtime it is.
-    pub(super) fn on(runtime: Id, pending: &PendingAcquire, ticket: Ticket<OwnedHold>) -> Self {
+    pub(super) fn on(
+        runtime: Id,
+        cx: &Context<'_>,
+        pending: &PendingAcquire,
+        ticket: Ticket<OwnedHold>,
+    ) -> Self {
         let mut in_queue = Self::new(pending, ticket, pending.limit());
-        in_queue.timer = Some(Timer::on(runtime, in_queue.next_look()));
+        in_queue.timer = Some(Timer::on(runtime, in_queue.next_look(), cx));
         in_queue
     }
 
@@ -172,7 +177,7 @@ impl InQueue {
                 return Poll::Ready(Some(turn));
             }
             let next_look = self.next_look();
-            ready!(self.timer.get_or_insert_with(|| Timer::at(next_look)).poll(cx));
+            ready!(self.timer.get_or_insert_with(|| Timer::at(next_look, cx)).poll(cx));
             self.timer = None;
             let now = Instant::now();
             if self.limit.is_some_and(|limit| now >= limit) {

@@ -71,6 +71,7 @@ impl QueuedAcquire {
     #[inline]
     pub(super) fn new(
         runtime: Id,
+        cx: &Context<'_>,
         pending: PendingAcquire,
         admission: Admission<OwnedHold>,
     ) -> Result<Box<Self>, Acquiring> {
@@ -79,7 +80,7 @@ impl QueuedAcquire {
             other => return Err(Acquiring::new(pending.run_admitted(other))),
         };
         pending.recorder.waits();
-        let in_queue = InQueue::on(runtime, &pending, ticket);
+        let in_queue = InQueue::on(runtime, cx, &pending, ticket);
         Ok(Box::new(Self { in_queue, pending, long: LongWait::default() }))
     }
 

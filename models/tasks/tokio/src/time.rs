@@ -9,6 +9,8 @@ pub use std::time::Duration;
 /// The time of a thread. All tasks of one run are on one thread.
 #[derive(Default)]
 struct Time {
+    /// The number of the run.
+    run: u64,
     now: Duration,
     sleeping: Vec<(Instant, Waker)>,
 }
@@ -96,47 +98,60 @@ pub fn advance(by: Duration) {
 
 /// Begins a new run.
 pub fn reset() {
-    TIME.take();
+    TIME.with_borrow_mut(|time| *time = Time { run: time.run + 1, ..Time::default() });
 }
 
 /// The future of [`sleep_until`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
-pub struct Sleep(Instant);
+pub struct Sleep {
+    until: Instant,
+    run: u64,
+}
 
 impl Sleep {
     /// Returns its end.
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        self.0
+        self.until
+    }
+
+    /// True if it wakes no task any more.
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        self.run != this_run() || Instant::now() >= self.until
     }
 
     /// Moves its end.
     pub fn reset(mut self: Pin<&mut Self>, until: Instant) {
-        self.0 = until;
+        *self = sleep_until(until);
     }
+}
+
+fn this_run() -> u64 {
+    TIME.with_borrow(|time| time.run)
 }
 
 impl Future for Sleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if Instant::now() >= self.0 {
+        if Instant::now() >= self.until {
             return Poll::Ready(());
         }
-        TIME.with_borrow_mut(|time| time.sleeping.push((self.0, cx.waker().clone())));
+        TIME.with_borrow_mut(|time| time.sleeping.push((self.until, cx.waker().clone())));
         Poll::Pending
     }
 }
 
 /// Waits until then.
 pub fn sleep_until(until: Instant) -> Sleep {
-    Sleep(until)
+    Sleep { until, run: this_run() }
 }
 
 /// Waits for so long.
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep(Instant::now() + duration)
+    sleep_until(Instant::now() + duration)
 }
 
 /// The error of [`timeout`].

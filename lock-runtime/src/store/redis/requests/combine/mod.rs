@@ -211,7 +211,7 @@ impl Ticket {
         }
         loop {
             let look = || (Instant::now() + ATTENDED_EVERY).min(self.deadline);
-            let timer = self.timer.get_or_insert_with(|| Timer::at(look()));
+            let timer = self.timer.get_or_insert_with(|| Timer::at(look(), cx));
             ready!(timer.poll(cx));
             if Instant::now() >= self.deadline {
                 self.key = None;
