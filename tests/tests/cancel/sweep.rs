@@ -23,6 +23,8 @@ struct Scene {
 }
 
 async fn scene(row: &Row, setting: Setting) -> Scene {
+    // Timers that an earlier scene has left behind would poll the future once more.
+    sleep(secs(60)).await;
     let stage = Stage::new();
     let holder = match setting {
         Setting::Held => Some(stage.hold(&stage.near, row.kind).await),
