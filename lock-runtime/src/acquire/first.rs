@@ -4,6 +4,7 @@
 //! [contender](super::contend) would act on it.
 
 use std::pin::Pin;
+use std::task::Waker;
 
 use super::PendingAcquire;
 use super::attempt::Attempt;
@@ -38,7 +39,7 @@ impl PendingAcquire {
 
     /// Enters the gate as an outermost acquire that [may wait](Self::queues_at_once) there: with the first request, if it is
     /// free and other processes do not go first.
-    pub(super) fn enter_at_once(&self) -> Result<Attempt, Admission<OwnedHold>> {
+    pub(super) fn enter_at_once(&self, waker: &Waker) -> Result<Attempt, Admission<OwnedHold>> {
         let (gates, options) = (&self.spec.engine.gates, &self.spec.options);
         let (gate_guard, owner) = gates.enter_first(
             &self.spec.target,
@@ -47,6 +48,7 @@ impl PendingAcquire {
             || self.next_owner(),
             || self.asker(),
             self.started,
+            waker,
         )?;
         Ok(Attempt::of(self, owner, gate_guard))
     }

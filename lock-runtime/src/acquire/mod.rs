@@ -84,6 +84,7 @@ enum State {
     /// Not polled yet. Where it is first polled decides whether it is a re-entry.
     // S-6.
     Start(Unpolled),
+    /// The turn, or a timer, wakes the task.
     Queued(Box<QueuedAcquire>),
     UnderWay(UnderWay),
     Done,
@@ -134,6 +135,9 @@ impl Future for Acquire {
                 Err(started) => {
                     if let State::Start(unpolled) = std::mem::replace(&mut self.0, State::Done) {
                         self.0 = go_on(unpolled, started, cx);
+                        if let State::Queued(_) = self.0 {
+                            return Poll::Pending;
+                        }
                     }
                 }
             }
@@ -235,7 +239,11 @@ fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started<TakesTime> {
 }
 
 /// Goes on with an acquire that takes time.
-fn go_on(Unpolled { spec, permits, .. }: Unpolled, started: TakesTime, cx: &Context<'_>) -> State {
+fn go_on(
+    Unpolled { spec, permits, .. }: Unpolled,
+    started: TakesTime,
+    cx: &mut Context<'_>,
+) -> State {
     let TakesTime { recorder, is_outermost, runtime } = started;
     let span = recorder.span();
     let pending = PendingAcquire::new(spec, permits, recorder);
@@ -244,7 +252,7 @@ fn go_on(Unpolled { spec, permits, .. }: Unpolled, started: TakesTime, cx: &Cont
     }
     // In futures of their own: a task that waits in the queue has no use for the room that a request needs.
     if span.is_disabled() && is_outermost && pending.queues_at_once() {
-        return match pending.enter_at_once() {
+        return match pending.enter_at_once(cx.waker()) {
             Ok(attempt) => State::with(&IDLE, reuse::boxed(&IDLE, pending.run_first(attempt))),
             Err(admission) => match QueuedAcquire::new(runtime, cx, pending, admission) {
                 Ok(queued) => State::Queued(queued),

@@ -15,7 +15,7 @@ use crate::gate::{Admission, GateGuard, Ticket, Turn, WaitsFor};
 use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 use crate::store::HoldKind;
-use crate::timer::Timer;
+use crate::timer::{Timer, attended};
 
 impl PendingAcquire {
     /// Waits for the turn that an admission leads to, and records the place in the queue.
@@ -148,16 +148,26 @@ impl InQueue {
         Self { ticket, limit, look_at, timer: None }
     }
 
-    /// The same, of a caller that knows in which runtime it is.
+    /// The same, of a caller that knows in which runtime it is, and whose task the turn wakes. It need not be polled before:
+    /// its timer wakes the task, too.
+    ///
+    /// # Errors
+    ///
+    /// The ticket, if the wait is over already.
     pub(super) fn on(
         runtime: Id,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
         pending: &PendingAcquire,
         ticket: Ticket<OwnedHold>,
-    ) -> Self {
+    ) -> Result<Self, Ticket<OwnedHold>> {
         let mut in_queue = Self::new(pending, ticket, pending.limit());
-        in_queue.timer = Some(Timer::on(runtime, in_queue.next_look(), cx));
-        in_queue
+        let mut timer = Timer::on(runtime, in_queue.next_look(), cx);
+        if timer.poll(cx).is_ready() {
+            return Err(in_queue.ticket);
+        }
+        in_queue.timer = Some(timer);
+        attended();
+        Ok(in_queue)
     }
 
     pub(super) fn place(&self) -> u64 {

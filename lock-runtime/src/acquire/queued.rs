@@ -67,11 +67,12 @@ impl PendingAcquire {
 }
 
 impl QueuedAcquire {
-    /// Waits in the queue, if this is what the gate has answered to an acquire that has just started.
+    /// Waits in the queue, if this is what the gate has answered to an acquire that has just started. Its turn wakes the
+    /// task.
     #[inline]
     pub(super) fn new(
         runtime: Id,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
         pending: PendingAcquire,
         admission: Admission<OwnedHold>,
     ) -> Result<Box<Self>, Acquiring> {
@@ -79,8 +80,14 @@ impl QueuedAcquire {
             Admission::Queued(ticket) => ticket,
             other => return Err(Acquiring::new(pending.run_admitted(other))),
         };
+        let in_queue = match InQueue::on(runtime, cx, &pending, ticket) {
+            Ok(in_queue) => in_queue,
+            // It cannot wait.
+            Err(ticket) => {
+                return Err(Acquiring::new(pending.run_admitted(Admission::Queued(ticket))));
+            }
+        };
         pending.recorder.waits();
-        let in_queue = InQueue::on(runtime, cx, &pending, ticket);
         Ok(Box::new(Self { in_queue, pending, long: LongWait::default() }))
     }
 

@@ -31,6 +31,7 @@ mod waiter;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Waker;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
@@ -223,11 +224,15 @@ impl<H> Gates<H> {
             return admission;
         }
         let max_queue = passed_over.is_none().then_some(max_queue);
+        let newcomer = || {
+            let (asker, now) = newcomer();
+            (asker, now, None)
+        };
         self.queue(gate, target, lease, max_queue, place, newcomer)
     }
 
-    /// As [`enter`](Self::enter), for a newcomer that waits for its turn. If the key has no gate, it asks the store as
-    /// `owner` now.
+    /// As [`enter`](Self::enter), for a newcomer that waits for its turn, and whose task the turn wakes. If the key has no
+    /// gate, it asks the store as `owner` now.
     pub(crate) fn enter_first(
         self: &Arc<Self>,
         target: &Arc<Target>,
@@ -236,6 +241,7 @@ impl<H> Gates<H> {
         owner: impl FnOnce() -> OwnerId,
         asker: impl FnOnce() -> Asker,
         now: Instant,
+        waker: &Waker,
     ) -> Result<(GateGuard<H>, OwnerId), Admission<H>> {
         let mut shard = self.shard(target);
         if self.closed.load(Ordering::SeqCst) {
@@ -253,7 +259,7 @@ impl<H> Gates<H> {
                 Err(Admission::Turn(self.gate_guard(target, number, number)))
             }
             Some(gate) => {
-                let newcomer = || (asker(), now);
+                let newcomer = || (asker(), now, Some(waker.clone()));
                 Err(self.queue(gate, target, lease, Some(max_queue), number, newcomer))
             }
         }
@@ -286,15 +292,15 @@ impl<H> Gates<H> {
         lease: Lease,
         max_queue: Option<usize>,
         place: u64,
-        newcomer: impl FnOnce() -> (Asker, Instant),
+        newcomer: impl FnOnce() -> (Asker, Instant, Option<Waker>),
     ) -> Admission<H> {
         let is_full = || self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
         if max_queue.is_some_and(|most| gate.queue.len() >= most || is_full()) {
             return Admission::Busy(BusyReason::TooManyWaiters);
         }
         let replicas = target.replicas().map_or(0, |replicas| replicas.at_least);
-        let (asker, now) = newcomer();
-        let waiter = Arc::new(Waiter::new(place, now, lease, replicas, asker));
+        let (asker, now, waker) = newcomer();
+        let waiter = Arc::new(Waiter::new(place, now, lease, replicas, asker, waker));
         self.enqueue(gate, &waiter, now);
         Admission::Queued(Ticket::new(Arc::clone(self), Arc::clone(target), waiter))
     }

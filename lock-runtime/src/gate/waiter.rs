@@ -63,8 +63,9 @@ impl<H> Waiter<H> {
         lease: Lease,
         replicas: u32,
         asker: Asker,
+        waker: Option<Waker>,
     ) -> Self {
-        let slot = Mutex::new(Slot { state: State::Waiting, waker: None });
+        let slot = Mutex::new(Slot { state: State::Waiting, waker });
         Self { number, since, lease, replicas, asker, slot }
     }
 
