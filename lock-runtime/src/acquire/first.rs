@@ -46,9 +46,8 @@ impl PendingAcquire {
             options.stored_lease(),
             options.max_waiters(),
             || self.next_owner(),
-            || self.asker(),
+            || (self.asker(), waker.clone()),
             self.started,
-            waker,
         )?;
         Ok(Attempt::of(self, owner, gate_guard))
     }

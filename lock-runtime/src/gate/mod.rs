@@ -239,9 +239,8 @@ impl<H> Gates<H> {
         lease: Lease,
         max_queue: usize,
         owner: impl FnOnce() -> OwnerId,
-        asker: impl FnOnce() -> Asker,
+        newcomer: impl FnOnce() -> (Asker, Waker),
         now: Instant,
-        waker: &Waker,
     ) -> Result<(GateGuard<H>, OwnerId), Admission<H>> {
         let mut shard = self.shard(target);
         if self.closed.load(Ordering::SeqCst) {
@@ -259,7 +258,10 @@ impl<H> Gates<H> {
                 Err(Admission::Turn(self.gate_guard(target, number, number)))
             }
             Some(gate) => {
-                let newcomer = || (asker(), now, Some(waker.clone()));
+                let newcomer = || {
+                    let (asker, waker) = newcomer();
+                    (asker, now, Some(waker))
+                };
                 Err(self.queue(gate, target, lease, Some(max_queue), number, newcomer))
             }
         }

@@ -1,7 +1,10 @@
 //! Tasks that hand a hold of the store on to each other, and the releaser that gets what they drop.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 
 use shuttle::future::{block_on, spawn, yield_now};
 use tokio::sync::oneshot;
@@ -13,7 +16,7 @@ use crate::gate::{Admission, GateGuard, Gates, Turn, WaitsFor};
 use crate::lease::manager::{LeaseManager, Timing};
 use crate::lease::{Hold, Taken};
 use crate::owned_hold::{OwnedHold, Rest};
-use crate::store::{AcquireReply, AcquireRequest, Store, Target};
+use crate::store::{AcquireReply, AcquireRequest, OwnerId, Store, Target};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -65,10 +68,17 @@ impl World {
 
     /// One task: as `acquire` does, with a store that neither fails nor is asked by other processes.
     async fn lock(self: Arc<Self>, end: End, cancelled: Option<oneshot::Receiver<()>>) {
-        match self.gates.enter(&self.target, LEASE, 8, WaitsFor::Turn, None, super::a_newcomer) {
-            Admission::Turn(guard) => self.acquire(guard, end).await,
-            Admission::Queued(ticket) => match unless(cancelled, ticket).await {
-                Some(Turn::Contend(guard)) => self.acquire(guard, end).await,
+        let next_owner = || self.leases.next_owner(1);
+        let enter = |cx: &mut Context<'_>| {
+            let (asker, now) = super::a_newcomer();
+            let newcomer = || (asker, cx.waker().clone());
+            Poll::Ready(self.gates.enter_first(&self.target, LEASE, 8, next_owner, newcomer, now))
+        };
+        match poll_fn(enter).await {
+            Ok((guard, owner)) => self.acquire(guard, owner, end).await,
+            Err(Admission::Turn(guard)) => self.acquire(guard, next_owner(), end).await,
+            Err(Admission::Queued(ticket)) => match unless(cancelled, once_woken(ticket)).await {
+                Some(Turn::Contend(guard)) => self.acquire(guard, next_owner(), end).await,
                 Some(Turn::Handed(owned)) => {
                     self.hold(Arc::into_inner(owned).expect("handed to one waiter only"), end)
                         .await;
@@ -76,12 +86,11 @@ impl World {
                 Some(_) => panic!("the store neither fails nor shares"),
                 None => {}
             },
-            _ => panic!("the gate refused a caller that waits"),
+            Err(_) => panic!("the gate refused a caller that waits"),
         }
     }
 
-    async fn acquire(&self, guard: GateGuard<OwnedHold>, end: End) {
-        let owner = self.leases.next_owner(1);
+    async fn acquire(&self, guard: GateGuard<OwnedHold>, owner: OwnerId, end: End) {
         let (target, lease) = (Arc::clone(&self.target), LEASE.duration());
         let request = AcquireRequest::new(target, owner.clone(), lease, TIMEOUT);
         let sent_at = self.leases.clock.now();
@@ -136,6 +145,16 @@ impl World {
             self.gates.enter(&self.target, LEASE, 8, WaitsFor::Turn, None, super::a_newcomer);
         assert!(matches!(free, Admission::Turn(_)), "a gate guard was lost");
     }
+}
+
+/// Polls a future for the first time when its task is woken, as an acquire polls its place in the queue.
+async fn once_woken<F: Future>(future: F) -> F::Output {
+    let (mut future, mut is_first) = (pin!(future), true);
+    poll_fn(|cx| match std::mem::take(&mut is_first) {
+        true => Poll::Pending,
+        false => future.as_mut().poll(cx),
+    })
+    .await
 }
 
 /// Three tasks hold the lock one after the other, and each grant of the store is released once.
