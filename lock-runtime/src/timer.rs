@@ -105,6 +105,8 @@ impl Registered {
         if self.woken == Some(woken) && !self.sleep.is_elapsed() {
             return Poll::Pending;
         }
+        // If it panics, it may have kept no waker.
+        self.woken = None;
         // With a budget: without one it would say that it is pending, and not keep the waker.
         let polled = Pin::new(&mut unconstrained(self.sleep.as_mut())).poll(cx);
         self.woken = Some(woken);
@@ -128,7 +130,9 @@ impl Timer {
 
     /// The same, for a caller that knows in which runtime it is.
     pub(crate) fn on(runtime: Id, then: Instant, cx: &Context<'_>) -> Self {
-        let idle = IDLE.try_with(|idle| idle.borrow_mut().take(runtime, Woken::by(cx.waker())));
+        // The thread may be ending, or timers of it may be dropped right now, which may drop tasks.
+        let idle =
+            IDLE.try_with(|idle| idle.try_borrow_mut().ok()?.take(runtime, Woken::by(cx.waker())));
         let registered = idle.ok().flatten();
         let new = || Registered { sleep: Box::pin(sleep_until(then)), woken: None };
         let mut timer = Self { registered: Some(registered.unwrap_or_else(new)), then, runtime };
@@ -216,7 +220,7 @@ impl Drop for Timer {
         let Some(registered) = self.registered.take() else { return };
         // It is of no use to a group.
         let Some(woken) = registered.woken else { return };
-        // The thread may be ending, or another timer of it may be dropped right now.
+        // As above.
         let _ = IDLE.try_with(|idle| {
             if let Ok(mut idle) = idle.try_borrow_mut() {
                 let group = idle.group(self.runtime, woken);
