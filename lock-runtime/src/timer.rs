@@ -8,9 +8,10 @@
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::ptr;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use pin_project_lite::pin_project;
 use tokio::runtime::{Handle, Id};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -51,11 +52,11 @@ pub(crate) fn poll_attended<F: Future>(
 /// Timers of one runtime. A thread that runs another one meanwhile starts anew.
 struct Idle {
     runtime: Option<Id>,
-    groups: [Vec<Registered>; GROUPS],
+    groups: [Vec<Pin<Box<Registered>>>; GROUPS],
 }
 
 impl Idle {
-    fn group(&mut self, runtime: Id, woken: Woken) -> &mut Vec<Registered> {
+    fn group(&mut self, runtime: Id, woken: Woken) -> &mut Vec<Pin<Box<Registered>>> {
         if self.runtime != Some(runtime) {
             self.groups.iter_mut().for_each(Vec::clear);
             self.runtime = Some(runtime);
@@ -65,7 +66,7 @@ impl Idle {
     }
 
     /// A timer of that task, or another one.
-    fn take(&mut self, runtime: Id, woken: Woken) -> Option<Registered> {
+    fn take(&mut self, runtime: Id, woken: Woken) -> Option<Pin<Box<Registered>>> {
         let group = self.group(runtime, woken);
         let own = group.iter().rposition(|timer| timer.woken == Some(woken));
         let at = own.or_else(|| group.len().checked_sub(1))?;
@@ -87,40 +88,55 @@ impl Woken {
     }
 }
 
-/// A timer of tokio.
-struct Registered {
-    sleep: Pin<Box<Sleep>>,
-    /// What it wakes, if it has been polled since it was last moved. Until it fires it keeps that waker.
-    woken: Option<Woken>,
+pin_project! {
+    /// A timer of tokio, and when it is to fire.
+    struct Registered {
+        // It may fire earlier.
+        #[pin]
+        sleep: Sleep,
+        then: Instant,
+        // What it wakes, if it has been polled since it was last moved. Until it fires it keeps that waker.
+        woken: Option<Woken>,
+        runtime: Id,
+    }
 }
 
 impl Registered {
-    fn move_to(&mut self, then: Instant) {
-        self.sleep.as_mut().reset(then);
-        self.woken = None;
+    fn new(runtime: Id, then: Instant) -> Pin<Box<Self>> {
+        Box::pin(Self { sleep: sleep_until(then), then, woken: None, runtime })
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn reset(self: Pin<&mut Self>, then: Instant) {
+        let this = self.project();
+        *this.then = then;
+        if this.sleep.deadline() > then {
+            this.sleep.reset(then);
+            *this.woken = None;
+        }
+    }
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
         let woken = Woken::by(cx.waker());
-        if self.woken == Some(woken) && !self.sleep.is_elapsed() {
+        if *this.woken == Some(woken) && !this.sleep.is_elapsed() {
             return Poll::Pending;
         }
-        // If it panics, it may have kept no waker.
-        self.woken = None;
-        // With a budget: without one it would say that it is pending, and not keep the waker.
-        let polled = Pin::new(&mut unconstrained(self.sleep.as_mut())).poll(cx);
-        self.woken = Some(woken);
-        polled
+        // If a poll panics, it may have kept no waker.
+        *this.woken = None;
+        loop {
+            // Not with the task's budget: without one left, it would say that it is pending, and not keep the waker.
+            let polled = Pin::new(&mut unconstrained(this.sleep.as_mut())).poll(cx);
+            if polled.is_pending() || this.sleep.deadline() >= *this.then {
+                *this.woken = Some(woken);
+                return polled;
+            }
+            this.sleep.as_mut().reset(*this.then);
+        }
     }
 }
 
-/// A timer for a wait that usually ends earlier.
-pub(crate) struct Timer {
-    /// Empty only while it is dropped. It may fire earlier.
-    registered: Option<Registered>,
-    then: Instant,
-    runtime: Id,
-}
+/// A timer for a wait that usually ends earlier. Empty only while it is dropped.
+pub(crate) struct Timer(Option<Pin<Box<Registered>>>);
 
 impl Timer {
     /// A timer that fires then, and wakes the task that is polled. The caller is in a runtime.
@@ -133,32 +149,23 @@ impl Timer {
         // The thread may be ending, or timers of it may be dropped right now, which may drop tasks.
         let idle =
             IDLE.try_with(|idle| idle.try_borrow_mut().ok()?.take(runtime, Woken::by(cx.waker())));
-        let registered = idle.ok().flatten();
-        let new = || Registered { sleep: Box::pin(sleep_until(then)), woken: None };
-        let mut timer = Self { registered: Some(registered.unwrap_or_else(new)), then, runtime };
-        timer.reset(then);
-        timer
+        let Some(mut registered) = idle.ok().flatten() else {
+            return Self(Some(Registered::new(runtime, then)));
+        };
+        registered.as_mut().reset(then);
+        Self(Some(registered))
     }
 
     /// Moves it.
     pub(crate) fn reset(&mut self, then: Instant) {
-        self.then = then;
-        if let Some(registered) = &mut self.registered
-            && registered.sleep.deadline() > then
-        {
-            registered.move_to(then);
+        if let Some(registered) = &mut self.0 {
+            registered.as_mut().reset(then);
         }
     }
 
     /// Ready once it has fired.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(registered) = &mut self.registered else { return Poll::Pending };
-        ready!(registered.poll(cx));
-        if registered.sleep.deadline() >= self.then {
-            return Poll::Ready(());
-        }
-        registered.move_to(self.then);
-        registered.poll(cx)
+        self.0.as_mut().map_or(Poll::Pending, |registered| registered.as_mut().poll(cx))
     }
 }
 
@@ -217,13 +224,13 @@ impl<F: Future + Unpin> Future for AttendedBefore<F> {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        let Some(registered) = self.registered.take() else { return };
+        let Some(registered) = self.0.take() else { return };
         // It is of no use to a group.
         let Some(woken) = registered.woken else { return };
         // As above.
         let _ = IDLE.try_with(|idle| {
             if let Ok(mut idle) = idle.try_borrow_mut() {
-                let group = idle.group(self.runtime, woken);
+                let group = idle.group(registered.runtime, woken);
                 if group.len() < MOST {
                     group.push(registered);
                 }
