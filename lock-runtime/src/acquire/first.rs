@@ -39,7 +39,6 @@ impl PendingAcquire {
 
     /// Enters the gate as an outermost acquire that [may wait](Self::queues_at_once) there: with the first request, if it is
     /// free and other processes do not go first.
-    #[inline]
     pub(super) fn enter_at_once(&self, waker: &Waker) -> Result<Attempt, Admission<OwnedHold>> {
         let (gates, options) = (&self.spec.engine.gates, &self.spec.options);
         let (gate_guard, owner) = gates.enter_first(

@@ -251,16 +251,17 @@ fn go_on(
         return span.around(pending.shadow_lock()).into();
     }
     // In futures of their own: a task that waits in the queue has no use for the room that a request needs.
-    if span.is_disabled() && is_outermost && pending.queues_at_once() {
-        return match pending.enter_at_once(cx.waker()) {
-            Ok(attempt) => State::with(&IDLE, reuse::boxed(&IDLE, pending.run_first(attempt))),
-            Err(admission) => match QueuedAcquire::new(runtime, cx, pending, admission) {
-                Ok(queued) => State::Queued(queued),
-                Err(acquiring) => acquiring.into(),
-            },
-        };
-    }
-    let attempt = is_outermost.then(|| pending.enter_free_gate()).flatten();
+    let attempt = if span.is_disabled() && is_outermost && pending.queues_at_once() {
+        match pending.enter_at_once(cx.waker()) {
+            Ok(attempt) => Some(attempt),
+            Err(admission) => {
+                let queued = QueuedAcquire::new(runtime, cx, pending, admission);
+                return queued.map_or_else(State::from, State::Queued);
+            }
+        }
+    } else {
+        is_outermost.then(|| pending.enter_free_gate()).flatten()
+    };
     match attempt {
         Some(attempt) if span.is_disabled() => {
             State::with(&IDLE, reuse::boxed(&IDLE, pending.run_first(attempt)))

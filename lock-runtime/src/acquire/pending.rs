@@ -40,7 +40,6 @@ pub(super) struct PendingAcquire {
 }
 
 impl PendingAcquire {
-    #[inline]
     pub(super) fn new(spec: Spec, permits: u32, recorder: AcquireRecorder) -> Self {
         let (inside, holder_ends, started) = (Mutex::default(), Mutex::default(), Instant::now());
         let recorder = recorder.timed_from(started);

@@ -45,7 +45,6 @@ impl<H> Shard<H> {
     }
 
     /// Creates the gate guard of a key that has no gate, with that number, for a contender that asks the store as `owner`.
-    #[inline]
     pub(super) fn create_contender(
         &mut self,
         target: &Arc<Target>,

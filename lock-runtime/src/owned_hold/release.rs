@@ -31,7 +31,6 @@ impl OwnedHold {
     /// # Errors
     ///
     /// If other guards keep it: whether it is held.
-    #[inline]
     pub(crate) fn alone(owned: Arc<Self>) -> Result<Self, Result<(), LockError>> {
         Arc::try_unwrap(owned).or_else(|owned| {
             // Another guard may be dropped meanwhile: then this is the last one.
@@ -41,7 +40,6 @@ impl OwnedHold {
     }
 
     /// Ends the owned hold without the store, if it is lost, passes to a task of this process or is kept by other guards.
-    #[inline]
     pub(crate) fn release_here(mut owned: Arc<Self>) -> Rest {
         // What refers to it weakly, such as a scope that has ended, must not find the next holder.
         let Some(whole) = Arc::get_mut(&mut owned) else {
