@@ -118,7 +118,9 @@ impl Registered {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         let woken = Woken::by(cx.waker());
-        if *this.woken == Some(woken) && !this.sleep.is_elapsed() {
+        // A task dump, which only unstable tokio has, polls without registering.
+        let is_registered = *this.woken == Some(woken) && !cfg!(tokio_unstable);
+        if is_registered && !this.sleep.is_elapsed() {
             return Poll::Pending;
         }
         // If a poll panics, it may have kept no waker.
@@ -127,7 +129,8 @@ impl Registered {
             // Not with the task's budget: without one left, it would say that it is pending, and not keep the waker.
             let polled = Pin::new(&mut unconstrained(this.sleep.as_mut())).poll(cx);
             if polled.is_pending() || this.sleep.deadline() >= *this.then {
-                *this.woken = Some(woken);
+                // It keeps a clone, which may be another waker: then nothing is known of its address.
+                *this.woken = cx.waker().clone().will_wake(cx.waker()).then_some(woken);
                 return polled;
             }
             this.sleep.as_mut().reset(*this.then);
