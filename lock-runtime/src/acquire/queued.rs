@@ -36,7 +36,7 @@ impl PendingAcquire {
             && self.spec.options.wait() != Wait::Never
     }
 
-    /// Goes on after an admission that is no place in the queue.
+    /// Goes on after an admission that does not let it wait here.
     async fn run_admitted(self, admission: Admission<OwnedHold>) -> Result<LockGuard, LockError> {
         let (limit, mut place) = (self.limit(), None);
         let taking = async {
@@ -82,7 +82,7 @@ impl QueuedAcquire {
         };
         let in_queue = match InQueue::on(runtime, cx, &pending, ticket) {
             Ok(in_queue) => in_queue,
-            // It cannot wait.
+            // The time to wait is over.
             Err(ticket) => {
                 return Err(Acquiring::new(pending.run_admitted(Admission::Queued(ticket))));
             }

@@ -77,7 +77,7 @@ const UNCONTENDED: [(&str, u64, &str); 3] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_uncontended_pair_costs_two_scripts() {
     let server = RedisServer::start().await;
-    // It would subscribe their channel at some time.
+    // A client that answers surveys subscribes their channel, some time after it has connected.
     let client = LockClient::builder().survey(false).connect(&server.url()).await.unwrap();
     for (kind, rounds, expected) in UNCONTENDED {
         let pair = async || {
