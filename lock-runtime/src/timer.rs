@@ -19,12 +19,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// A thread keeps its timers in so many groups, by their tasks.
 const GROUPS: usize = 64;
 
-/// The most timers that a group keeps.
-const MOST: usize = 8;
+/// The most timers that a thread keeps.
+const MOST: usize = 256;
 
 thread_local! {
     static IDLE: RefCell<Idle> =
-        const { RefCell::new(Idle { runtime: None, groups: [const { Vec::new() }; GROUPS] }) };
+        const { RefCell::new(Idle { runtime: None, kept: 0, groups: [const { Vec::new() }; GROUPS] }) };
 }
 
 thread_local! {
@@ -52,6 +52,8 @@ pub(crate) fn poll_attended<F: Future>(
 /// Timers of one runtime. A thread that runs another one meanwhile starts anew.
 struct Idle {
     runtime: Option<Id>,
+    /// How many all groups have.
+    kept: usize,
     groups: [Vec<Pin<Box<Registered>>>; GROUPS],
 }
 
@@ -59,10 +61,13 @@ impl Idle {
     fn group(&mut self, runtime: Id, woken: Woken) -> &mut Vec<Pin<Box<Registered>>> {
         if self.runtime != Some(runtime) {
             self.groups.iter_mut().for_each(Vec::clear);
+            self.kept = 0;
             self.runtime = Some(runtime);
         }
-        // Tasks are far apart in memory.
-        &mut self.groups[(woken.data >> 7) % GROUPS]
+        // Addresses of tasks differ in some bits only. Multiplied by 2^64 divided by the golden ratio, they differ in the
+        // upper ones, which choose the group (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+        let spread = (woken.data as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        &mut self.groups[(spread >> 32) as usize % GROUPS]
     }
 
     /// A timer of that task, or another one.
@@ -70,7 +75,15 @@ impl Idle {
         let group = self.group(runtime, woken);
         let own = group.iter().rposition(|timer| timer.woken == Some(woken));
         let at = own.or_else(|| group.len().checked_sub(1))?;
-        Some(group.swap_remove(at))
+        let taken = group.swap_remove(at);
+        self.kept -= 1;
+        Some(taken)
+    }
+
+    fn keep(&mut self, woken: Woken, registered: Pin<Box<Registered>>) {
+        let group = self.group(registered.runtime, woken);
+        group.push(registered);
+        self.kept += 1;
     }
 }
 
@@ -228,15 +241,14 @@ impl<F: Future + Unpin> Future for AttendedBefore<F> {
 impl Drop for Timer {
     fn drop(&mut self) {
         let Some(registered) = self.0.take() else { return };
-        // It is of no use to a group.
+        // Groups are for timers of which it is known whom they wake.
         let Some(woken) = registered.woken else { return };
         // As above.
         let _ = IDLE.try_with(|idle| {
-            if let Ok(mut idle) = idle.try_borrow_mut() {
-                let group = idle.group(registered.runtime, woken);
-                if group.len() < MOST {
-                    group.push(registered);
-                }
+            if let Ok(mut idle) = idle.try_borrow_mut()
+                && idle.kept < MOST
+            {
+                idle.keep(woken, registered);
             }
         });
     }

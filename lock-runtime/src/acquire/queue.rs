@@ -148,13 +148,13 @@ impl InQueue {
         Self { ticket, limit, look_at, timer: None }
     }
 
-    /// The same, of a caller that knows in which runtime it is, and whose task the turn wakes. It need not be polled before:
-    /// its timer wakes the task, too.
+    /// A wait that need not be polled before its task is woken: its timer wakes the task, and so does the turn, since the
+    /// waiter has queued with the waker of the task. `runtime` is the one that the caller is in.
     ///
     /// # Errors
     ///
     /// The ticket, if the wait is over already.
-    pub(super) fn on(
+    pub(super) fn registered(
         runtime: Id,
         cx: &mut Context<'_>,
         pending: &PendingAcquire,

@@ -80,7 +80,7 @@ impl QueuedAcquire {
             Admission::Queued(ticket) => ticket,
             other => return Err(Acquiring::new(pending.run_admitted(other))),
         };
-        let in_queue = match InQueue::on(runtime, cx, &pending, ticket) {
+        let in_queue = match InQueue::registered(runtime, cx, &pending, ticket) {
             Ok(in_queue) => in_queue,
             // The time to wait is over.
             Err(ticket) => {
@@ -88,7 +88,7 @@ impl QueuedAcquire {
             }
         };
         pending.recorder.waits();
-        Ok(Box::new(Self { in_queue, pending, long: LongWait::default() }))
+        Ok(Box::new(Self { in_queue, pending, long: LongWait::Waits }))
     }
 
     /// Waits for the turn: `None` if it has not come in time.

@@ -15,7 +15,7 @@
 //! 3. A queue is served from the front, and leaving it takes effect at once. A waiter that was passed over is
 //!    in no queue until it is polled; then it has its old place.
 //! 4. No foreign code runs under a shard's mutex: holds and wakers are dropped or called after the unlock,
-//!    because they call the gate.
+//!    because they call the gate. Only a newcomer's waker is cloned there, before anything has changed.
 //! 5. A gate has one valid gate guard. Earlier gate guards change nothing.
 // S-14, S-34, S-17.
 

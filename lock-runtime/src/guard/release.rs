@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use super::LockGuard;
 use crate::error::{LockError, check_runtime};
 use crate::opaque::opaque_debug;
-use crate::owned_hold::{OwnedHold, Rest};
+use crate::owned_hold::{LocalRelease, OwnedHold};
 use crate::reuse::{self, Boxed};
 
 /// A release under way: see [`LockGuard::release`].
@@ -47,8 +47,8 @@ impl Future for Release {
                 let is_shadow = guard.is_shadow;
                 // A hold that is handed on needs neither a runtime nor a box.
                 let (owned, now) = match guard.release_here() {
-                    Rest::Nothing(released) => return Poll::Ready(released),
-                    Rest::All(owned, now) => (owned, now),
+                    LocalRelease::Done(released) => return Poll::Ready(released),
+                    LocalRelease::NeedsStore(owned, now) => (owned, now),
                 };
                 // If this fails, a task of the hold's runtime releases the dropped hold.
                 check_runtime()?;
@@ -75,7 +75,7 @@ impl LockGuard {
     /// Releases it without the store, if other guards keep its hold, or its call is enforced and the hold is lost or passes to
     /// a task of this process.
     #[inline]
-    fn release_here(self) -> Rest {
+    fn release_here(self) -> LocalRelease {
         let Self { nested, owned, is_shadow, .. } = self;
         let last = match nested {
             None if !is_shadow => return OwnedHold::release_here(owned),
@@ -87,10 +87,10 @@ impl LockGuard {
             }
         };
         match last {
-            Err(kept) => Rest::Nothing(kept),
+            Err(kept) => LocalRelease::Done(kept),
             Ok(owned) if is_shadow => {
                 let now = owned.leases.clock.now();
-                Rest::All(owned, now)
+                LocalRelease::NeedsStore(owned, now)
             }
             Ok(owned) => owned.release_moved(),
         }

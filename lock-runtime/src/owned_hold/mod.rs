@@ -19,7 +19,7 @@ use tokio::time::Instant;
 pub(crate) use self::phases::{Found, Phases, WaitingReader, WriterPart};
 use self::read_phase::PhaseEnd;
 pub(crate) use self::read_phase::ReadPhase;
-pub(crate) use self::release::Rest;
+pub(crate) use self::release::LocalRelease;
 use self::release::leave;
 use crate::clock::Tick;
 use crate::fence::FencingToken;
@@ -74,14 +74,14 @@ impl Owned {
     }
 }
 
-/// Who has the hold next.
-enum HandOff {
-    /// The first waiter at the gate, which has to be handed the hold. And the time.
+/// Which tasks of this process have the hold next.
+enum Next {
+    /// The first waiter of the queue. The caller hands the hold to it, as of this time.
     Waiter(NextHolder<OwnedHold>, Tick),
-    /// Readers of this process, who have it already.
+    /// Readers. They have it already.
     Readers,
-    /// No task of this process.
-    Nobody,
+    /// None: the store has to free the lock.
+    None,
 }
 
 /// What a hold of a read/write lock has to do with the other side of the lock.
@@ -147,10 +147,10 @@ impl OwnedHold {
         }
     }
 
-    /// Passes the hold to readers of this process, or finds the next local waiter to pass it to, if the rules allow it and
-    /// there is one. `now` if the caller has just checked the hold.
+    /// Chooses the next holder in this process, if the rules allow one, and lets it in if it is readers. `now` if the caller has
+    /// just checked the hold.
     // S-14.
-    fn hand_off(&mut self, now: Option<Tick>) -> HandOff {
+    fn choose_next(&mut self, now: Option<Tick>) -> Next {
         let writer = match &self.role {
             Role::Writer(writer) if writer.has_reader() => Some(Arc::clone(writer)),
             _ => None,
@@ -158,47 +158,47 @@ impl OwnedHold {
         // Without a spare token the queue was empty when the hold was acquired: the usual case, found without
         // reading the clock. And a hold that is being released cannot be passed on.
         if (writer.is_none() && self.token >= self.last_token) || self.hold.is_released() {
-            return HandOff::Nobody;
+            return Next::None;
         }
-        let Some(now) = now.or_else(|| self.hold.check().ok()) else { return HandOff::Nobody };
-        let Lease::Watchdog(lease) = self.hold.lease else { return HandOff::Nobody };
+        let Some(now) = now.or_else(|| self.hold.check().ok()) else { return Next::None };
+        let Lease::Watchdog(lease) = self.hold.lease else { return Next::None };
         // A task of the last holder may still wait inside the hold; the next holder would find it there (S-6).
         let allowed = !self.hold.has_reentries()
             && self.keep_until.is_none_or(|until| until <= now)
             && now.since(self.hold.taken_at) < self.leases.timing.handoff_window
             && self.hold.deadline().since(now) >= lease / 2;
         if !allowed {
-            return HandOff::Nobody;
+            return Next::None;
         }
         // Readers and writers take turns (S-27).
         if let Some(writer) = &writer
             && !self.after_readers
             && self.hand_to_readers(writer, now)
         {
-            return HandOff::Readers;
+            return Next::Readers;
         }
         if let Some(next) = self.next_holder() {
-            return HandOff::Waiter(next, now);
+            return Next::Waiter(next, now);
         }
         match writer {
             Some(writer) if self.after_readers && self.hand_to_readers(&writer, now) => {
-                HandOff::Readers
+                Next::Readers
             }
-            _ => HandOff::Nobody,
+            _ => Next::None,
         }
     }
 
-    /// Passes what is here to the next local waiter or to readers, as [`hand_off`](Self::hand_off) says.
+    /// Passes what is here to the next local waiter or to readers, as [`choose_next`](Self::choose_next) says.
     fn pass_on(&mut self, now: Option<Tick>) -> bool {
-        match self.hand_off(now) {
-            HandOff::Waiter(next, now) => {
+        match self.choose_next(now) {
+            Next::Waiter(next, now) => {
                 let mut owned = self.take();
                 let _ended = owned.depart_to_next(now);
                 next.hand(Arc::new(owned));
                 true
             }
-            HandOff::Readers => true,
-            HandOff::Nobody => false,
+            Next::Readers => true,
+            Next::None => false,
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::read_phase::PhaseEnd;
-use super::{HandOff, OwnedHold};
+use super::{Next, OwnedHold};
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::gate::{GateGuard, Sleeper, TOKEN_BLOCK};
@@ -17,12 +17,12 @@ use crate::lease::releaser::keep;
 use crate::observe::ReleaseOutcome;
 use crate::store::{ReleaseReply, ReleaseRequest};
 
-/// What is left of an owned hold that was released without the store.
-pub(crate) enum Rest {
-    /// Nothing, or what other guards keep. And whether it was held.
-    Nothing(Result<(), LockError>),
-    /// All of it, for [`OwnedHold::release_from`]. And the time.
-    All(OwnedHold, Tick),
+/// Result of a release as far as it goes without the store.
+pub(crate) enum LocalRelease {
+    /// It is over: the hold was handed on, other guards keep it, or it is lost, which is the error.
+    Done(Result<(), LockError>),
+    /// The store has to be asked, by [`OwnedHold::release_from`] with this time.
+    NeedsStore(OwnedHold, Tick),
 }
 
 impl OwnedHold {
@@ -40,35 +40,34 @@ impl OwnedHold {
     }
 
     /// Ends the owned hold without the store, if it is lost, passes to a task of this process or is kept by other guards.
-    pub(crate) fn release_here(mut owned: Arc<Self>) -> Rest {
+    pub(crate) fn release_here(mut owned: Arc<Self>) -> LocalRelease {
         // What refers to it weakly, such as a scope that has ended, must not find the next holder.
         let Some(whole) = Arc::get_mut(&mut owned) else {
-            return Self::alone(owned).map_or_else(Rest::Nothing, Self::release_moved);
+            return Self::alone(owned).map_or_else(LocalRelease::Done, Self::release_moved);
         };
         // A loss is reported without the store (S-12); the releaser cleans up.
         let now = match whole.hold.ensure_held() {
             Ok(now) => now,
-            Err(lost) => return Rest::Nothing(Err(lost)),
+            Err(lost) => return LocalRelease::Done(Err(lost)),
         };
-        match whole.hand_off(Some(now)) {
-            HandOff::Waiter(next, now) => {
+        match whole.choose_next(Some(now)) {
+            Next::Waiter(next, now) => {
                 let _ended = whole.depart_to_next(now);
                 next.hand(owned);
-                Rest::Nothing(Ok(()))
+                LocalRelease::Done(Ok(()))
             }
-            HandOff::Readers => Rest::Nothing(Ok(())),
-            HandOff::Nobody => {
-                Self::alone(owned).map_or_else(Rest::Nothing, |owned| Rest::All(owned, now))
-            }
+            Next::Readers => LocalRelease::Done(Ok(())),
+            Next::None => Self::alone(owned)
+                .map_or_else(LocalRelease::Done, |owned| LocalRelease::NeedsStore(owned, now)),
         }
     }
 
     /// As [`release_here`](Self::release_here), out of its `Arc`.
-    pub(crate) fn release_moved(mut self) -> Rest {
+    pub(crate) fn release_moved(mut self) -> LocalRelease {
         match self.hold.ensure_held() {
-            Err(lost) => Rest::Nothing(Err(lost)),
-            Ok(now) if self.pass_on(Some(now)) => Rest::Nothing(Ok(())),
-            Ok(now) => Rest::All(self, now),
+            Err(lost) => LocalRelease::Done(Err(lost)),
+            Ok(now) if self.pass_on(Some(now)) => LocalRelease::Done(Ok(())),
+            Ok(now) => LocalRelease::NeedsStore(self, now),
         }
     }
 
@@ -77,8 +76,8 @@ impl OwnedHold {
     /// Dropping the future leaves the rest to the releaser.
     pub(crate) async fn release(self) -> Result<(), LockError> {
         match self.release_moved() {
-            Rest::Nothing(released) => released,
-            Rest::All(owned, now) => owned.release_from(now).await,
+            LocalRelease::Done(released) => released,
+            LocalRelease::NeedsStore(owned, now) => owned.release_from(now).await,
         }
     }
 

@@ -15,7 +15,7 @@ use super::{Inside, LEASE, target, unless};
 use crate::gate::{Admission, GateGuard, Gates, Turn, WaitsFor};
 use crate::lease::manager::{LeaseManager, Timing};
 use crate::lease::{Hold, Taken};
-use crate::owned_hold::{OwnedHold, Rest};
+use crate::owned_hold::{LocalRelease, OwnedHold};
 use crate::store::{AcquireReply, AcquireRequest, OwnerId, Store, Target};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -118,8 +118,8 @@ impl World {
             End::Drop => drop(owned),
             End::Release => {
                 let released = match OwnedHold::release_here(Arc::new(owned)) {
-                    Rest::Nothing(released) => released,
-                    Rest::All(owned, now) => owned.release_from(now).await,
+                    LocalRelease::Done(released) => released,
+                    LocalRelease::NeedsStore(owned, now) => owned.release_from(now).await,
                 };
                 released.expect("it is held and released");
             }
