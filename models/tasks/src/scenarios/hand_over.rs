@@ -80,8 +80,8 @@ impl World {
             Err(Admission::Queued(ticket)) => match unless(cancelled, once_woken(ticket)).await {
                 Some(Turn::Contend(guard)) => self.acquire(guard, next_owner(), end).await,
                 Some(Turn::Handed(owned)) => {
-                    self.hold(Arc::into_inner(owned).expect("handed to one waiter only"), end)
-                        .await;
+                    assert_eq!(Arc::strong_count(&owned), 1, "handed to one waiter only");
+                    self.hold(owned, end).await;
                 }
                 Some(_) => panic!("the store neither fails nor shares"),
                 None => {}
@@ -106,10 +106,10 @@ impl World {
         let hold = Arc::new(Hold::new(taken, self.leases.clock.clone()));
         self.leases.watchdog.add(&hold);
         let leases = Arc::clone(&self.leases);
-        self.hold(OwnedHold::new(leases, hold, Some(guard), token, TOKENS), end).await;
+        self.hold(Arc::new(OwnedHold::new(leases, hold, Some(guard), token, TOKENS)), end).await;
     }
 
-    async fn hold(&self, owned: OwnedHold, end: End) {
+    async fn hold(&self, owned: Arc<OwnedHold>, end: End) {
         let token = owned.token.get();
         let last = self.last_token.swap(token, Ordering::SeqCst);
         assert!(token > last, "token {token} after {last}");
@@ -117,7 +117,7 @@ impl World {
         match end {
             End::Drop => drop(owned),
             End::Release => {
-                let released = match OwnedHold::release_here(Arc::new(owned)) {
+                let released = match OwnedHold::release_here(owned) {
                     LocalRelease::Done(released) => released,
                     LocalRelease::NeedsStore(owned, now) => owned.release_from(now).await,
                 };
