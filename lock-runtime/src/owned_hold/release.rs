@@ -41,8 +41,10 @@ impl OwnedHold {
 
     /// Ends the owned hold without the store, if it is lost, passes to a task of this process or is kept by other guards.
     pub(crate) fn release_here(mut owned: Arc<Self>) -> LocalRelease {
-        // What refers to it weakly, such as a scope that has ended, must not find the next holder.
-        let Some(whole) = Arc::get_mut(&mut owned) else {
+        // Without a spare token it has no next waiter, and leaves its `Arc` in any case. Nor may what refers to it weakly,
+        // such as a scope that has ended, find the next holder.
+        let has_tokens = owned.token < owned.last_token;
+        let Some(whole) = has_tokens.then(|| Arc::get_mut(&mut owned)).flatten() else {
             return Self::alone(owned).map_or_else(LocalRelease::Done, Self::release_moved);
         };
         // A loss is reported without the store (S-12); the releaser cleans up.
