@@ -4,7 +4,7 @@ use std::fmt;
 use std::process;
 use std::str::FromStr;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lock_runtime::{LockClient, LockError, Mutex};
 use lock_tests::RedisServer;
@@ -30,6 +30,9 @@ const SERVER_END: Duration = Duration::from_secs(60);
 
 /// The time limits of a client if it, or its server, runs in callgrind, which slows it down fifty times.
 const SLOWED: Duration = Duration::from_secs(60);
+
+/// How long a task has a lock that it [keeps](Locks::Kept): long beside a hand-over.
+const KEPT: Duration = Duration::from_micros(5);
 
 /// The contender that makes the pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +71,8 @@ pub(super) enum Locks {
     Own,
     /// All tasks the same.
     Shared,
+    /// The same, and each keeps it for [`KEPT`].
+    Kept,
     /// One task takes a lock that it holds already.
     Nested,
     /// Each task its own, spread over the masters of a cluster.
@@ -79,8 +84,8 @@ pub(super) enum Locks {
 }
 
 impl Locks {
-    const OTHERS: [Self; 5] =
-        [Self::Own, Self::Shared, Self::Nested, Self::Spread, Self::Configured];
+    const OTHERS: [Self; 6] =
+        [Self::Own, Self::Shared, Self::Kept, Self::Nested, Self::Spread, Self::Configured];
 
     fn all() -> impl Iterator<Item = Self> {
         Self::OTHERS.into_iter().chain(Call::ALL.map(Self::InMemory))
@@ -90,6 +95,7 @@ impl Locks {
         match self {
             Self::Own => "own",
             Self::Shared => "shared",
+            Self::Kept => "kept",
             Self::Nested => "nested",
             Self::Spread => "spread",
             Self::InMemory(call) => call.name(),
@@ -220,6 +226,7 @@ impl Load {
                 self.each_task(|task| Box::pin(pairs(own(task), count))).await?;
             }
             Locks::Shared => self.each_task(|_| Box::pin(pairs(own(0), count))).await?,
+            Locks::Kept => self.each_task(|_| Box::pin(kept_pairs(own(0), count))).await?,
             Locks::Nested => {
                 let guard = own(0).lock().await?;
                 guard.run(pairs(own(0), count)).await??;
@@ -262,6 +269,18 @@ type Pairs = std::pin::Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 async fn pairs(mutex: Mutex, count: u32) -> Result<()> {
     for _ in 0..count {
         pair(&mutex).await?;
+    }
+    Ok(())
+}
+
+async fn kept_pairs(mutex: Mutex, count: u32) -> Result<()> {
+    for _ in 0..count {
+        let guard = mutex.lock().await?;
+        let start = Instant::now();
+        while start.elapsed() < KEPT {
+            std::hint::spin_loop();
+        }
+        guard.release().await?;
     }
     Ok(())
 }
