@@ -4,13 +4,14 @@ use std::fmt;
 use std::process;
 use std::str::FromStr;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{LockClient, LockError, Mutex};
 use lock_tests::RedisServer;
 #[cfg(feature = "server")]
 use rslock::LockManager;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::relay::Relay;
 use crate::Result;
