@@ -76,10 +76,10 @@ const CLIPPY_ARGS: &str = "CLIPPY_ARGS";
 /// Lets clippy compile the crates of the workspace. It is the compiler, with lints of its own: one build is checked and run, and
 /// the dependencies are not compiled once more for clippy alone, which takes minutes. A warning is an error.
 fn with_clippy(step: Step) -> Step {
-    let clippy = Path::new(&cargo::cargo()).with_file_name("clippy-driver");
     // This word separates arguments.
     let step = step.env(CLIPPY_ARGS, "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
-    step.env(WRAPPER, clippy)
+    let step = step.env("CLIPPY", Path::new(&cargo::cargo()).with_file_name("clippy-driver"));
+    step.env(WRAPPER, Path::new(&cargo::workspace_root()).join("xtask/src/clippy.sh"))
 }
 
 /// A minute of faults at random, always the same. Runs the program that the tests were built with, as cargo would wait until

@@ -117,7 +117,7 @@ impl Default for Habits {
     fn default() -> Self {
         let (lease, wait) = (Duration::from_secs(1), Duration::from_secs(2));
         // Long enough for other tests to run beside the crew's.
-        let pause = Duration::from_millis(50);
+        let pause = Duration::from_millis(100);
         Self {
             lease,
             wait,
