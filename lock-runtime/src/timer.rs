@@ -241,7 +241,7 @@ impl<F: Future + Unpin> Future for AttendedBefore<F> {
 impl Drop for Timer {
     fn drop(&mut self) {
         let Some(registered) = self.0.take() else { return };
-        // Groups are for timers of which it is known whom they wake.
+        // A group has the timers of known tasks only.
         let Some(woken) = registered.woken else { return };
         // As above.
         let _ = IDLE.try_with(|idle| {
