@@ -3,11 +3,12 @@
 //! Keys are created once for each policy and kind: after that, counting allocates nothing here. Handles are not
 //! kept, because a program may install its recorder after its first lock.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use metrics::{Key, Level, Metadata, SharedString, Unit, with_recorder};
+use metrics::{Key, Level, Metadata, Recorder, SharedString, Unit, with_recorder};
 
 use super::names::KINDS;
 use super::{
@@ -111,19 +112,26 @@ impl OfKind {
     }
 }
 
+/// Lets the installed recorder record. It may call any code, and a panic ends here: from the middle of a release it would take
+/// the lock away from the next waiter.
+fn record(with: impl FnOnce(&dyn Recorder)) {
+    // The panic hook has reported it.
+    let _ = catch_unwind(AssertUnwindSafe(|| with_recorder(with)));
+}
+
 fn count(key: &Key) {
-    with_recorder(|recorder| recorder.register_counter(key, &METADATA).increment(1));
+    record(|recorder| recorder.register_counter(key, &METADATA).increment(1));
 }
 
 fn change(key: &Key, more: bool) {
-    with_recorder(|recorder| {
+    record(|recorder| {
         let gauge = recorder.register_gauge(key, &METADATA);
         if more { gauge.increment(1.0) } else { gauge.decrement(1.0) }
     });
 }
 
 fn time(key: &Key, took: Duration) {
-    with_recorder(|recorder| recorder.register_histogram(key, &METADATA).record(took));
+    record(|recorder| recorder.register_histogram(key, &METADATA).record(took));
 }
 
 impl Meter {
@@ -140,7 +148,7 @@ impl Meter {
     /// sample is 1 shows no increase.
     pub(super) fn register(&self) {
         let keys = self.keys();
-        with_recorder(|recorder| {
+        record(|recorder| {
             // A program may install its recorder after its first lock, and tests have one each.
             let address = std::ptr::from_ref(recorder).addr();
             if keys.registered_with.load(Ordering::Relaxed) == address {

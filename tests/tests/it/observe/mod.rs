@@ -10,6 +10,7 @@ mod lock_order;
 mod logs;
 mod long_waits;
 mod outcomes;
+mod panics;
 mod recorder;
 mod scenario;
 mod secrets;
