@@ -128,7 +128,8 @@ async fn its_locks_are_re_entered_and_more_is_refused() {
 }
 
 /// S-14: tasks of one process that keep one of its names busy let a multi lock go first.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+// In one thread: in several, the line goes on while the system lets this task's thread wait.
+#[tokio::test]
 async fn a_local_line_on_one_name_lets_it_in() {
     let (server, client) = world().await;
     let (done, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
