@@ -43,10 +43,13 @@ pub(crate) fn run() -> Result<(), Failure> {
         counts()
     });
     let checks = thread::spawn(checks);
-    let (tests, soak) = (build.and_then(|()| tests()), soak());
+    let tests = build.and_then(|()| tests());
+    // Both mostly wait.
+    let console = thread::spawn(|| with_clippy(console::step(&[])?).run());
+    let soak = soak();
     let panicked = || Failure::message("a check panicked");
-    let [counts, checks] = [counts, checks].map(|it| it.join().map_err(|_| panicked()).flatten());
-    let mut failures = [tests, soak, counts, checks].into_iter().filter_map(Result::err);
+    let others = [console, counts, checks].map(|it| it.join().map_err(|_| panicked()).flatten());
+    let mut failures = [tests, soak].into_iter().chain(others).filter_map(Result::err);
     let Some(first) = failures.next() else { return Ok(()) };
     failures.for_each(|Failure { message, .. }| eprintln!("xtask: {message}"));
     Err(first)
@@ -97,8 +100,7 @@ fn counts() -> Result<(), Failure> {
     counts.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
-/// The dependencies, each feature alone, the documentation with the public API, the packed crates, and the console in a browser,
-/// at the lowest priority.
+/// The dependencies, each feature alone, the documentation with the public API, and the packed crates, at the lowest priority.
 fn checks() -> Result<(), Failure> {
     deny::run()?;
     // Its tests are a program of another kind; nothing else here has a program that no test needs.
@@ -109,8 +111,7 @@ fn checks() -> Result<(), Failure> {
     bare.args(&["--", "-D", "warnings"]).run()?;
     features(1)?;
     api(false)?;
-    package::run()?;
-    with_clippy(console::step(&[])?).run()
+    package::run()
 }
 
 /// Builds or runs the benchmarks that CI runs, with half as many crates as all of them need. Warnings are errors; clippy
