@@ -44,7 +44,8 @@ pub(crate) fn run() -> Result<(), Failure> {
     });
     let checks = thread::spawn(checks);
     let tests = build.and_then(|()| tests());
-    // Both mostly wait.
+    // Beside each other, although both are tests: a browser that waits for a page, and processes that pause between locks, for two
+    // minutes at most.
     let console = thread::spawn(|| with_clippy(console::step(&[])?).run());
     let soak = soak();
     let panicked = || Failure::message("a check panicked");

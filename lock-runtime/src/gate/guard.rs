@@ -312,13 +312,14 @@ impl<H> GateGuard<H> {
             }
             (next, answered, told)
         };
-        send(answered, &Ok(()));
         if let Some((waiter, number)) = next {
             gates.waiting.fetch_sub(1, Ordering::Relaxed);
             let gate_guard = Self::new(gates, target, number, waiter.number);
             // Refused by a waiter that has just gone: dropping the gate guard admits the next one.
             waiter.give(Turn::Contend(gate_guard));
         }
+        // Last, because wakers may panic, and the waiter is in no queue.
+        send(answered, &Ok(()));
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Gate<H>) -> T) -> Option<T> {

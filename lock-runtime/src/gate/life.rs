@@ -7,12 +7,13 @@
 //! new one: the store keeps holders apart, so two contenders of one process cost one request and nothing else.
 // S-34.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
 use super::queue::WaitQueue;
-use super::waiter::TakenBack;
+use super::waiter::{TakenBack, Waiter};
 use super::{Gate, GateState, Gates, Given, GuardId, Queued, Ticket, Turn};
 #[cfg(doc)]
 use crate::liveness::ASLEEP_AFTER;
@@ -48,6 +49,8 @@ impl<H> Ticket<H> {
     pub(crate) fn look(&self) -> Option<HoldNumber> {
         let Self { gates, target, waiter, .. } = self;
         let now = Instant::now();
+        // Dropped after the unlock (invariant 4).
+        let mut taken_from = None;
         let passed_over = {
             let mut shard = gates.shard(target);
             let comes_back = waiter.comes_back();
@@ -72,7 +75,7 @@ impl<H> Ticket<H> {
                 // Its turn is on the way.
                 return None;
             }
-            let passed_over = match gate.pass_over(now)? {
+            let passed_over = match gate.pass_over(now, &mut taken_from)? {
                 PassedOver::Waiter(turn) => (turn, None),
                 PassedOver::GateGuard => {
                     let asked = gate.asking.take();
@@ -98,12 +101,17 @@ enum PassedOver<H> {
 }
 
 impl<H> Gate<H> {
-    /// Takes the turn or the gate guard from a task that is not polled.
-    fn pass_over(&mut self, now: Instant) -> Option<PassedOver<H>> {
+    /// Takes the turn or the gate guard from a task that is not polled. `taken_from` is the waiter whose turn it was.
+    fn pass_over(
+        &mut self,
+        now: Instant,
+        taken_from: &mut Option<Arc<Waiter<H>>>,
+    ) -> Option<PassedOver<H>> {
         match &mut self.gate_guard {
             GateState::Given(Given { to, held, polled_at }) if is_asleep(*polled_at, now) => {
                 let taken = if *held { GateState::Holding } else { GateState::Taken };
-                match to.take_back() {
+                *taken_from = to.upgrade();
+                match taken_from.as_ref().map_or(TakenBack::Over, |waiter| waiter.take_back()) {
                     TakenBack::Turn(turn) => return Some(PassedOver::Waiter(turn)),
                     TakenBack::NotYet => {}
                     TakenBack::Over => self.gate_guard = taken,

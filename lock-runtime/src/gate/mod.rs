@@ -29,8 +29,8 @@ mod ticket;
 mod unqueued;
 mod waiter;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -125,7 +125,9 @@ enum GateState<H> {
 }
 
 struct Given<H> {
-    to: Arc<Waiter<H>>,
+    /// Weak, so that the gate is not the last to keep what the waiter knows of its caller, and drops it under the shard's mutex
+    /// (invariant 4).
+    to: Weak<Waiter<H>>,
     /// True if the waiter was handed a hold.
     held: bool,
     /// When the waiter last gave a sign of life.
@@ -345,7 +347,7 @@ impl<H> Gates<H> {
                 answers.push(gate.told.take());
                 // A waiter that is not polled would keep its hold for the lease.
                 if let GateState::Given(Given { to, .. }) = &gate.gate_guard {
-                    turns.push(to.take_back());
+                    turns.extend(to.upgrade().map(|waiter| (waiter.take_back(), waiter)));
                 }
             }
             self.waiting.fetch_sub(queues.iter().map(WaitQueue::len).sum(), Ordering::Relaxed);
@@ -415,7 +417,7 @@ impl<H> Gate<H> {
     fn pop(&mut self, held: bool) -> Option<Arc<Waiter<H>>> {
         let Queued { waiter, polled_at } = self.queue.pop_first()?;
         self.asking = None;
-        self.gate_guard = GateState::Given(Given { to: Arc::clone(&waiter), held, polled_at });
+        self.gate_guard = GateState::Given(Given { to: Arc::downgrade(&waiter), held, polled_at });
         Some(waiter)
     }
 

@@ -112,8 +112,8 @@ impl OfKind {
     }
 }
 
-/// Lets the installed recorder record. It may call any code, and a panic ends here: from the middle of a release it would take
-/// the lock away from the next waiter.
+/// Lets the installed recorder record, which may run any code. Its panic ends here: inside of a release it would leave the waiter
+/// behind that has just been taken out of the queue.
 fn record(with: impl FnOnce(&dyn Recorder)) {
     // The panic hook has reported it.
     let _ = catch_unwind(AssertUnwindSafe(|| with_recorder(with)));

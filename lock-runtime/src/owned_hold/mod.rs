@@ -35,7 +35,7 @@ use crate::store::Target;
 ///
 /// | step | from | to |
 /// |---|---|---|
-/// | the next waiter takes over the hold | `HoldAndPlace` | `Nothing` |
+/// | the next waiter takes over the hold | `HoldAndPlace` | the same, with its `Arc`; `Nothing` if what it needs is taken out |
 /// | the store confirms the release | any | `Nothing`; the next waiter is admitted |
 /// | the owned hold is dropped | any but `Nothing` | `Nothing`; the releaser does the rest, place included |
 ///
@@ -155,8 +155,8 @@ impl OwnedHold {
             Role::Writer(writer) if writer.has_reader() => Some(Arc::clone(writer)),
             _ => None,
         };
-        // Without a spare token the queue was empty when the hold was acquired: the usual case, found without
-        // reading the clock. And a hold that is being released cannot be passed on.
+        // Without a spare token, the usual case, the clock need not be read: nobody waited when the hold was acquired, its lock is
+        // not handed on, or all its tokens are used. And a hold that is being released cannot be passed on.
         if (writer.is_none() && self.token >= self.last_token) || self.hold.is_released() {
             return Next::None;
         }

@@ -224,6 +224,38 @@ async fn a_waiter_outlives_the_hold() {
     drop(lock.try_lock().await.unwrap().expect("it is free"));
 }
 
+/// A hold that is handed on in this process is another caller's: a task that was inside of it is outside now.
+#[tokio::test(start_paused = true)]
+async fn a_task_does_not_follow_a_hold_that_is_handed_on() {
+    let client = LockClient::in_memory();
+    let lock = client.mutex("m");
+    let wait = || {
+        let lock = lock.clone();
+        tokio::spawn(async move { lock.lock().await.unwrap() })
+    };
+    // The second holder has tokens for those that wait behind it.
+    let (first, second, third) = (lock.lock().await.unwrap(), wait(), wait());
+    settle().await;
+    first.release().await.unwrap();
+    let second = soon(second).await.unwrap();
+    let (go, told) = oneshot::channel::<()>();
+    let task = second.run(async {
+        let lock = lock.clone();
+        tokio::spawn(scope::inherit(async move {
+            told.await.unwrap();
+            lock.try_lock().await.unwrap().is_some()
+        }))
+    });
+    let task = task.await.unwrap();
+    let token = second.token();
+    second.release().await.unwrap();
+    let third = soon(third).await.unwrap();
+    assert_eq!(third.token().get(), token.get() + 1, "not handed on");
+    go.send(()).unwrap();
+    assert!(!soon(task).await.unwrap(), "two are inside");
+    third.release().await.unwrap();
+}
+
 #[distributed_lock(key = "trial", policy = "trial", client = client)]
 async fn not_enforced(client: &LockClient) -> Result<(), LockError> {
     let _ = client;
