@@ -3,7 +3,7 @@
 //! Metrics (feature `metrics`) go to the recorder of the crate [`metrics`](https://docs.rs/metrics) that the
 //! program installs. Their labels are `policy`, `kind` and an outcome or a cause: never the name of a lock, so
 //! that the number of series depends only on the number of policies. [`METRICS`] lists them; `describe`
-//! describes them to a recorder.
+//! describes them to a recorder. A recorder that panics counts nothing, and no lock is affected.
 //!
 //! Spans (feature `tracing`, on by default) are at level `DEBUG` of target `lock_runtime`:
 //!
