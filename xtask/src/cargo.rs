@@ -59,10 +59,20 @@ impl Step {
     }
 
     /// Leaves processor time to others, and shows its output only if it fails.
-    pub(crate) fn in_background(mut self) -> Self {
+    pub(crate) fn in_background(self) -> Self {
+        self.with_niceness("19")
+    }
+
+    /// As [`in_background`](Self::in_background), at a higher priority than steps there.
+    pub(crate) fn at_low_priority(self) -> Self {
+        self.with_niceness("10")
+    }
+
+    fn with_niceness(mut self, niceness: &str) -> Self {
         if cfg!(unix) {
             let mut nice = command("nice");
-            nice.args(["-n", "19"]).arg(self.command.get_program()).args(self.command.get_args());
+            nice.args(["-n", niceness]);
+            nice.arg(self.command.get_program()).args(self.command.get_args());
             nice.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
             nice.current_dir(workspace_root());
             self.command = nice;
