@@ -239,20 +239,21 @@ async fn a_task_does_not_follow_a_hold_that_is_handed_on() {
     first.release().await.unwrap();
     let second = soon(second).await.unwrap();
     let (go, told) = oneshot::channel::<()>();
-    let task = second.run(async {
+    let mut task = None;
+    let spawn = async {
         let lock = lock.clone();
-        tokio::spawn(scope::inherit(async move {
+        task = Some(tokio::spawn(scope::inherit(async move {
             told.await.unwrap();
             lock.try_lock().await.unwrap().is_some()
-        }))
-    });
-    let task = task.await.unwrap();
+        })));
+    };
+    second.run(spawn).await.unwrap();
     let token = second.token();
     second.release().await.unwrap();
     let third = soon(third).await.unwrap();
     assert_eq!(third.token().get(), token.get() + 1, "not handed on");
     go.send(()).unwrap();
-    assert!(!soon(task).await.unwrap(), "two are inside");
+    assert!(!soon(task.unwrap()).await.unwrap(), "two are inside");
     third.release().await.unwrap();
 }
 
