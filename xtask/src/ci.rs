@@ -44,8 +44,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     });
     let checks = thread::spawn(checks);
     let tests = build.and_then(|()| tests());
-    // Beside each other, although both are tests: a browser that waits for a page, and processes that pause between locks, for two
-    // minutes at most.
+    // Beside each other, since both mostly wait: a browser for its page, the processes of the soak between two locks.
     let console = thread::spawn(|| with_clippy(console::step(&[])?).run());
     let soak = soak();
     let panicked = || Failure::message("a check panicked");
@@ -94,8 +93,8 @@ fn soak() -> Result<(), Failure> {
     step.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
-/// Compares the counts of the benchmarks with those on record. Before the checks: this is the longest chain of steps with one
-/// busy processor each, and would else end alone.
+/// Compares the counts of the benchmarks with those on record. Building and counting have a higher priority than the checks:
+/// with the same one they ended a minute after everything else, on one processor.
 fn counts() -> Result<(), Failure> {
     let counts = benches("run").at_low_priority().with_output();
     let counts = counts.args(&["--", "--counts", "--strict"]);

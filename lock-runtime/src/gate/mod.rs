@@ -125,8 +125,8 @@ enum GateState<H> {
 }
 
 struct Given<H> {
-    /// Weak, so that the gate is not the last to keep what the waiter knows of its caller, and drops it under the shard's mutex
-    /// (invariant 4).
+    /// Weak, because a waiter keeps its caller's scope, which may own a client. If the gate kept the waiter last, it would drop
+    /// that client under the shard's mutex (invariant 4).
     to: Weak<Waiter<H>>,
     /// True if the waiter was handed a hold.
     held: bool,

@@ -155,8 +155,8 @@ impl OwnedHold {
             Role::Writer(writer) if writer.has_reader() => Some(Arc::clone(writer)),
             _ => None,
         };
-        // Without a spare token, the usual case, the clock need not be read: nobody waited when the hold was acquired, its lock is
-        // not handed on, or all its tokens are used. And a hold that is being released cannot be passed on.
+        // Most holds have no spare token, because nobody waited when they were acquired. This check comes before the clock is
+        // read, which they need not pay for. A hold that is being released cannot be passed on either.
         if (writer.is_none() && self.token >= self.last_token) || self.hold.is_released() {
             return Next::None;
         }
