@@ -2,10 +2,13 @@
 //!
 //! A test polls for what it expects instead of sleeping for as long as it hopes that will take.
 
+use std::future::poll_fn;
 use std::panic::Location;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The first pauses between two looks at a condition: short beside a round trip's hundreds of
 /// microseconds plus scheduling, long enough to leave the processor to what is waited for.
@@ -37,15 +40,57 @@ pub fn eventually(
 ) -> impl Future<Output = ()> {
     let caller = Location::caller();
     async move {
-        let start = Instant::now();
-        let met = timeout_at(start + bound, async {
-            while !cond().await {
-                sleep(pause(start.elapsed())).await;
+        let mut wait = BoundedWait::new(bound);
+        loop {
+            let look = pin!(cond());
+            if wait.during(look).await {
+                return;
             }
-        });
-        if met.await.is_err() && !timeout(LAST_LOOK, cond()).await.unwrap_or(false) {
-            panic!("{caller}: not within {bound:?}: {what} (gave up after {:?})", start.elapsed());
+            if !wait.pause().await {
+                let waited = wait.start.elapsed();
+                panic!("{caller}: not within {bound:?}: {what} (gave up after {waited:?})");
+            }
         }
+    }
+}
+
+/// A wait for a condition. All that does not depend on the type of the condition is here: it is compiled once, and not
+/// once for each of hundreds of conditions.
+struct BoundedWait {
+    start: Instant,
+    /// Ends the look under way.
+    end: Pin<Box<Sleep>>,
+    is_last_look: bool,
+}
+
+impl BoundedWait {
+    fn new(bound: Duration) -> Self {
+        let start = Instant::now();
+        Self { start, end: Box::pin(sleep_until(start + bound)), is_last_look: false }
+    }
+
+    /// What a look sees; false if it has not ended in time.
+    async fn during(&mut self, mut look: Pin<&mut impl Future<Output = bool>>) -> bool {
+        poll_fn(|cx| match look.as_mut().poll(cx) {
+            Poll::Ready(met) => Poll::Ready(met),
+            Poll::Pending => self.end.as_mut().poll(cx).map(|()| false),
+        })
+        .await
+    }
+
+    /// Waits until it is time for the next look. False if the last one is over.
+    async fn pause(&mut self) -> bool {
+        if self.is_last_look {
+            return false;
+        }
+        let next = Instant::now() + pause(self.start.elapsed());
+        let end = self.end.deadline();
+        sleep_until(next.min(end)).await;
+        if Instant::now() >= end {
+            self.is_last_look = true;
+            self.end.as_mut().reset(Instant::now() + LAST_LOOK);
+        }
+        true
     }
 }
 

@@ -10,6 +10,7 @@
 //! - [`preload`]: what the system tells a process, changed: the time of day, addresses of hosts,
 //! - [`bad_config`]: configurations with mistakes,
 //! - [`mod@eventually`]: waiting for a condition, with a bound,
+//! - [`spawn`]: a task,
 //! - [`poll_count`]: dropping a future at each of its await points,
 //! - [`log`]: what the program under test logs,
 //! - [`history`]: what every process did and when, and the rules that must have held,
@@ -40,6 +41,7 @@ pub mod redis_server;
 pub mod sampler;
 #[cfg(feature = "workers")]
 mod take;
+mod task;
 #[cfg(feature = "workers")]
 pub mod witness;
 
@@ -53,6 +55,7 @@ pub use redis_server::RedisServer;
 pub use sampler::Sampler;
 #[cfg(feature = "workers")]
 pub use take::take;
+pub use task::spawn;
 
 /// The manuals of the macros: their examples need what a compiler plug-in cannot depend on.
 #[cfg(doctest)]

@@ -1,6 +1,6 @@
 //! Everything that has to pass.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use crate::cargo::{self, Step};
@@ -20,10 +20,11 @@ const CARGO_HACK: Tool = Tool {
 
 /// Builds and runs the tests with the other checks beside them.
 ///
-/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait, and the checks get the processor time that they leave. So
-/// these begin when the tests have been built, which leaves none. They use the folder of the tests, so that macros and build scripts
-/// are compiled once; the benchmarks that are counted, which needs no quiet machine, have a folder of their own. Two test programs at
-/// a time take as long as one after the other, for want of processor time, and their limits of time are then too short.
+/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait, and their build ends with one large program, which one processor
+/// compiles: the other checks get the processor time that is left. They use the folder of the tests, so that macros and
+/// build scripts are compiled once, and so begin when the tests have been built; the benchmarks that are counted, which needs no
+/// quiet machine, have a folder of their own. Two test programs at a time take as long as one after the other, for want of processor
+/// time, and their limits of time are then too short.
 ///
 /// # Errors
 ///
@@ -37,11 +38,11 @@ pub(crate) fn run() -> Result<(), Failure> {
     redis::find_or_install()?;
     install::ensure_valgrind()?;
     install::ensure_chromedriver()?;
-    let build = build_tests();
     let counts = thread::spawn(|| {
         benches("build").at_low_priority().run()?;
         counts()
     });
+    let build = build_tests();
     let checks = thread::spawn(checks);
     let tests = build.and_then(|()| tests());
     // Beside each other, since both mostly wait: a browser for its page, the processes of the soak between two locks.
@@ -81,8 +82,15 @@ const CLIPPY_ARGS: &str = "CLIPPY_ARGS";
 fn with_clippy(step: Step) -> Step {
     // This word separates arguments.
     let step = step.env(CLIPPY_ARGS, "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
-    let step = step.env("CLIPPY", Path::new(&cargo::cargo()).with_file_name("clippy-driver"));
+    let step = step.env(CLIPPY, clippy());
     step.env(WRAPPER, Path::new(&cargo::workspace_root()).join("xtask/src/clippy.sh"))
+}
+
+/// Tells the wrappers where clippy is.
+const CLIPPY: &str = "CLIPPY";
+
+fn clippy() -> PathBuf {
+    Path::new(&cargo::cargo()).with_file_name("clippy-driver")
 }
 
 /// A minute of faults at random, always the same. Runs the program that the tests were built with, as cargo would wait until
@@ -107,9 +115,6 @@ fn checks() -> Result<(), Failure> {
     // Its tests are a program of another kind; nothing else here has a program that no test needs.
     let xtask = Step::new("clippy").in_background().args(&["--package", "xtask"]);
     xtask.args(&["--", "-D", "warnings"]).run()?;
-    let bare = Step::new("clippy").in_background().args(&["--package", "lock-runtime"]);
-    let bare = bare.args(&["--package", "lock-tower", "--no-default-features"]);
-    bare.args(&["--", "-D", "warnings"]).run()?;
     features(1)?;
     api(false)?;
     package::run()
@@ -162,22 +167,23 @@ pub(crate) fn api(accept: bool) -> Result<(), Failure> {
 
 /// Checks that every set of up to `depth` features of each crate compiles without a warning, by cargo-hack.
 ///
-/// Without clippy, which takes twice the time for each set. It sees `lock-runtime` and `lock-tower` with all features and with
-/// none, and so not the code for one feature without another.
+/// Clippy, which takes twice the time, sees the crates with all features, when it compiles the tests, and here with none. So
+/// it does not see the code for one feature without another.
 ///
 /// `lock-macros` needs no sets of its own while it has one feature: its tests are compiled with all features, and `lock-runtime`
 /// with `macros` alone needs it without.
 ///
 /// # Errors
 ///
-/// When cargo-hack cannot be installed, or a set has a warning.
+/// When cargo-hack or clippy cannot be installed, or a set has a warning.
 pub(crate) fn features(depth: u8) -> Result<(), Failure> {
+    cargo::ensure_components(&["clippy"])?;
     let packages = FOR_USERS.iter().filter(|name| **name != "lock-macros");
     let packages = packages.flat_map(|name| ["--package", name]).collect::<Vec<_>>();
     let hack = Step::program(CARGO_HACK.find_or_install()?, "cargo-hack");
-    // The default set is part of all features, which the tests are compiled with; no user sets the feature of the fuzz targets.
-    let sets = &["--feature-powerset", "--depth", &depth.to_string(), "--skip", "default,__fuzz"];
+    // No user sets the feature of the fuzz targets.
+    let sets = &["--feature-powerset", "--depth", &depth.to_string(), "--skip", "__fuzz"];
     let hack = hack.in_background().args(&["hack", "check"]).args(&packages).args(sets);
     let deny_warnings = Path::new(&cargo::workspace_root()).join("xtask/src/deny_warnings.sh");
-    hack.env(WRAPPER, deny_warnings).run()
+    hack.env(CLIPPY, clippy()).env(WRAPPER, deny_warnings).run()
 }

@@ -40,11 +40,11 @@ pub(crate) fn run() -> Result<(), Failure> {
     let crates = PUBLISHED.map(|name| unpack(&folder, name));
     let crates = crates.into_iter().collect::<Result<Vec<_>, _>>()?;
     write_workspace(&folder, &checkout, &crates).map_err(cannot)?;
-    // Shares the folder of the tests: most dependencies are compiled there already.
+    // In the folder of the tests, and with all features: the documentation of these crates needs the same dependencies.
     let manifest = folder.join("Cargo.toml").display().to_string();
     let target = build_folder().display().to_string();
     let check = Step::new("check").in_background().args(&["--manifest-path", &manifest]);
-    check.args(&["--workspace", "--target-dir", &target]).run()
+    check.args(&["--workspace", "--all-features", "--target-dir", &target]).run()
 }
 
 /// Packs the crates. A registry would refuse what cargo refuses here: files that are missing or changed, a dependency without

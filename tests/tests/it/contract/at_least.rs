@@ -39,7 +39,7 @@ async fn is_kept(
     let start = Instant::now();
     let guard = take(one, kind, &case, options).await.unwrap();
     let taken = Instant::now();
-    let waiter = tokio::spawn({
+    let waiter = lock_tests::spawn({
         let (other, case) = (other.clone(), case.clone());
         let rivals = rivals.to_owned();
         async move { take(&other, &rivals, &case, LockOptions::default()).await.map(|_guard| ()) }
@@ -178,7 +178,7 @@ async fn a_lost_reply_changes_nothing() {
 async fn the_local_line_waits_as_well() {
     let (client, peer) = two_in_memory();
     let outside = peer.mutex("line").lock().await.unwrap();
-    let line = |options| tokio::spawn(client.mutex("line").with(options).lock());
+    let line = |options| lock_tests::spawn(client.mutex("line").with(options).lock());
     let first = line(LockOptions::default());
     tokio::task::yield_now().await;
     let (second, third) = (line(kept()), line(LockOptions::default()));
@@ -299,7 +299,7 @@ async fn an_acquire_that_was_dropped_is_not_kept() {
     let (other, _) = on_redis(&server).await;
     let long = at_least(secs(60)).build().unwrap();
     proxy.delay_replies(ms(500));
-    let acquiring = tokio::spawn(client.mutex("undone").with(long).lock());
+    let acquiring = lock_tests::spawn(client.mutex("undone").with(long).lock());
     let raw = server.client();
     soon!("it is taken", raw.exists("undone").await);
     acquiring.abort();

@@ -164,7 +164,7 @@ async fn a_fair_waiter_that_finds_a_mutex_leaves_the_line() {
     let (server, client) = world().await;
     let raw = server.client();
     let guard = client.fair_mutex("f").lock().await.unwrap();
-    let waiter = tokio::spawn(client.fair_mutex("f").with(waits(SOON)).lock());
+    let waiter = lock_tests::spawn(client.fair_mutex("f").with(waits(SOON)).lock());
     let queue = "redisson_lock_queue:{f}";
     soon!("it is in line", raw.exists(queue).await);
     // As if it had ended, and a mutex had come before those in line.
@@ -244,7 +244,7 @@ async fn a_crowd_of_kinds_never_overlaps() {
         let client = connect(&server).await;
         for kind in ["mutex", "fair", "read", "read", "write", "mutex", "fair"] {
             let (client, inside, turns) = (client.clone(), inside.clone(), turns.clone());
-            tasks.push(tokio::spawn(async move {
+            tasks.push(lock_tests::spawn(async move {
                 let weight = if kind == "read" { 1 } else { 1000 };
                 let of_kind = &turns.iter().find(|(of, _)| *of == kind).unwrap().1;
                 while wanting(&*turns) {

@@ -10,7 +10,7 @@ pub(crate) async fn one_holder_at_a_time(world: &dyn World) {
     for task in 0..12 {
         let client = if task % 2 == 0 { a.clone() } else { b.clone() };
         let inside = inside.clone();
-        tasks.push(tokio::spawn(async move {
+        tasks.push(lock_tests::spawn(async move {
             for _ in 0..20 {
                 let guard = client.mutex("one").lock().await.unwrap();
                 assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
@@ -45,7 +45,7 @@ pub(crate) async fn a_dropped_guard_frees_the_lock(world: &dyn World) {
 /// S-20, during unwinding.
 pub(crate) async fn a_panicking_holder_frees_the_lock(world: &dyn World) {
     let client = world.client().await;
-    let holder = tokio::spawn(async move {
+    let holder = lock_tests::spawn(async move {
         let guard = client.mutex("p").lock().await.unwrap();
         guard.run(async { panic!("on purpose") }).await.unwrap();
     });
@@ -80,7 +80,8 @@ pub(crate) async fn try_lock_is_not_fooled_by_a_listener(world: &dyn World) {
     let (a, b) = (world.client().await, world.client().await);
     let held = a.mutex("listener").lock().await.unwrap();
     let mutex = b.mutex("listener");
-    let waiter = tokio::spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() });
+    let waiter =
+        lock_tests::spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() });
     world.subscribed("listener").await;
     held.release().await.unwrap();
     waiter.await.unwrap();
@@ -129,7 +130,7 @@ pub(crate) async fn namespaces_are_kept_apart(world: &dyn World) {
 pub(crate) async fn a_shut_down_client_refuses(world: &dyn World) {
     let client = world.client().await;
     let held = client.mutex("s").lock().await.unwrap();
-    let waiter = tokio::spawn({
+    let waiter = lock_tests::spawn({
         let mutex = client.mutex("s");
         async move { mutex.lock().await.map(drop) }
     });
@@ -158,7 +159,7 @@ pub(crate) async fn shutdown_wakes_tasks_that_wait_for_the_store(world: &dyn Wor
     let (holder, client) = (world.client().await, world.client().await);
     let _held = holder.mutex("far").lock().await.unwrap();
     let mutex = client.mutex("far");
-    let waiter = tokio::spawn(async move { mutex.lock().await.map(drop) });
+    let waiter = lock_tests::spawn(async move { mutex.lock().await.map(drop) });
     // It waits for the store by the time another waits for it.
     tokio::time::sleep(ms(100)).await;
     assert!(!waiter.is_finished());

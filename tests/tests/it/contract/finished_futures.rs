@@ -67,7 +67,7 @@ async fn printing_a_guard_changes_nothing() {
     let lock = client.mutex("a").with(brief.build().unwrap());
     let guard = lock.lock().await.unwrap();
     let watch = guard.watch();
-    let lost = tokio::spawn(async move { watch.lost().await });
+    let lost = lock_tests::spawn(async move { watch.lost().await });
     tokio::task::yield_now().await;
     // The clock jumps; no timer has fired yet.
     clock.advance(secs(1));

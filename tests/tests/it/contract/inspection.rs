@@ -46,7 +46,7 @@ async fn holders_and_waiters_are_counted() {
     locked(&mut worker, "read rw").await;
     let reader = client.rw_lock("rw").read().await.unwrap();
     assert_eq!(client.inspect("rw").await.unwrap().holders.len(), 2);
-    let writer = tokio::spawn(other.rw_lock("rw").write());
+    let writer = lock_tests::spawn(other.rw_lock("rw").write());
     let waits = async |name: &str| {
         soon!("it waits", client.inspect(name).await.unwrap().waiting == 1);
     };
@@ -62,7 +62,7 @@ async fn holders_and_waiters_are_counted() {
     drop((brief, lasting));
 
     let fair = client.fair_mutex("queue").lock().await.unwrap();
-    let waiter = tokio::spawn(other.fair_mutex("queue").lock());
+    let waiter = lock_tests::spawn(other.fair_mutex("queue").lock());
     waits("queue").await;
     waiter.abort();
 
@@ -308,7 +308,7 @@ async fn the_client_knows_what_it_holds() {
         let mut acquire = Box::pin(client.mutex("mutex").lock());
         // One poll puts it in line, here and now.
         assert!(futures_util::poll!(acquire.as_mut()).is_pending());
-        line.push(tokio::spawn(acquire));
+        line.push(lock_tests::spawn(acquire));
     }
     guards.remove(0).release().await.unwrap();
     for guard in line {

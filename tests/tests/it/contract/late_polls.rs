@@ -78,7 +78,7 @@ async fn a_body_that_blocks_past_its_lease_is_lost() {
     let (server, client) = crate::prelude::world().await;
     let other = connect(&server).await;
     let (runs, they_have_it) = (Seen::default(), Seen::default());
-    let call = tokio::spawn({
+    let call = lock_tests::spawn({
         let (runs, they_have_it) = (runs.clone(), they_have_it.clone());
         async move { blocks_until(&client, runs, they_have_it).await }
     });

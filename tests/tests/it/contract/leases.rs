@@ -148,7 +148,7 @@ pub(crate) async fn a_suspended_machine_loses_its_holds(world: &dyn World) {
         sleep(ms(10)).await;
         clock.advance(secs(31));
     };
-    tokio::spawn(suspend(clock.clone()));
+    lock_tests::spawn(suspend(clock.clone()));
     let outcome = waking.run(body).await;
     assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
     assert!(!woke.load(Ordering::SeqCst), "polled after its lease");
@@ -156,7 +156,7 @@ pub(crate) async fn a_suspended_machine_loses_its_holds(world: &dyn World) {
     world.free_soon("z").await;
 
     let sleeper = client.mutex("z").lock().await.unwrap();
-    tokio::spawn(suspend(clock));
+    lock_tests::spawn(suspend(clock));
     let asleep = sleeper.run(std::future::pending::<()>());
     let outcome = timeout(secs(5), asleep).await;
     assert!(matches!(outcome, Ok(Err(LockError::Lost { .. }))), "{outcome:?}");

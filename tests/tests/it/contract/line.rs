@@ -21,7 +21,7 @@ pub(crate) async fn local_waiters_are_served_in_order(world: &dyn World) {
         let mut acquire = Box::pin(async move { mutex.lock().await });
         // One poll puts it in line, here and now.
         assert!(futures_util::poll!(acquire.as_mut()).is_pending());
-        tasks.push(tokio::spawn(async move {
+        tasks.push(lock_tests::spawn(async move {
             let guard = acquire.await.unwrap();
             served.lock().unwrap().push((number, guard.token()));
             guard.release().await.unwrap();
@@ -101,7 +101,7 @@ pub(crate) async fn a_waiter_in_another_client_is_woken(world: &dyn World) {
         let name = format!("wake:{round}");
         let guard = a.mutex(&name).lock().await.unwrap();
         let mutex = b.mutex(&name);
-        let waiter = tokio::spawn(async move { mutex.lock().await });
+        let waiter = lock_tests::spawn(async move { mutex.lock().await });
         world.subscribed(&name).await;
         assert!(!waiter.is_finished());
         guard.release().await.unwrap();
@@ -208,11 +208,11 @@ pub(crate) async fn waiters_are_shown_with_their_site_and_what_they_are_inside_o
     let outer = b.mutex("outer").lock().await.unwrap();
     let plain = b.mutex("shown").lock();
     let (first, second) = (b.mutex("shown").lock(), a.mutex("shown").lock());
-    let nested = tokio::spawn(async move { outer.run(first).await.unwrap().unwrap() });
+    let nested = lock_tests::spawn(async move { outer.run(first).await.unwrap().unwrap() });
     eventually(SOON, "one waits inside of a lock", async || b.waiting().len() == 1).await;
-    let plain = tokio::spawn(plain);
+    let plain = lock_tests::spawn(plain);
     eventually(SOON, "another one waits", async || b.waiting().len() == 2).await;
-    let second = tokio::spawn(second);
+    let second = lock_tests::spawn(second);
     eventually(SOON, "one waits beside the holder", async || a.waiting().len() == 1).await;
     world.subscribed("shown").await;
 

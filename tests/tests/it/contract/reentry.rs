@@ -64,8 +64,8 @@ pub(crate) async fn a_spawned_task_inherits_nothing_unless_told(world: &dyn Worl
         |client: Peer| async move { client.mutex("i").try_lock().await.unwrap().is_some() };
     guard
         .run(async {
-            assert!(!tokio::spawn(try_it(client.clone())).await.unwrap());
-            assert!(tokio::spawn(scope::inherit(try_it(client.clone()))).await.unwrap());
+            assert!(!lock_tests::spawn(try_it(client.clone())).await.unwrap());
+            assert!(lock_tests::spawn(scope::inherit(try_it(client.clone()))).await.unwrap());
         })
         .await
         .unwrap();

@@ -107,7 +107,7 @@ async fn every_key_beside_a_lock_is_reserved() {
             let (other, name_of) = (other.clone(), name.clone());
             let wanted = if kind == "read" { "write" } else { kind };
             let waiting = async move { take(&other, wanted, &name_of, never).await.map(drop) };
-            waiters.push(tokio::spawn(waiting));
+            waiters.push(lock_tests::spawn(waiting));
             names.push(name);
         }
     }

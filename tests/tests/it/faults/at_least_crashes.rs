@@ -73,7 +73,7 @@ async fn a_process_that_dies_early_keeps_it() {
 async fn a_shorter_hold_is_not_handed_on() {
     let (client, peer) = two_in_memory();
     let outside = peer.mutex("short").lock().await.unwrap();
-    let line = |options| tokio::spawn(client.mutex("short").with(options).lock());
+    let line = |options| lock_tests::spawn(client.mutex("short").with(options).lock());
     let first = line(LockOptions::default());
     tokio::task::yield_now().await;
     let long = secs(300);

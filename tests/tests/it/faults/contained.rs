@@ -10,7 +10,7 @@ const PROMPTLY: Duration = secs(3);
 async fn a_lost_guard_delays_no_waiter() {
     let (_server, client) = world().await;
     let hanging = client.mutex("h").with(watched(ms(600))).lock().await.unwrap();
-    let waiter = tokio::spawn(client.mutex("h").lock());
+    let waiter = lock_tests::spawn(client.mutex("h").lock());
     assert!(client.force_release("h").await.unwrap());
     timeout(PROMPTLY, hanging.lost()).await.expect("the loss was not noticed");
     let guard = timeout(PROMPTLY, waiter).await.expect("held up by a lost guard").unwrap().unwrap();
@@ -74,8 +74,8 @@ fn a_runtime_that_ends_takes_no_other_task_along() {
         let holder = connect(&server).await;
         let held = holder.fair_mutex("line").lock().await.unwrap();
         let guard = client.mutex("body").with(watched(ms(900))).lock().await.unwrap();
-        let body = tokio::spawn(async move { guard.run(sleep(ms(3_000))).await });
-        let waiter = tokio::spawn(client.fair_mutex("line").lock());
+        let body = lock_tests::spawn(async move { guard.run(sleep(ms(3_000))).await });
+        let waiter = lock_tests::spawn(client.fair_mutex("line").lock());
         let raw = server.client();
         let queue = "redisson_lock_queue:{line}";
         soon!("it waits", raw.exists(queue).await);

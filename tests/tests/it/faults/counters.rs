@@ -96,7 +96,7 @@ async fn a_hold_without_an_answer_is_undone_after_a_collision() {
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     proxy.drop_next_reply_to(COUNTER);
     let mutex = client.mutex("c");
-    let acquire = tokio::spawn(async move { mutex.lock().await.map(drop) });
+    let acquire = lock_tests::spawn(async move { mutex.lock().await.map(drop) });
     soon!("it was granted", raw.exists("c").await);
     raw.cmd(&["SET", COUNTER, "words"]).await;
     let outcome = timeout(SOON, acquire).await.expect("hung").unwrap();

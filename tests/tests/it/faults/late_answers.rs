@@ -51,7 +51,7 @@ async fn after_a_silent_ping() {
     let connections = world.proxy.accepted();
     let takes = KINDS.map(|(kind, _)| {
         let client = client.clone();
-        tokio::spawn(async move { take_named(&client, kind, options()).await })
+        lock_tests::spawn(async move { take_named(&client, kind, options()).await })
     });
     world.proxy.retarget(world.new.port());
     let short = waits(ms(50));
@@ -75,7 +75,7 @@ async fn after_a_silent_ping_in_batches() {
     let connections = world.proxy.accepted();
     let take = |number: usize| {
         let (client, name) = (client.clone(), format!("many:{number}"));
-        tokio::spawn(async move { client.mutex(name).with(options()).lock().await })
+        lock_tests::spawn(async move { client.mutex(name).with(options()).lock().await })
     };
     let takes: Vec<_> = (0..100).map(take).collect();
     world.proxy.retarget(world.new.port());
@@ -99,7 +99,7 @@ async fn after_readonly() {
     old.cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     world.proxy.retarget(world.new.port());
     world.proxy.delay_replies(LATE);
-    let refused = tokio::spawn(client.mutex("refused").with(options()).lock());
+    let refused = lock_tests::spawn(client.mutex("refused").with(options()).lock());
     let errors = async || {
         let stats: String = old.get(&["INFO", "errorstats"]).await;
         stats.contains("errorstat_READONLY")
@@ -108,7 +108,7 @@ async fn after_readonly() {
     old.cmd(&["REPLICAOF", "NO", "ONE"]).await;
     // The answers come apart, as they went: of two that the client reads at once, either may be looked at first.
     sleep(LATE / 2).await;
-    let late = tokio::spawn(client.mutex("late").with(options()).lock());
+    let late = lock_tests::spawn(client.mutex("late").with(options()).lock());
     soon!("it has granted", old.exists("late").await);
     assert!(!refused.is_finished() && !late.is_finished(), "nothing was on its way");
     for (name, taken) in [("refused", refused), ("late", late)] {
@@ -130,7 +130,7 @@ async fn after_the_end_of_the_store() {
         let target = Target::mutex(LockKey::new("closed").unwrap()).with_replicas(replicas);
         let request =
             AcquireRequest::new(Arc::new(target), OwnerId::new(&client_id(), 1, 1), SOON, SOON);
-        let late = tokio::spawn({
+        let late = lock_tests::spawn({
             let store = Arc::clone(&store);
             proxy.delay_replies(LATE);
             async move { store.acquire(request).await }

@@ -45,7 +45,7 @@ async fn several_names_keep_nothing_after_a_lost_reply() {
     names.lock().await.unwrap().release().await.unwrap();
     proxy.drop_next_reply_to("redisson_lock_token:{m1}");
     proxy.refuse();
-    let waiter = tokio::spawn(async move { names.lock().await });
+    let waiter = lock_tests::spawn(async move { names.lock().await });
     soon!(
         "taken, unknown to us",
         proxy.replies_dropped() == 1 && raw.exists("m1").await && raw.exists("m2").await
@@ -69,7 +69,7 @@ async fn two_servers_keep_nothing_after_a_lost_reply() {
     let world = World::new().await;
     let held = world.clients[1].mutex("b").lock().await.unwrap();
     let both = world.both();
-    let waiter = tokio::spawn(async move { both.lock().await });
+    let waiter = lock_tests::spawn(async move { both.lock().await });
     world.servers[1].wait_for_subscribers("redisson_lock__channel:{b}", 1).await;
     // From here on `b` is asked first, since it refused last.
     let proxy = &world.proxies[0];
@@ -169,7 +169,7 @@ async fn a_part_that_cannot_be_released_is_not_renewed() {
                 false => drop(guard.release().await.unwrap_err()),
             }
         };
-        let release = tokio::spawn(release);
+        let release = lock_tests::spawn(release);
         eventually(ms(20), "the other is free", async || good.holders("a").0.is_empty()).await;
         soon!("it ends", sticky.inner.holders("b").0.is_empty());
         assert!(start.elapsed() <= lease + ms(20), "drops: {drops}: {:?}", start.elapsed());

@@ -24,7 +24,7 @@ async fn a_release_that_was_not_sent_explains_nothing() {
     .await;
     server.client().cmd(&["FLUSHALL"]).await;
     let successor = other.mutex("k").lock().await.unwrap();
-    let release = tokio::spawn(guard.release());
+    let release = lock_tests::spawn(guard.release());
     // The first attempt has found no connection by then.
     sleep(ms(500)).await;
     proxy.pass();
@@ -80,7 +80,7 @@ async fn a_whole_line_loses_its_patience_together() {
         .map(|number| {
             let options = if number % 2 == 0 { LockOptions::default() } else { bounded };
             let mutex = client.mutex("line").with(options);
-            tokio::spawn(async move { mutex.lock().await.map(drop) })
+            lock_tests::spawn(async move { mutex.lock().await.map(drop) })
         })
         .collect();
     for task in tasks {
@@ -135,7 +135,7 @@ async fn a_reconnect_wakes_all_waiters() {
     let guard = holder.mutex("gap").with(options).lock().await.unwrap();
     let mutex = client.mutex("gap");
     let before = evals(&server).await;
-    let waiter = tokio::spawn(async move { mutex.lock().await });
+    let waiter = lock_tests::spawn(async move { mutex.lock().await });
     let channel = "redisson_lock__channel:{gap}";
     soon!("it listens", server.pubsub_numsub(channel).await > 0);
     // The second try follows the subscription.
@@ -202,7 +202,7 @@ async fn a_connection_that_breaks_at_once_fails_the_start() {
     let breaking = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", breaking.local_addr().unwrap());
     let port = server.port();
-    let serving = tokio::spawn(async move {
+    let serving = lock_tests::spawn(async move {
         loop {
             let (mut client, _) = breaking.accept().await.unwrap();
             let mut behind = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
@@ -235,7 +235,7 @@ async fn shutdown_waits_for_what_is_under_way() {
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     proxy.delay_replies(ms(300));
     let mutex = client.mutex("under-way");
-    let acquire = tokio::spawn(async move { mutex.lock().await.map(drop) });
+    let acquire = lock_tests::spawn(async move { mutex.lock().await.map(drop) });
     let raw = server.client();
     soon!("it was granted", raw.exists("under-way").await);
     assert!(client.shutdown(SOON).await.is_clean());

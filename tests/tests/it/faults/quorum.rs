@@ -95,7 +95,7 @@ async fn a_hanging_server_slows_no_client_down() {
     sleep(LONG + ms(200)).await;
     let guard = quorum.lock("r").lock().await.unwrap();
     let lock = other.lock("r");
-    let waiter = tokio::spawn(async move { lock.lock().await.unwrap() });
+    let waiter = lock_tests::spawn(async move { lock.lock().await.unwrap() });
     servers[1].wait_for_subscribers("redisson_lock__channel:{r}", 1).await;
     let start = Instant::now();
     drop(guard);
@@ -152,7 +152,7 @@ async fn a_server_that_answers_late_gets_the_hold_too() {
     let other = LockClient::connect(&servers[1].url()).await.unwrap();
     let holder = other.mutex("late").lock().await.unwrap();
     servers[0].pause();
-    let waiter = tokio::spawn(quorum.lock("late").with(watched(lease)).lock());
+    let waiter = lock_tests::spawn(quorum.lock("late").with(watched(lease)).lock());
     // It subscribes when its first request was refused. The first server has not answered that one.
     let listens = async || {
         let raw = servers[2].client();

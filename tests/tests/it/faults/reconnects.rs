@@ -5,7 +5,7 @@ use crate::prelude::*;
 /// A store that asks for a lock for ever, whatever it is answered.
 async fn keeps_asking(url: String) -> JoinHandle<()> {
     let store = RedisStore::connect(&url).await.unwrap();
-    tokio::spawn(async move {
+    lock_tests::spawn(async move {
         let request = AcquireRequest::new(
             Target::mutex(LockKey::new("wanted").unwrap()),
             OwnerId::new(&client_id(), 1, 1),
@@ -96,7 +96,7 @@ async fn the_slowest_client_is_back_in_half_a_second() {
     server.kill();
     let locks = clients.iter().enumerate().map(|(number, client)| {
         let mutex = client.mutex(format!("first:{number}"));
-        tokio::spawn(async move {
+        lock_tests::spawn(async move {
             let guard = mutex.lock().await.unwrap();
             (Instant::now(), guard)
         })

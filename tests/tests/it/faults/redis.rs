@@ -9,7 +9,7 @@ async fn waiter(
     name: &str,
 ) -> tokio::task::JoinHandle<Result<LockGuard, LockError>> {
     let mutex = client.mutex(name);
-    let waiter = tokio::spawn(async move { mutex.lock().await });
+    let waiter = lock_tests::spawn(async move { mutex.lock().await });
     let channel = format!("redisson_lock__channel:{{{name}}}");
     soon!("the waiter listens", server.pubsub_numsub(&channel).await > 0);
     waiter

@@ -272,9 +272,9 @@ async fn a_waiter_that_is_out_of_time_has_left_the_queue() {
         let scripted = Scripted::new(MemoryStore::new());
         scripted.script().acquires_before_silence = Some(0);
         let client = scripted.client();
-        let contender = tokio::spawn(client.mutex("k").lock());
+        let contender = lock_tests::spawn(client.mutex("k").lock());
         tokio::task::yield_now().await;
-        let waiter = tokio::spawn(client.mutex("k").wait(ms(50)).lock());
+        let waiter = lock_tests::spawn(client.mutex("k").wait(ms(50)).lock());
         tokio::task::yield_now().await;
         assert_eq!(client.waiting().len(), 1, "{level}: it does not wait");
         sleep(ms(60)).await;

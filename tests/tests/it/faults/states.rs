@@ -55,8 +55,8 @@ impl World {
         assert!(waited < self.patience + secs(2), "gave up after {waited:?}");
 
         let mutex = self.patient.mutex("patient");
-        let mut waiting = tokio::spawn(async move { mutex.lock().await });
-        let mut releasing = tokio::spawn(given_back.release());
+        let mut waiting = lock_tests::spawn(async move { mutex.lock().await });
+        let mut releasing = lock_tests::spawn(given_back.release());
         let during = ms(200);
         assert!(timeout(during, &mut waiting).await.is_err(), "the server still grants locks");
         assert!(timeout(during, &mut releasing).await.is_err(), "the server still frees locks");
@@ -135,7 +135,7 @@ async fn a_server_that_loads_is_ridden_out() {
         raw.cmd(&["CONFIG", "SET", "loading-process-events-interval-bytes", "1024"]).await;
         raw.cmd(&["CONFIG", "SET", "key-load-delay", "10000"]).await;
         let load = async move { side_channel.try_cmd(&["DEBUG", "RELOAD"]).await };
-        reload.set(Some(tokio::spawn(load)));
+        reload.set(Some(lock_tests::spawn(load)));
         soon!(
             "it loads",
             raw.get::<String>(&["INFO", "persistence"]).await.contains("\r\nloading:1")
@@ -160,7 +160,7 @@ async fn a_busy_server_is_ridden_out() {
         raw.cmd(&["CONFIG", "SET", "lua-time-limit", "10"]).await;
         let endless =
             async move { side_channel.try_cmd(&["EVAL", "while true do end", "0"]).await };
-        script.set(Some(tokio::spawn(endless)));
+        script.set(Some(lock_tests::spawn(endless)));
         soon!(
             "it is busy",
             raw.try_cmd(&["PING"]).await.is_err_and(|error| error.code() == Some("BUSY"))

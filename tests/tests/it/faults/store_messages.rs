@@ -37,7 +37,7 @@ async fn a_full_server_says_so() {
 async fn an_http_server_is_not_redis() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
+    lock_tests::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
             let _ = stream.read(&mut [0; 1024]).await;

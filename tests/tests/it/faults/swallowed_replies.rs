@@ -27,7 +27,7 @@ impl World {
     ) -> (Result<A, StoreError>, Result<B, StoreError>) {
         self.proxy.swallow_next_reply_to("first");
         let swallowed = self.proxy.replies_swallowed() + 1;
-        let first = tokio::spawn(first);
+        let first = lock_tests::spawn(first);
         let is_swallowed = async || self.proxy.replies_swallowed() == swallowed;
         eventually(SOON, "a reply is swallowed", is_swallowed).await;
         assert!(!first.is_finished(), "it has an answer already");

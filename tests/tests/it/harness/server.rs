@@ -76,7 +76,7 @@ async fn a_server_on_a_socket_has_no_port() {
     assert!(server.url().starts_with("unix:///"), "{}", server.url());
     let port: (String, String) = server.client().get(&["CONFIG", "GET", "port"]).await;
     assert_eq!(port.1, "0");
-    let asked = tokio::spawn(async move { server.port() }).await;
+    let asked = lock_tests::spawn(async move { server.port() }).await;
     assert!(asked.is_err());
 }
 

@@ -21,14 +21,14 @@ async fn locks_of_a_killed_jvm_come_back() {
     let mut waiting = Vec::new();
     for (held, wanted) in HELD {
         let client = world.client.clone();
-        waiting.push(tokio::spawn(async move {
+        waiting.push(lock_tests::spawn(async move {
             kinds::take(&client, wanted, held, client.options()).await
         }));
     }
     world.java.ask("t", "set permit s 1").await;
     world.java.ask("t", "acquire permit s 1000").await;
     let client = world.client.clone();
-    waiting.push(tokio::spawn(async move {
+    waiting.push(lock_tests::spawn(async move {
         let permit = client.semaphore("s", NonZeroU32::MIN).acquire().await;
         permit.map(LockGuard::from)
     }));

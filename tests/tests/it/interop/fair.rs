@@ -25,7 +25,7 @@ async fn lines_up(world: &World, length: usize) {
 }
 
 async fn rust_waits(world: &World, length: usize) -> Waiting {
-    let waiting = tokio::spawn(world.client.fair_mutex("f").lock());
+    let waiting = lock_tests::spawn(world.client.fair_mutex("f").lock());
     lines_up(world, length).await;
     waiting
 }
@@ -130,7 +130,7 @@ async fn who_gives_up_leaves() {
     let guard = got(behind).await;
 
     let impatient = waits(ms(700));
-    let gives_up = tokio::spawn(world.client.fair_mutex("f").with(impatient).lock());
+    let gives_up = lock_tests::spawn(world.client.fair_mutex("f").with(impatient).lock());
     lines_up(&world, 1).await;
     let behind = java_waits(&mut world, "t", 2).await;
     assert!(matches!(gives_up.await.unwrap(), Err(LockError::Timeout { .. })));

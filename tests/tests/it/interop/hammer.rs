@@ -21,7 +21,7 @@ async fn hammer(kind: &'static str, redisson: Redisson) {
     let tasks: Vec<_> = (0..TASKS)
         .map(|_| {
             let (client, raw) = (client.clone(), raw.clone());
-            tokio::spawn(async move {
+            lock_tests::spawn(async move {
                 let mut counted = 0;
                 while Instant::now() < until {
                     let guard = take(&client, kind).await.unwrap();

@@ -28,7 +28,7 @@ async fn java_to_rust(world: &mut World, kind: &str) -> Duration {
     let holder = if kind == "read" { "write" } else { kind };
     world.java.ask("t", &format!("lock {holder} {kind}")).await;
     let (client, of) = (world.client.clone(), kind.to_owned());
-    let waiting = tokio::spawn(async move { take(&client, &of).await });
+    let waiting = lock_tests::spawn(async move { take(&client, &of).await });
     listens(world, kind).await;
     assert!(!waiting.is_finished());
     let from = Instant::now();

@@ -16,7 +16,7 @@ async fn java_holds() {
         assert!(world.client.mutex(name).try_lock().await.unwrap().is_none());
     }
     assert!(both.try_lock().await.unwrap().is_none());
-    let waiting = tokio::spawn(both.lock());
+    let waiting = lock_tests::spawn(both.lock());
     a_waiter_listens(&world).await;
     world.java.ask("t", "unlock multi b,a").await;
     let guard = got(waiting).await;
@@ -26,7 +26,7 @@ async fn java_holds() {
     world.java.ask("t", "lock mutex b").await;
     assert!(both.try_lock().await.unwrap().is_none());
     assert!(!world.server.client().exists("a").await);
-    let waiting = tokio::spawn(both.lock());
+    let waiting = lock_tests::spawn(both.lock());
     a_waiter_listens(&world).await;
     world.java.ask("t", "unlock mutex b").await;
     got(waiting).await.release().await.unwrap();
@@ -60,7 +60,7 @@ async fn rust_holds() {
     guard.release().await.unwrap();
     // It is told of `b`, or had let go of both for a moment to begin anew.
     world.java.end(waiting, SOON).await;
-    let ours = tokio::spawn(both.lock());
+    let ours = lock_tests::spawn(both.lock());
     a_waiter_listens(&world).await;
     world.java.ask("t", "unlock multi a,b").await;
     timeout(AT_ONCE, ours).await.expect("not told").unwrap().unwrap().release().await.unwrap();

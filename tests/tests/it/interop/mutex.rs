@@ -183,7 +183,7 @@ async fn a_namespace_is_a_name_mapper() {
     // A fair lock's line and a read/write lock's time-outs have names of their own.
     let waits = shop.fair_mutex("f").lock();
     world.java.ask("t", "lock fair f").await;
-    let waiting = tokio::spawn(waits);
+    let waiting = lock_tests::spawn(waits);
     soon!("in line", shop.inspect("f").await.unwrap().waiting == 1);
     world.java.ask("t", "unlock fair f").await;
     got(waiting).await.release().await.unwrap();

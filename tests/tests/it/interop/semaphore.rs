@@ -29,7 +29,7 @@ async fn permits_are_shared(world: &mut World) {
     );
 
     let waits = two.clone();
-    let waiting = tokio::spawn(async move { waits.acquire().await });
+    let waiting = lock_tests::spawn(async move { waits.acquire().await });
     world.server.wait_for_subscribers(CHANNEL, 1).await;
     assert_eq!(world.java.ask("t", &format!("release permit s {theirs}")).await, "true");
     let more = timeout(AT_ONCE, waiting).await.expect("not told").unwrap().unwrap();

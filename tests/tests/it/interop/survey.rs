@@ -12,7 +12,7 @@ async fn java_holds_are_named() {
     world.java.ask("t", "lock fair f").await;
     let waiting = world.java.begin("u", "lock fair f");
     soon!("Java is in the queue", world.seen("f").await.queue.len() == 1);
-    let ours = tokio::spawn(world.client.fair_mutex("f").lock());
+    let ours = lock_tests::spawn(world.client.fair_mutex("f").lock());
     soon!("we are behind it", world.seen("f").await.queue.len() == 2);
 
     let survey = world.client.survey().within(AT_ONCE).await.unwrap();

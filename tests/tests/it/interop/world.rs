@@ -85,7 +85,7 @@ impl World {
         acquire: impl Future<Output = Result<LockGuard, LockError>> + Send + 'static,
         channel: &str,
     ) -> Waiting {
-        let waiting = tokio::spawn(acquire);
+        let waiting = lock_tests::spawn(acquire);
         self.server.wait_for_subscribers(channel, 1).await;
         assert!(!waiting.is_finished(), "it did not wait");
         waiting

@@ -47,7 +47,7 @@ async fn hand_offs_keep_the_order() {
         let client = connect(&server).await;
         for task in 0..8 {
             let (client, last) = (client.clone(), last.clone());
-            tasks.push(tokio::spawn(async move {
+            tasks.push(lock_tests::spawn(async move {
                 for turn in 0..60 {
                     // A hold that is handed on and one that never is share the counter.
                     let kind = if task == 0 && turn % 4 == 0 { "fixed" } else { "watched" };

@@ -25,7 +25,7 @@ type Waiter = JoinHandle<Result<(), LockError>>;
 
 fn spawn(latch: &CountDownLatch) -> Waiter {
     let latch = latch.clone();
-    tokio::spawn(async move { latch.wait().await })
+    lock_tests::spawn(async move { latch.wait().await })
 }
 
 /// A task that waits for the latch, and is waiting by the time this returns.
@@ -257,7 +257,7 @@ async fn a_count_outlasts_a_missing_connection() {
         let brief = client.latch("later").with(waits(Wait::Never)).wait().await;
         store_kind(brief) == Some(StoreErrorKind::Unavailable)
     });
-    let counting = tokio::spawn(async move { latch.count_down().await });
+    let counting = lock_tests::spawn(async move { latch.count_down().await });
     // Longer than one attempt takes.
     tokio::time::sleep(ms(600)).await;
     assert!(!counting.is_finished(), "{:?}", counting.await);

@@ -53,7 +53,7 @@ async fn what_cannot_be_taken_whole_is_not_taken_in_part() {
     assert!(both.try_lock().await.unwrap().is_none());
     assert!(!server.client().exists("a").await);
     // A waiter is told by either name, and holds nothing meanwhile.
-    let waiter = tokio::spawn(async move { both.lock().await.unwrap() });
+    let waiter = lock_tests::spawn(async move { both.lock().await.unwrap() });
     server.wait_for_subscribers("redisson_lock__channel:{a}", 1).await;
     server.wait_for_subscribers("redisson_lock__channel:{b}", 1).await;
     other.mutex("a").lock().await.unwrap().release().await.unwrap();
@@ -72,7 +72,7 @@ async fn opposite_orders_never_deadlock() {
     let tasks = (0..20).map(|task| {
         let client = if task % 2 == 0 { client.clone() } else { other.clone() };
         let (set, inside) = (SETS[task % SETS.len()], Arc::clone(&inside));
-        tokio::spawn(async move {
+        lock_tests::spawn(async move {
             for _ in 0..20 {
                 let guard = client.multi_lock(set.iter().copied()).lock().await.unwrap();
                 let mine = || inside.iter().filter(|(name, _)| set.contains(name));
@@ -138,7 +138,7 @@ async fn a_local_line_on_one_name_lets_it_in() {
     let line = (0..4).map(|_| {
         let mutex = client.mutex("busy").with(fixed);
         let (done, turns) = (Arc::clone(&done), Arc::clone(&turns));
-        tokio::spawn(async move {
+        lock_tests::spawn(async move {
             while !done.load(Ordering::SeqCst) {
                 let guard = mutex.lock().await.unwrap();
                 turns.fetch_add(1, Ordering::SeqCst);
@@ -171,7 +171,7 @@ async fn a_hold_is_handed_on_within_the_process() {
     let line: Vec<_> = (0..TASKS)
         .map(|_| {
             let both = client.multi_lock(["i", "h"]);
-            tokio::spawn(async move {
+            lock_tests::spawn(async move {
                 let guard = both.lock().await.unwrap();
                 let token = guard.token();
                 guard.release().await.unwrap();

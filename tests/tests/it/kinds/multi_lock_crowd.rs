@@ -114,9 +114,9 @@ async fn a_crowd_counts_for_its_client() {
     let other = LockClient::builder().store(store.peer()).unwrap();
     let held = both(&other, LockKind::Write).lock().await.unwrap();
     let single = other.mutex("m").lock().await.unwrap();
-    let waiting: Vec<_> = (0..4).map(|_| tokio::spawn(client.mutex("m").lock())).collect();
+    let waiting: Vec<_> = (0..4).map(|_| lock_tests::spawn(client.mutex("m").lock())).collect();
     let joint: Vec<_> =
-        (0..3).map(|_| tokio::spawn(both(&client, LockKind::Write).lock())).collect();
+        (0..3).map(|_| lock_tests::spawn(both(&client, LockKind::Write).lock())).collect();
     sleep(ms(50)).await;
     // Three in line behind the one that asks for the mutex, two behind the one that asks for both.
     let refused = timeout(SOON, both(&client, LockKind::Write).lock()).await.expect("admitted");
@@ -200,10 +200,10 @@ async fn a_clean_shutdown_leaves_no_joint_lock() {
         let (a, b) = (LockClient::in_memory(), LockClient::in_memory());
         let take = |n: u32| {
             let members = [a.mutex(format!("a{n}")).into(), b.mutex(format!("b{n}")).into()];
-            tokio::spawn(async move { MultiLock::of(members).try_lock().await })
+            lock_tests::spawn(async move { MultiLock::of(members).try_lock().await })
         };
         let takers: Vec<_> = (0..4).map(take).collect();
-        let closing = tokio::spawn(async move { b.shutdown(Duration::ZERO).await });
+        let closing = lock_tests::spawn(async move { b.shutdown(Duration::ZERO).await });
         let report = timeout(SOON, closing).await.expect("it hangs").unwrap();
         let mut held = Vec::new();
         for taker in takers {

@@ -52,7 +52,7 @@ async fn all_or_none_over_two_servers() {
     let held = [one.mutex("a").lock().await.unwrap(), two.mutex("b").lock().await.unwrap()];
     assert!(world.both().try_lock().await.unwrap().is_none());
     let both = world.both();
-    let waiter = tokio::spawn(async move { both.lock().await.unwrap() });
+    let waiter = lock_tests::spawn(async move { both.lock().await.unwrap() });
     for (server, name) in world.servers.iter().zip(["a", "b"]) {
         server.wait_for_subscribers(&format!("redisson_lock__channel:{{{name}}}"), 1).await;
     }
@@ -83,7 +83,7 @@ async fn opposite_orders_never_deadlock() {
             members.push(MultiMember::from(client.mutex("s")));
         }
         let (both, alone) = (MultiLock::of(members), Arc::clone(&alone));
-        processes.push(tokio::spawn(async move {
+        processes.push(lock_tests::spawn(async move {
             for _ in 0..15 {
                 let guard = both.lock().await.unwrap();
                 assert!(alone.swap(false, Ordering::SeqCst), "two at once");
@@ -131,7 +131,7 @@ async fn members_of_every_kind() {
     assert!(!raw_one.exists("m1").await && !raw_two.exists("fair").await);
     // Held by somebody in its line, a fair mutex is still had in the end.
     let held = others[1].fair_mutex("fair").lock().await.unwrap();
-    let waiter = tokio::spawn(async move { all.lock().await.unwrap() });
+    let waiter = lock_tests::spawn(async move { all.lock().await.unwrap() });
     world.servers[0].wait_for_subscribers("redisson_lock__channel:{m1}", 1).await;
     held.release().await.unwrap();
     timeout(SOON, waiter).await.expect("never had").unwrap().release().await.unwrap();
@@ -164,7 +164,7 @@ async fn one_failing_release_does_not_keep_the_others() {
     let raw = world.servers[0].client();
     let guard = world.both().lock().await.unwrap();
     world.servers[1].pause();
-    let release = tokio::spawn(guard.release());
+    let release = lock_tests::spawn(guard.release());
     eventually(PATIENCE, "the other is free", async || !raw.exists("a").await).await;
     assert!(matches!(release.await.unwrap(), Err(LockError::Store(_))));
     world.servers[1].resume();

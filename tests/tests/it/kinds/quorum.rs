@@ -93,7 +93,7 @@ async fn twenty_clients_always_make_progress() {
     for _ in 0..CLIENTS {
         let quorum = quorum_of(&servers).await;
         let (fence, inside, order) = (fence.clone(), inside.clone(), order.clone());
-        clients.push(tokio::spawn(async move {
+        clients.push(lock_tests::spawn(async move {
             for _ in 0..EACH {
                 let guard = quorum.lock("crowd").lock().await.unwrap();
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");

@@ -36,7 +36,7 @@ macro_rules! holds_while_it_runs {
             assert!(current.key().as_str().contains('a') && !current.is_lost());
             // In another task: what runs inside of the hold would re-enter it.
             let beside = beside.clone();
-            let refused = tokio::spawn(async move {
+            let refused = lock_tests::spawn(async move {
                 let mut started = false;
                 let refused = beside.$beside_run(async { started = true }).await;
                 let waiting = beside.wait(Wait::Forever).$beside_run(async { started = true });
@@ -191,7 +191,7 @@ async fn a_body_that_panics_releases_and_the_panic_goes_on() {
     macro_rules! check {
         ($lock:expr, $run:ident, $beside:expr, $clients:expr) => {{
             let run = $lock.$run(async { panic!("the body fails") });
-            let panic = tokio::spawn(run).await.unwrap_err();
+            let panic = lock_tests::spawn(run).await.unwrap_err();
             assert!(panic.is_panic(), "{panic}");
             $beside.wait(BRIEF).$run(async {}).await.unwrap();
         }};
@@ -256,7 +256,7 @@ async fn current_is_the_innermost_hold_of_the_call_path() {
     let nested = outer.run(async {
         let before = current();
         let within = inner.run(async { current() }).await.unwrap();
-        let elsewhere = tokio::spawn(async move { current() }).await.unwrap();
+        let elsewhere = lock_tests::spawn(async move { current() }).await.unwrap();
         [before, within, elsewhere, current()]
     });
     let name = |name: &str| Some(name.to_owned());

@@ -19,7 +19,7 @@ type Waiter = JoinHandle<Result<SemaphorePermit, LockError>>;
 
 fn spawn(semaphore: &Semaphore, permits: u32) -> Waiter {
     let semaphore = semaphore.clone();
-    tokio::spawn(async move { semaphore.acquire_many(some(permits)).await })
+    lock_tests::spawn(async move { semaphore.acquire_many(some(permits)).await })
 }
 
 /// The first task of its client to wait for permits, waiting by the time this returns.
@@ -257,7 +257,7 @@ async fn a_lone_loop_lets_others_in() {
     let (a, b) = (connect(&server).await, connect(&server).await);
     let until = Instant::now() + secs(2);
     let one = a.semaphore("lone", some(1));
-    let looping = tokio::spawn(async move {
+    let looping = lock_tests::spawn(async move {
         let mut turns = 0;
         while Instant::now() < until {
             let permit = take(&one, 1).await;

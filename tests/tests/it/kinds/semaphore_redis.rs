@@ -103,7 +103,7 @@ async fn redissons_permits_count() {
     assert!(endless, "{outcome:?}");
     two.release().await.unwrap();
     assert_eq!(free(&raw, "java").await, 2);
-    let waiter = tokio::spawn({
+    let waiter = lock_tests::spawn({
         let three = three.clone();
         async move { three.acquire_many(some(3)).await }
     });

@@ -33,17 +33,17 @@ async fn a_reader_behind_a_writer_waits_for_readers() {
     let [reads, writes, late] = clients();
     let side = reads.rw_lock("prices").read().await.unwrap();
     let stock = late.mutex("stock").lock().await.unwrap();
-    let _writer = tokio::spawn(writes.rw_lock("prices").write());
+    let _writer = lock_tests::spawn(writes.rw_lock("prices").write());
     waits(&writes, 1).await;
     // A moment, so that the order of the two waits shows in whole milliseconds.
     sleep(ms(5)).await;
     let prices = late.rw_lock("prices");
-    let _late = tokio::spawn(async move { stock.run(prices.read()).await.map(drop) });
+    let _late = lock_tests::spawn(async move { stock.run(prices.read()).await.map(drop) });
     waits(&late, 1).await;
     assert_eq!(deadlocks(&reads).await, [], "no circle yet");
 
     let inner = reads.mutex("stock");
-    let _first = tokio::spawn(async move { side.run(inner.lock()).await.map(drop) });
+    let _first = lock_tests::spawn(async move { side.run(inner.lock()).await.map(drop) });
     waits(&reads, 1).await;
     let found = deadlocks(&reads).await;
     assert_eq!(found.len(), 1, "{found:?}");
@@ -57,7 +57,7 @@ async fn readers_alone_are_no_deadlock() {
     let side = reads.rw_lock("prices").read().await.unwrap();
     let stock = late.mutex("stock").lock().await.unwrap();
     let inner = reads.mutex("stock");
-    let first = tokio::spawn(async move { side.run(inner.lock()).await.map(drop) });
+    let first = lock_tests::spawn(async move { side.run(inner.lock()).await.map(drop) });
     waits(&reads, 1).await;
     let prices = late.rw_lock("prices");
     stock.run(prices.read()).await.unwrap().map(drop).unwrap();
@@ -76,10 +76,10 @@ async fn each_circle_of_one_hold_is_found() {
     for (client, name) in [(&two, "b"), (&three, "c")] {
         let held = client.mutex(name).lock().await.unwrap();
         let a = client.mutex("a");
-        tokio::spawn(async move { held.run(a.lock()).await.map(drop) });
+        lock_tests::spawn(async move { held.run(a.lock()).await.map(drop) });
         waits(client, 1).await;
     }
-    tokio::spawn(async move {
+    lock_tests::spawn(async move {
         outer.run(async { drop(tokio::join!(b.lock(), c.lock(), d.lock())) }).await
     });
     waits(&one, 3).await;
@@ -95,8 +95,8 @@ async fn multi_locks_are_part_of_circles() {
     let both = one.multi_lock(["a", "b"]).lock().await.unwrap();
     let held = two.mutex("x").lock().await.unwrap();
     let (inner, b) = (one.mutex("x"), two.multi_lock(["b", "c"]));
-    tokio::spawn(async move { both.run(inner.lock()).await.map(drop) });
-    tokio::spawn(async move { held.run(b.lock()).await.map(drop) });
+    lock_tests::spawn(async move { both.run(inner.lock()).await.map(drop) });
+    lock_tests::spawn(async move { held.run(b.lock()).await.map(drop) });
     waits(&one, 1).await;
     eventually(SOON, "it is found", async || deadlocks(&one).await.len() == 1).await;
 }
@@ -109,7 +109,7 @@ async fn hand_offs_are_no_deadlock() {
     let tasks: Vec<_> = (0..6)
         .map(|number| {
             let (client, done) = (client.clone(), Arc::clone(&done));
-            tokio::spawn(async move {
+            lock_tests::spawn(async move {
                 let outer = client.mutex(format!("outer:{number}"));
                 let hot = client.mutex("hot");
                 while !done.load(Ordering::Relaxed) {
@@ -139,9 +139,9 @@ async fn semaphores_make_no_deadlock() {
     let _other = two.semaphore("mail", permits).acquire().await.unwrap();
     let held = two.mutex("x").lock().await.unwrap();
     let (x, mail) = (one.mutex("x"), two.semaphore("mail", permits));
-    tokio::spawn(async move { own.run(x.lock()).await.map(drop) });
+    lock_tests::spawn(async move { own.run(x.lock()).await.map(drop) });
     waits(&one, 1).await;
-    tokio::spawn(async move { held.run(mail.acquire()).await.map(drop) });
+    lock_tests::spawn(async move { held.run(mail.acquire()).await.map(drop) });
     waits(&two, 1).await;
     assert_eq!(deadlocks(&one).await, []);
 }

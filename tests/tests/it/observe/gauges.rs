@@ -29,7 +29,7 @@ async fn drops_and_cancellations() {
     let tasks: Vec<_> = (0..5)
         .map(|_| {
             let mutex = client.mutex("a");
-            tokio::spawn(async move { mutex.lock().await.map(drop) })
+            lock_tests::spawn(async move { mutex.lock().await.map(drop) })
         })
         .collect();
     soon!("all wait", seen.is("lock_waiting", &[], 5));
@@ -43,7 +43,7 @@ async fn drops_and_cancellations() {
     assert!(seen.is("lock_acquire_total", &[("outcome", "cancelled")], 2));
 
     let mutex = client.mutex("a");
-    let panics = tokio::spawn(async move {
+    let panics = lock_tests::spawn(async move {
         let guard = mutex.lock().await.unwrap();
         guard.run(async { panic!("a body that panics") }).await
     });
@@ -75,9 +75,9 @@ async fn hand_offs_change_the_policy() {
     let client = builder().in_memory().unwrap();
     let held = client.mutex("a").lock().await.unwrap();
     let (first, second) = (client.mutex("a"), client.policy_lock("checkout", ["a"]));
-    let first = tokio::spawn(async move { first.lock().await });
+    let first = lock_tests::spawn(async move { first.lock().await });
     soon!("one waits", seen.is("lock_waiting", &[], 1));
-    let second = tokio::spawn(async move { second.lock().await });
+    let second = lock_tests::spawn(async move { second.lock().await });
     soon!("two wait", seen.is("lock_waiting", &[], 2));
     held.release().await.unwrap();
     first.await.unwrap().unwrap().release().await.unwrap();
@@ -135,7 +135,7 @@ async fn shutdown_and_a_killed_server() {
     let short = leased(Lease::Watchdog(ms(500)));
     let guard = client.mutex("a").with(short).lock().await.unwrap();
     let waiter = client.mutex("a");
-    let waiter = tokio::spawn(async move { waiter.lock().await.map(drop) });
+    let waiter = lock_tests::spawn(async move { waiter.lock().await.map(drop) });
     soon!("one waits", seen.is("lock_waiting", &[], 1));
     let report = client.shutdown(ms(20)).await;
     assert_eq!(report.still_held, 1);
@@ -148,7 +148,7 @@ async fn shutdown_and_a_killed_server() {
     let guard = client.mutex("b").with(short).lock().await.unwrap();
     let waiter = client.fair_mutex("c");
     let other = client.fair_mutex("c").with(short).lock().await.unwrap();
-    let waiter = tokio::spawn(async move { waiter.lock().await.map(drop) });
+    let waiter = lock_tests::spawn(async move { waiter.lock().await.map(drop) });
     soon!("one waits", seen.is("lock_waiting", &[], 1));
     server.kill();
     waiter.await.unwrap().unwrap_err();

@@ -73,9 +73,9 @@ async fn a_wait_in_the_queue_and_then_in_the_store() {
     let client = builder().store(store.clone()).unwrap();
     let other = builder().store(store.peer()).unwrap();
     let _held = other.mutex("a").lock().await.unwrap();
-    let contender = tokio::spawn(client.mutex("a").lock());
+    let contender = lock_tests::spawn(client.mutex("a").lock());
     tokio::task::yield_now().await;
-    let waiter = tokio::spawn(client.mutex("a").lock());
+    let waiter = lock_tests::spawn(client.mutex("a").lock());
     sleep(LONG).await;
     lines(&log, 2);
     contender.abort();
@@ -90,7 +90,7 @@ async fn a_nested_lock_in_a_spawned_task() {
     let lock = client.mutex("a");
     let guard = lock.lock().await.unwrap();
     let body = async {
-        let spawned = tokio::spawn(async move { lock.lock().await.map(drop) });
+        let spawned = lock_tests::spawn(async move { lock.lock().await.map(drop) });
         waits_in_vain(spawned, LONG).await;
     };
     guard.run(body).await.unwrap();
@@ -119,7 +119,7 @@ async fn a_re_entry_beside_another() {
     let guard = lock.lock().await.unwrap();
     let body = async {
         let _first = lock.lock().await.unwrap();
-        waits_in_vain(tokio::spawn(scope::inherit(lock.clone().lock())), LONG).await;
+        waits_in_vain(lock_tests::spawn(scope::inherit(lock.clone().lock())), LONG).await;
     };
     let _ = guard.run(async { timeout(LONG * 2, body).await }).await;
     assert!(told(&log).contains("this process"));

@@ -14,7 +14,7 @@ async fn a_look_beside_a_contender_is_unanswered() {
     assert!(job(&client, 1).await.unwrap());
     server.pause();
     let mutex = client.mutex("job:1");
-    let contender = tokio::spawn(async move { mutex.lock().await.map(drop) });
+    let contender = lock_tests::spawn(async move { mutex.lock().await.map(drop) });
     sleep(ms(5)).await;
     assert!(!job(&client, 1).await.unwrap());
     assert_eq!(counted(&seen, "not_enforced"), 0, "{}", seen.text());

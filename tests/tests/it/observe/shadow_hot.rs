@@ -130,7 +130,7 @@ async fn those_who_wait_are_not_waited_for() {
     let waiters: Vec<_> = (0..10)
         .map(|_| {
             let lock = lock.clone();
-            tokio::spawn(async move { lock.lock().await.unwrap().release().await.unwrap() })
+            lock_tests::spawn(async move { lock.lock().await.unwrap().release().await.unwrap() })
         })
         .collect();
     soon!("they wait", seen.is("lock_waiting", &[], 10));
@@ -145,7 +145,7 @@ async fn those_who_wait_are_not_waited_for() {
     // A release under way is no reason to wait either.
     let held = lock.lock().await.unwrap();
     proxy.stall();
-    let release = tokio::spawn(held.release());
+    let release = lock_tests::spawn(held.release());
     tokio::task::yield_now().await;
     mutex(crowd()).await.unwrap();
     assert_eq!(counted(&seen, "not_enforced"), 2, "{}", seen.text());

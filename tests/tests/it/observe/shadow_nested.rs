@@ -79,7 +79,7 @@ async fn a_look_leaves_the_others_their_head_start() {
     let lock = client.any_lock(LockKind::Mutex, ["hot"]);
     let held = lock.lock().await.unwrap();
     let waits = other.mutex("hot");
-    let waiter = tokio::spawn(async move { waits.lock().await.unwrap() });
+    let waiter = lock_tests::spawn(async move { waits.lock().await.unwrap() });
     // Until it listens.
     sleep(ms(100)).await;
     held.release().await.unwrap();

@@ -61,7 +61,7 @@ async fn holders_and_waiters_of_all_processes_are_found() {
     let guard = billing.mutex("order:1").lock().await.unwrap();
     let _unasked = silent.fair_mutex("order:2").lock().await.unwrap();
     let _other = billing.mutex("invoice:1").lock().await.unwrap();
-    let waiter = tokio::spawn(orders.mutex("order:1").lock());
+    let waiter = lock_tests::spawn(orders.mutex("order:1").lock());
     waits(&orders, 1).await;
 
     for asking in [&billing, &silent] {
@@ -189,7 +189,7 @@ async fn nested_locks_that_finish_are_no_deadlock() {
     let mut tasks = Vec::new();
     for number in 0..8_u64 {
         let (client, nested) = (service(&server, &number.to_string()).await, Arc::clone(&nested));
-        tasks.push(tokio::spawn(async move {
+        tasks.push(lock_tests::spawn(async move {
             let mut choices = fastrand::Rng::with_seed(number);
             while nested.fetch_add(1, Ordering::Relaxed) < NESTED {
                 let (low, high) = (choices.u32(0..4), choices.u32(4..8));
@@ -293,7 +293,7 @@ async fn a_flood_is_answered_four_times_a_second() {
 async fn in_memory_too() {
     let client = LockClient::builder().service("alone").in_memory().unwrap();
     let guard = client.fair_mutex("order:1").lock().await.unwrap();
-    let waiter = tokio::spawn(client.fair_mutex("order:1").lock());
+    let waiter = lock_tests::spawn(client.fair_mutex("order:1").lock());
     waits(&client, 1).await;
     let survey = client.survey().await.unwrap();
     assert!(survey.is_complete, "{survey:?}");

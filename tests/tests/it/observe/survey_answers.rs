@@ -31,7 +31,7 @@ impl Impostor {
         let on_message = Arc::new(move |message: &[u8]| drop(to.send(message.to_vec())));
         let listening = store.listen(SURVEYS, on_message);
         store.listened(SURVEYS, SOON).await.unwrap();
-        let task = tokio::spawn(async move {
+        let task = lock_tests::spawn(async move {
             while let Some(request) = requests.recv().await {
                 let request: serde_json::Value = serde_json::from_slice(&request).unwrap();
                 let id = request["id"].as_str().unwrap();

@@ -21,7 +21,7 @@ async fn a_thousand_tasks_cost_a_handful_of_commands() {
     let tasks: Vec<_> = waiting
         .into_iter()
         .map(|acquire| {
-            tokio::spawn(async move {
+            lock_tests::spawn(async move {
                 let guard = acquire.await.unwrap();
                 let token = guard.token();
                 guard.release().await.unwrap();
@@ -51,7 +51,7 @@ async fn scripts_for_a_hot_lock(server: &RedisServer) -> u64 {
     let tasks: Vec<_> = (0..TASKS)
         .map(|_| {
             let (mutex, grants) = (client.mutex("crowd"), Arc::clone(&grants));
-            tokio::spawn(async move {
+            lock_tests::spawn(async move {
                 while grants.fetch_add(1, Ordering::Relaxed) < GRANTS {
                     mutex.lock().await.unwrap().release().await.unwrap();
                 }

@@ -24,7 +24,7 @@ async fn a_killed_holder_frees_the_lock_within_its_lease() {
         tokio::time::sleep(ms(100)).await;
     }
     let waiter = client.mutex("k");
-    let waiter = tokio::spawn(async move { waiter.lock().await });
+    let waiter = lock_tests::spawn(async move { waiter.lock().await });
     worker.sigkill();
     let killed = Instant::now();
     let guard = timeout(ANSWER, waiter).await.expect("never free").unwrap().unwrap();
@@ -134,7 +134,7 @@ async fn a_release_wakes_a_waiter_in_another_process() {
     for _ in 0..20 {
         told(&mut worker, "lock wake", "locked ").await;
         let mutex = client.mutex("wake");
-        let waiter = tokio::spawn(async move {
+        let waiter = lock_tests::spawn(async move {
             let guard = mutex.lock().await.unwrap();
             (Instant::now(), guard)
         });

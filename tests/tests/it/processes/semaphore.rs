@@ -93,7 +93,7 @@ async fn a_killed_holders_permits_come_back() {
     }
     let two = NonZeroU32::new(2).unwrap();
     let waiter = semaphore.clone();
-    let waiter = tokio::spawn(async move { waiter.acquire_many(two).await });
+    let waiter = lock_tests::spawn(async move { waiter.acquire_many(two).await });
     dying.sigkill();
     let killed = Instant::now();
     let permit = timeout(ANSWER, waiter).await.expect("never free").unwrap().unwrap();

@@ -52,7 +52,7 @@ pub(crate) async fn compete(clients: &[(LockClient, usize)], rivalry: Rivalry) -
     for (number, (client, count)) in clients.iter().enumerate() {
         for _ in 0..*count {
             let (client, turns) = (client.clone(), Arc::clone(&turns));
-            tasks.push(tokio::spawn(async move {
+            tasks.push(lock_tests::spawn(async move {
                 while Instant::now() < until {
                     let from = Instant::now();
                     let guard = timeout(STARVED, take(&client, rivalry)).await;

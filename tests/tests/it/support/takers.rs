@@ -35,7 +35,8 @@ impl Takers {
     pub(crate) fn add(&mut self, client: &LockClient, kind: &'static str, name: &str) {
         let (client, name, number) = (client.clone(), name.to_owned(), self.tasks.len() as u64);
         let task = Task { client, kind, name, number };
-        self.tasks.push(tokio::spawn(task.run(Arc::clone(&self.recorder), self.stop.subscribe())));
+        self.tasks
+            .push(lock_tests::spawn(task.run(Arc::clone(&self.recorder), self.stop.subscribe())));
     }
 
     /// Records that a fault is injected from now on, which may delay tasks and so have holds lost.

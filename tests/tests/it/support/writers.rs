@@ -17,7 +17,7 @@ impl Writers {
         let write = |client: &LockClient| {
             let lock = client.rw_lock(name);
             let (stop, grants) = (Arc::clone(&stop), Arc::clone(&grants));
-            tokio::spawn(async move {
+            lock_tests::spawn(async move {
                 let mut writes = 0;
                 while !stop.load(Ordering::Relaxed) {
                     let guard = lock.write().await?;

@@ -64,7 +64,7 @@ async fn they_are_enough_for_every_kind() {
         let other = if kind == "read" { "write" } else { kind };
         let held = kinds::take(&admin, other, kind, options).await.unwrap();
         let (waiter, name) = (client.clone(), kind.to_owned());
-        let waiter = tokio::spawn(async move { take_named(&waiter, &name, options).await });
+        let waiter = lock_tests::spawn(async move { take_named(&waiter, &name, options).await });
         soon!("it may listen", {
             let channels: Vec<String> =
                 server.client().get(&["PUBSUB", "CHANNELS", &format!("*{kind}*")]).await;
@@ -129,7 +129,7 @@ async fn fewer_are_enough_for_mutexes() {
     let admin = connect(&server).await;
     let held = admin.mutex("acl").lock().await.unwrap();
     let mutex = client.mutex("acl");
-    let waiter = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    let waiter = lock_tests::spawn(async move { mutex.lock().await.unwrap() });
     let channel = "redisson_lock__channel:{acl}";
     soon!("it may listen", server.pubsub_numsub(channel).await > 0);
     held.release().await.unwrap();

@@ -92,7 +92,7 @@ async fn a_replica_that_comes_back_ends_the_wait() {
     for (kind, _) in KINDS {
         let client = world.client.clone();
         let waiter =
-            tokio::spawn(async move { take_named(&client, kind, replicated(1, SOON)).await });
+            lock_tests::spawn(async move { take_named(&client, kind, replicated(1, SOON)).await });
         tokio::time::sleep(3 * ACK).await;
         assert!(!waiter.is_finished(), "{kind}");
         world.replica.resume();
@@ -118,9 +118,9 @@ async fn a_fair_waiter_hears_of_its_second_turn() {
     let first = world.client.fair_mutex("fair").lock().await.unwrap();
     let waiter = client.clone();
     let mut waiter =
-        tokio::spawn(async move { take_named(&waiter, "fair", replicated(1, SOON)).await });
+        lock_tests::spawn(async move { take_named(&waiter, "fair", replicated(1, SOON)).await });
     waiting(1).await;
-    let second = tokio::spawn(world.client.fair_mutex("fair").lock());
+    let second = lock_tests::spawn(world.client.fair_mutex("fair").lock());
     waiting(2).await;
     first.release().await.unwrap();
     // The waiter has it first and cannot keep it.
@@ -180,7 +180,7 @@ async fn a_hand_off_keeps_the_replicas() {
     assert!(poll!(second.as_mut()).is_pending());
     let mut third = Box::pin(client.mutex("line").with(replicated(1, secs(1))).lock());
     assert!(poll!(third.as_mut()).is_pending());
-    let (second, third) = (tokio::spawn(second), tokio::spawn(third));
+    let (second, third) = (lock_tests::spawn(second), lock_tests::spawn(third));
     first.release().await.unwrap();
     second.await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(counts(third.await.unwrap()), (0, 1));
@@ -232,7 +232,7 @@ async fn a_dropped_wait_is_undone() {
     let options = LockOptions::builder().replicas(1, secs(5)).build().unwrap();
     for (kind, _) in KINDS {
         let client = world.client.clone();
-        let waiter = tokio::spawn(async move { take_named(&client, kind, options).await });
+        let waiter = lock_tests::spawn(async move { take_named(&client, kind, options).await });
         let raw = world.master.client();
         soon!("it is taken", raw.exists(kind).await);
         waiter.abort();

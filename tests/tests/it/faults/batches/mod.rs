@@ -85,7 +85,7 @@ async fn many_locks_share_scripts() {
     server.reset_stats().await;
     let mut last = vec![FencingToken::new(0); TASKS];
     for _ in 0..3 {
-        let tasks: Vec<_> = (0..TASKS).map(|n| tokio::spawn(locking(&client, n))).collect();
+        let tasks: Vec<_> = (0..TASKS).map(|n| lock_tests::spawn(locking(&client, n))).collect();
         let mut guards = Vec::new();
         for task in tasks {
             guards.push(timeout(SOON, task).await.expect("stuck").unwrap().unwrap());
@@ -104,7 +104,7 @@ async fn many_locks_share_scripts() {
             assert!(other.mutex(name(number)).try_lock().await.unwrap().is_none());
         }
         server.reset_stats().await;
-        let tasks: Vec<_> = guards.into_iter().map(|g| tokio::spawn(g.release())).collect();
+        let tasks: Vec<_> = guards.into_iter().map(|g| lock_tests::spawn(g.release())).collect();
         for task in tasks {
             timeout(SOON, task).await.expect("stuck").unwrap().unwrap();
         }
@@ -166,7 +166,7 @@ async fn each_script_has_half_of_the_requests() {
             server.reset_stats().await;
             let spawned = (0..tasks).map(|number| {
                 let client = client.clone();
-                tokio::spawn(async move {
+                lock_tests::spawn(async move {
                     for _ in 0..ROUNDS {
                         locking(&client, number).await.unwrap().release().await.unwrap();
                     }
@@ -234,7 +234,7 @@ async fn drops_at_any_moment_leave_nothing() {
     let tasks: Vec<_> = (0..100)
         .map(|number| {
             let (client, dropped) = (client.clone(), Arc::clone(&dropped));
-            tokio::spawn(async move {
+            lock_tests::spawn(async move {
                 for round in 0..20 {
                     let limit = Duration::from_micros(fastrand::u64(0..25_000));
                     match timeout(limit, locking(&client, number)).await {

@@ -110,7 +110,7 @@ fn a_runtime_takes_no_place_with_it() {
     };
     // Nothing runs these before their runtime is dropped.
     brief.block_on(async {
-        polled(0..PLACES).await.into_iter().for_each(|l| drop(tokio::spawn(l)))
+        polled(0..PLACES).await.into_iter().for_each(|l| drop(lock_tests::spawn(l)))
     });
     let queued = lasting.block_on(polled(PLACES..PLACES + 8));
     drop(brief);

@@ -45,7 +45,7 @@ impl World {
     /// A task of this process that asks for the lock of that kind.
     fn contend(&self, kind: &'static str) -> JoinHandle<()> {
         let client = self.client.clone();
-        tokio::spawn(async move {
+        lock_tests::spawn(async move {
             let taken = match kind {
                 "several" => client.multi_lock(["m1", "m2"]).lock().await,
                 _ => take(&client, kind, kind, LockOptions::default()).await,

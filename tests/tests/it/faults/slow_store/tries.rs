@@ -39,7 +39,7 @@ async fn beside_eight(kind: &'static str) -> Vec<Duration> {
     let tasks: Vec<_> = (0..8)
         .map(|number| {
             let (client, over, taken) = (client.clone(), Arc::clone(&over), Arc::clone(&taken));
-            tokio::spawn(async move {
+            lock_tests::spawn(async move {
                 // Out of step, so that some release of the key is always under way.
                 sleep(ROUND_TRIP / 8 * number).await;
                 while !over.load(Ordering::SeqCst) {

@@ -87,7 +87,7 @@ async fn a_waiter_out_of_time_leaves_the_line() {
     let limit = ms(300);
     let short = waits(limit);
     let start = Instant::now();
-    let timed = tokio::spawn(client.fair_mutex("t").with(short).lock());
+    let timed = lock_tests::spawn(client.fair_mutex("t").with(short).lock());
     soon!("it is in line", world.queue("t").await.len() == 1);
     let (waiting, behind) = world.waiter(&client, "t").await;
     let error = timeout(PROMPTLY, timed).await.expect("waits on").unwrap().unwrap_err();
@@ -178,7 +178,7 @@ async fn a_waiter_that_gave_up_while_cut_off_leaves_the_line() {
     let guard = holder.fair_mutex("o").lock().await.unwrap();
     let lease = ms(300);
     let short = fixed(lease);
-    let waiting = tokio::spawn(client.fair_mutex("o").with(short).lock());
+    let waiting = lock_tests::spawn(client.fair_mutex("o").with(short).lock());
     let length = async || world.queue("o").await.len();
     soon!("it is in line", length().await == 1);
     proxy.black_hole();

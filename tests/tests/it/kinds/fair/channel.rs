@@ -13,7 +13,7 @@ async fn only_the_first_waiter_of_a_process_subscribes() {
     let mut others = Vec::new();
     for _ in 0..100 {
         let mutex = client.fair_mutex("c");
-        others.push(tokio::spawn(async move {
+        others.push(lock_tests::spawn(async move {
             mutex.lock().await.unwrap().release().await.unwrap();
         }));
     }

@@ -65,7 +65,7 @@ async fn after_a_late_grant_it_hears_of_its_new_place() {
     let short = Lease::Fixed(ms(200));
     let short = leased(short);
     let guard = holder.fair_mutex("l").lock().await.unwrap();
-    let waiting = tokio::spawn(client.fair_mutex("l").with(short).lock());
+    let waiting = lock_tests::spawn(client.fair_mutex("l").with(short).lock());
     let mut owner = String::new();
     soon!("it is in line", {
         owner = world.queue("l").await.pop().unwrap_or_default();

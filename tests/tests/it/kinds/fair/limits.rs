@@ -9,11 +9,11 @@ fn too_many(outcome: &Result<LockGuard, LockError>) -> bool {
 /// A waiter in place of one that is leaving: its room is free once the store has answered.
 async fn successor(world: &World, client: &LockClient, name: &str) -> Waiting {
     let before = world.queue(name).await.len();
-    let mut waiting = tokio::spawn(client.fair_mutex(name).lock());
+    let mut waiting = lock_tests::spawn(client.fair_mutex(name).lock());
     soon!("there is room", {
         if waiting.is_finished() {
             assert!(too_many(&(&mut waiting).await.unwrap()));
-            waiting = tokio::spawn(client.fair_mutex(name).lock());
+            waiting = lock_tests::spawn(client.fair_mutex(name).lock());
         }
         world.queue(name).await.len() > before
     });
@@ -31,7 +31,7 @@ async fn waiters_of_a_key_are_bounded() {
     let mutex = || client.fair_mutex("k").with(two);
     let mut waiting = Vec::new();
     for number in 1..=3 {
-        waiting.push(tokio::spawn(mutex().lock()));
+        waiting.push(lock_tests::spawn(mutex().lock()));
         soon!("in line", world.queue("k").await.len() == number);
     }
     assert!(too_many(&mutex().lock().await));

@@ -12,7 +12,7 @@ async fn waiters_come_in_the_order_of_the_queue() {
     let mut tasks = Vec::new();
     for number in 0..40 {
         let (mutex, grants) = (clients[number % 2].fair_mutex("o"), Arc::clone(&grants));
-        tasks.push(tokio::spawn(async move {
+        tasks.push(lock_tests::spawn(async move {
             let guard = mutex.lock().await.unwrap();
             grants.lock().unwrap().push((number, guard.token()));
             guard.release().await.unwrap();

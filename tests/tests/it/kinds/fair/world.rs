@@ -72,7 +72,7 @@ impl World {
         let (before, asked) = (self.queue(name).await, self.asked().await);
         let listened =
             self.server.pubsub_numsub(&channel(name, &client.id().to_string())).await > 0;
-        let waiting = tokio::spawn(client.fair_mutex(name).lock());
+        let waiting = lock_tests::spawn(client.fair_mutex(name).lock());
         let mut owner = String::new();
         soon!("the waiter is in line", {
             let new = self.queue(name).await.into_iter().find(|owner| !before.contains(owner));

@@ -86,7 +86,7 @@ async fn a_sleeper_behind_another_process_is_passed_over() {
             let held = lock(&holder, kind, "held").await.unwrap();
             let mut sleeper = lock(&client, kind, "held");
             assert!(!polled(&mut sleeper, polls).await, "{what}: took a lock that was held");
-            let behind = tokio::spawn(lock(&client, kind, "held"));
+            let behind = lock_tests::spawn(lock(&client, kind, "held"));
             sleep(ms(50)).await;
             assert!(!behind.is_finished());
             held.release().await.unwrap();
@@ -170,7 +170,7 @@ async fn a_sleeper_before_a_latch_is_passed_over() {
         let latch = one.latch("l");
         let mut sleeper = Box::pin(latch.wait());
         let _ = timeout(ms(100), poll_then_drop(sleeper.as_mut(), polls)).await;
-        let behind = tokio::spawn({
+        let behind = lock_tests::spawn({
             let latch = latch.clone();
             async move { latch.wait().await }
         });

@@ -20,7 +20,7 @@ impl Far {
 macro_rules! far {
     ($self:ident . $call:ident ( $($arg:expr),* )) => {{
         let inner = $self.0.clone();
-        let sent = tokio::spawn(async move {
+        let sent = lock_tests::spawn(async move {
             sleep(WAY).await;
             let answer = inner.$call($($arg),*).await;
             sleep(WAY).await;

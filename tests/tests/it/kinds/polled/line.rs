@@ -13,10 +13,10 @@ const BOUND: Duration = ms(1_200);
 async fn a_handed_over_hold_goes_on_to_the_next() {
     let [client, _] = clients("mutex", LEASE);
     let held = client.mutex("k").lock().await.unwrap();
-    let first = tokio::spawn(client.mutex("k").lock());
+    let first = lock_tests::spawn(client.mutex("k").lock());
     tokio::task::yield_now().await;
     let (arm, busy) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let second = tokio::spawn({
+    let second = lock_tests::spawn({
         let (mutex, arm, busy) = (client.mutex("k"), arm.clone(), busy.clone());
         async move {
             let mut acquire = mutex.lock();
@@ -30,7 +30,7 @@ async fn a_handed_over_hold_goes_on_to_the_next() {
         }
     });
     tokio::task::yield_now().await;
-    let line: Vec<_> = (0..6).map(|_| tokio::spawn(client.mutex("k").lock())).collect();
+    let line: Vec<_> = (0..6).map(|_| lock_tests::spawn(client.mutex("k").lock())).collect();
     tokio::task::yield_now().await;
     arm.notify_one();
     tokio::task::yield_now().await;
@@ -57,7 +57,7 @@ async fn a_handed_over_hold_goes_on_to_the_next() {
 async fn a_hold_in_transit_ends_with_its_lease() {
     let [client, other] = clients("mutex", LEASE);
     let held = client.mutex("k").lock().await.unwrap();
-    let first = tokio::spawn(client.mutex("k").lock());
+    let first = lock_tests::spawn(client.mutex("k").lock());
     tokio::task::yield_now().await;
     let mut sleeper = polled_once(lock(&client, "mutex", "k")).await;
     held.release().await.unwrap();
@@ -82,7 +82,7 @@ async fn a_hold_that_is_taken_late_is_renewed() {
     for sleep_for in [ms(100), LEASE / 2, LEASE * 9 / 10] {
         let [client, _] = clients("mutex", LEASE);
         let held = client.mutex("k").lock().await.unwrap();
-        let first = tokio::spawn(client.mutex("k").lock());
+        let first = lock_tests::spawn(client.mutex("k").lock());
         tokio::task::yield_now().await;
         let sleeper = polled_once(lock(&client, "mutex", "k")).await;
         held.release().await.unwrap();
@@ -111,7 +111,7 @@ async fn many_sleepers_cost_a_second_in_all() {
             let _ = timeout(ms(100), &mut sleeper).await;
             sleepers.push(sleeper);
         }
-        let last = tokio::spawn(lock(&client, kind, "k"));
+        let last = lock_tests::spawn(lock(&client, kind, "k"));
         sleep(ms(100)).await;
         held.release().await.unwrap();
         let start = Instant::now();
@@ -122,7 +122,7 @@ async fn many_sleepers_cost_a_second_in_all() {
         guard.release().await.unwrap();
         // Awake, they have it one after the other.
         for sleeper in sleepers {
-            let late = tokio::spawn(sleeper);
+            let late = lock_tests::spawn(sleeper);
             let late = timeout(BOUND * 2, late).await;
             let late = late.unwrap_or_else(|_| panic!("{kind}: a sleeper hangs"));
             late.unwrap().unwrap().release().await.unwrap();
@@ -137,7 +137,7 @@ async fn polled_within_a_second_it_keeps_its_turn() {
     let held = holder.mutex("k").lock().await.unwrap();
     let mut slow = lock(&client, "mutex", "k");
     assert!(timeout(ms(100), &mut slow).await.is_err());
-    let behind = tokio::spawn(client.mutex("k").lock());
+    let behind = lock_tests::spawn(client.mutex("k").lock());
     for _ in 0..10 {
         sleep(ms(900)).await;
         assert!(futures_util::poll!(&mut slow).is_pending());
@@ -160,7 +160,7 @@ async fn a_sleeping_release_is_passed_over() {
     for kind in KINDS {
         let [client, _] = clients(kind, LEASE);
         let held = lock(&client, kind, "k").await.unwrap();
-        let behind = tokio::spawn(lock(&client, kind, "k"));
+        let behind = lock_tests::spawn(lock(&client, kind, "k"));
         sleep(ms(100)).await;
         let mut releasing = Box::pin(held.release());
         assert!(futures_util::poll!(&mut releasing).is_pending());
@@ -171,7 +171,7 @@ async fn a_sleeping_release_is_passed_over() {
         assert!(waited <= ms(1_700), "{kind}: waited {waited:?}");
         releasing.await.unwrap();
         // The late end of that release is nothing to the next holder.
-        let next = tokio::spawn(lock(&client, kind, "k"));
+        let next = lock_tests::spawn(lock(&client, kind, "k"));
         sleep(ms(500)).await;
         assert!(!guard.is_lost() && !next.is_finished());
         guard.release().await.unwrap();
@@ -190,7 +190,7 @@ async fn dropped_sleepers_leave_nothing() {
             for _ in 0..4 {
                 sleepers.push(polled_once(lock(&client, kind, "k")).await);
             }
-            let last = tokio::spawn(lock(&client, kind, "k"));
+            let last = lock_tests::spawn(lock(&client, kind, "k"));
             sleep(ms(100)).await;
             held.release().await.unwrap();
             sleep(asleep).await;
@@ -219,11 +219,11 @@ async fn a_shutdown_finds_sleepers() {
         polled_once(lock(&client, "mutex", "k")).await,
         polled_once(lock(&client, "mutex", "k")).await,
     ];
-    let last = tokio::spawn(client.mutex("k").lock());
+    let last = lock_tests::spawn(client.mutex("k").lock());
     sleep(ms(700)).await;
     held.release().await.unwrap();
     let guard = timeout(BOUND, last).await.expect("hangs").unwrap().unwrap();
-    let shutdown = tokio::spawn({
+    let shutdown = lock_tests::spawn({
         let client = client.clone();
         async move { client.shutdown(ms(500)).await }
     });

@@ -58,7 +58,7 @@ async fn a_sleeping_contender_is_passed_over() {
         let (holder, client) = (connect(&server, kind).await, connect(&server, kind).await);
         let held = lock(&holder, kind, "k").await.unwrap();
         let sleeper = asleep(lock(&client, kind, "k")).await;
-        let behind = tokio::spawn(lock(&client, kind, "k"));
+        let behind = lock_tests::spawn(lock(&client, kind, "k"));
         sleep(ms(100)).await;
         held.release().await.unwrap();
         let start = Instant::now();
@@ -82,7 +82,7 @@ async fn other_processes_wait_one_waiter_lease() {
     let other = connect(&server, "fair").await;
     let held = other.fair_mutex("k").lock().await.unwrap();
     let sleeper = asleep(lock(&client, "fair", "k")).await;
-    let behind = tokio::spawn(other.fair_mutex("k").lock());
+    let behind = lock_tests::spawn(other.fair_mutex("k").lock());
     sleep(ms(100)).await;
     held.release().await.unwrap();
     let start = Instant::now();
@@ -188,7 +188,7 @@ async fn contenders_with_slow_answers_keep_their_turns() {
     let asked = Instant::now();
     // A runtime of one thread polls them in this order: the first 16 go out alone, and the others queue before any task
     // can send them.
-    let acquire = |n| tokio::spawn(lock(&client, "mutex", &format!("k{n}")));
+    let acquire = |n| lock_tests::spawn(lock(&client, "mutex", &format!("k{n}")));
     let contenders: Vec<_> = (0..COUNT).map(acquire).collect();
     soon!("all are granted", raw.keys().await.len() as u64 == 2 * COUNT);
     let scripts = server.command_calls().await["evalsha"];

@@ -38,7 +38,7 @@ async fn first_of_two_writers(
     let other = connect(server).await;
     let held = other.rw_lock(name).write().await.unwrap();
     let lock = client.rw_lock(name);
-    let first = tokio::spawn(lock.write());
+    let first = lock_tests::spawn(lock.write());
     announced(server, name, 1).await;
     let [second] = lined_up([write(&lock)]).await;
     held.release().await.unwrap();
@@ -181,7 +181,7 @@ async fn a_writer_waits_for_a_reader_that_extends_its_lease() {
     first.release().await.unwrap();
     let reader = ready(reader).await;
     reader.extend(secs(90)).await.unwrap();
-    let second = tokio::spawn(second);
+    let second = lock_tests::spawn(second);
     announced(&server, "x", 1).await;
     assert!(!second.is_finished(), "a writer beside a reader");
     reader.release().await.unwrap();
@@ -333,7 +333,7 @@ async fn a_shutdown_releases_the_write_hold_under_readers() {
     let [reader] = lined_up([read(&lock)]).await;
     drop(writer);
     let reader = ready(reader).await;
-    let ending = tokio::spawn({
+    let ending = lock_tests::spawn({
         let client = client.clone();
         async move { client.shutdown(PROMPTLY).await }
     });

@@ -75,7 +75,7 @@ async fn a_reader_inside_makes_no_writer_longer() {
         writer.release().await.unwrap();
         one.unwrap().release().await.unwrap();
         let waiter = other.rw_lock("i");
-        let waiter = tokio::spawn(async move { waiter.write().await });
+        let waiter = lock_tests::spawn(async move { waiter.write().await });
         sleep(AT_LEAST / 6).await;
         two.unwrap().release().await.unwrap();
         assert!(other.rw_lock("i").try_read().await.unwrap().is_none(), "not kept");
@@ -98,7 +98,7 @@ async fn readers_inside_of_what_was_kept_let_others_read() {
         writer.release().await.unwrap();
         sleep(AT_LEAST).await;
         let reader = other.rw_lock("d");
-        let reader = tokio::spawn(async move { reader.read().await });
+        let reader = lock_tests::spawn(async move { reader.read().await });
         sleep(AT_LEAST / 6).await;
         one.unwrap().release().await.unwrap();
         let reader = timeout(secs(3), reader).await.expect("kept").unwrap().unwrap();

@@ -25,7 +25,7 @@ impl World {
     async fn readers_apart(&self) -> Vec<Waiter> {
         let lease = Lease::Fixed(PROMPTLY);
         let lock = self.client.rw_lock("r").with(leased(lease));
-        let readers = (0..3).map(|_| tokio::spawn(lock.read())).collect();
+        let readers = (0..3).map(|_| lock_tests::spawn(lock.read())).collect();
         sleep(A_LITTLE).await;
         readers
     }
@@ -67,7 +67,7 @@ async fn readers_that_leave_beside_a_second_sharing_one_leave_room() {
         let writer = world.writer.rw_lock("r").write().await.unwrap();
         let readers = world.readers_apart().await;
         world.a_sharing_reader_gives_up().await;
-        let second = tokio::spawn(world.client.rw_lock("r").read());
+        let second = lock_tests::spawn(world.client.rw_lock("r").read());
         sleep(A_LITTLE).await;
         for reader in readers {
             reader.abort();

@@ -29,12 +29,12 @@ type Waiter = JoinHandle<Result<LockGuard, LockError>>;
 
 fn reading(client: &LockClient, name: &str) -> Waiter {
     let lock = client.rw_lock(name);
-    tokio::spawn(async move { lock.read().await })
+    lock_tests::spawn(async move { lock.read().await })
 }
 
 fn writing(client: &LockClient, name: &str) -> Waiter {
     let lock = client.rw_lock(name);
-    tokio::spawn(async move { lock.write().await })
+    lock_tests::spawn(async move { lock.write().await })
 }
 
 /// The guard that a waiter gets within `bound`.

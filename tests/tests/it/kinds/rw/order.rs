@@ -13,7 +13,7 @@ impl Stream {
         let stop = Arc::<AtomicBool>::default();
         let read = |_| {
             let (lock, stop) = (client.rw_lock(name), Arc::clone(&stop));
-            tokio::spawn(async move {
+            lock_tests::spawn(async move {
                 let mut reads = 0;
                 while !stop.load(Ordering::Relaxed) {
                     let guard = lock.read().await?;
@@ -106,7 +106,7 @@ async fn a_writer_who_gives_up_lets_readers_go_on() {
         let limit = if times_out { ms(1500) } else { PROMPTLY * 10 };
         let options = waits(Wait::UpTo(limit));
         let writer = third.rw_lock("up").with(options);
-        let writer = tokio::spawn(async move { writer.write().await });
+        let writer = lock_tests::spawn(async move { writer.write().await });
         announced(&server, "up", 1).await;
         // Past the window in which readers join without asking.
         sleep(ms(20)).await;

@@ -98,7 +98,7 @@ async fn a_writer_that_gave_up_while_cut_off_is_not_announced() {
     let reader = near.rw_lock("off").read().await.unwrap();
     let lease = ms(300);
     let short = fixed(lease);
-    let writer = tokio::spawn(client.rw_lock("off").with(short).write());
+    let writer = lock_tests::spawn(client.rw_lock("off").with(short).write());
     crate::kinds::rw::announced(&server, "off", 1).await;
     proxy.black_hole();
     writer.abort();

@@ -82,7 +82,7 @@ async fn a_reader_that_gave_up_keeps_no_writer() {
         let limit = if times_out { ms(300) } else { PROMPTLY };
         let options = waits(Wait::UpTo(limit));
         let lock = other.rw_lock(name).with(options);
-        let waiting = tokio::spawn(async move { lock.read().await });
+        let waiting = lock_tests::spawn(async move { lock.read().await });
         listening(&server, name, 1).await;
         if !times_out {
             waiting.abort();

@@ -63,7 +63,7 @@ async fn readers_who_do_not_wait_are_not_in_each_others_way() {
     for _ in 0..50 {
         let tries = (0..8).map(|_| {
             let lock = client.rw_lock("try");
-            tokio::spawn(async move { lock.try_read().await })
+            lock_tests::spawn(async move { lock.try_read().await })
         });
         for tried in join_all(tries).await {
             assert!(tried.unwrap().unwrap().is_some(), "a reader was in the way of a reader");
@@ -146,7 +146,7 @@ async fn many_locks_at_once() {
     let (server, client) = world().await;
     let both_sides = |n: u32| {
         let lock = client.rw_lock(format!("lock:{n}"));
-        tokio::spawn(async move {
+        lock_tests::spawn(async move {
             for _ in 0..3 {
                 lock.read().await?.release().await?;
                 let writer = lock.write().await?;

@@ -6,7 +6,7 @@ pub(crate) type Tried = Result<Option<LockGuard>, LockError>;
 
 pub(crate) fn trying(client: &LockClient, name: &str) -> JoinHandle<Tried> {
     let lock = client.rw_lock(name);
-    tokio::spawn(async move { lock.try_read().await })
+    lock_tests::spawn(async move { lock.try_read().await })
 }
 
 /// The guards of all who have tried, and that they stand on one hold.
@@ -71,9 +71,9 @@ async fn quick_readers_make_no_line() {
     let asked = Instant::now();
     let quick = (0..50).map(|_| {
         let lock = lock.clone();
-        tokio::spawn(
-            async move { drop(lock.try_read().await.unwrap().expect("no writer holds it")) },
-        )
+        lock_tests::spawn(async move {
+            drop(lock.try_read().await.unwrap().expect("no writer holds it"))
+        })
     });
     joined(quick).await;
     assert!(asked.elapsed() < ms(700), "took {:?}", asked.elapsed());

@@ -34,7 +34,7 @@ async fn a_reader_that_comes_in_between_joins() {
     proxy.delay_replies(ms(200));
     let first = asking(&server, &client.rw_lock("t")).await;
     let asked = Instant::now();
-    let mut tries = vec![tokio::spawn(first)];
+    let mut tries = vec![lock_tests::spawn(first)];
     let waiters: Vec<_> = (0..5).map(|_| reading(&client, "t")).collect();
     tries.extend((0..20).map(|_| trying(&client, "t")));
     let mut guards = Vec::new();

@@ -119,7 +119,7 @@ async fn inherited_tasks_exclude_each_other() {
     let inside = async {
         let tasks = (0..3).map(|_| {
             let (client, sum) = (client.clone(), sum.clone());
-            tokio::spawn(scope::inherit(async move { add(&client, &sum).await }))
+            lock_tests::spawn(scope::inherit(async move { add(&client, &sum).await }))
         });
         for task in join_all(tasks).await {
             task.unwrap().unwrap();
@@ -138,7 +138,10 @@ async fn what_outlives_a_re_entry_keeps_its_siblings_out() {
         let one = lock.lock().await.unwrap();
         let nested = one.run(async {
             let lock = lock.clone();
-            tokio::spawn(scope::inherit(async move { lock.lock().await })).await.unwrap().unwrap()
+            lock_tests::spawn(scope::inherit(async move { lock.lock().await }))
+                .await
+                .unwrap()
+                .unwrap()
         });
         let nested = nested.await.unwrap();
         one.release().await.unwrap();
@@ -181,7 +184,7 @@ async fn a_task_that_outlives_its_re_entry_is_beside_the_others() {
         let mut late = None;
         one.run(async {
             let lock = lock.clone();
-            late = Some(tokio::spawn(scope::inherit(async move {
+            late = Some(lock_tests::spawn(scope::inherit(async move {
                 told.await.unwrap();
                 lock.lock().await.unwrap().release().await
             })));
@@ -208,7 +211,7 @@ async fn a_waiter_outlives_the_hold() {
     let inside = async {
         let one = lock.lock().await.unwrap();
         let lock = lock.clone();
-        let waiter = tokio::spawn(scope::inherit(async move { lock.lock().await }));
+        let waiter = lock_tests::spawn(scope::inherit(async move { lock.lock().await }));
         settle().await;
         (one, waiter)
     };
@@ -231,7 +234,7 @@ async fn a_task_does_not_follow_a_hold_that_is_handed_on() {
     let lock = client.mutex("m");
     let wait = || {
         let lock = lock.clone();
-        tokio::spawn(async move { lock.lock().await.unwrap() })
+        lock_tests::spawn(async move { lock.lock().await.unwrap() })
     };
     // The second holder has tokens for those that wait behind it.
     let (first, second, third) = (lock.lock().await.unwrap(), wait(), wait());
@@ -242,7 +245,7 @@ async fn a_task_does_not_follow_a_hold_that_is_handed_on() {
     let mut task = None;
     let spawn = async {
         let lock = lock.clone();
-        task = Some(tokio::spawn(scope::inherit(async move {
+        task = Some(lock_tests::spawn(scope::inherit(async move {
             told.await.unwrap();
             lock.try_lock().await.unwrap().is_some()
         })));

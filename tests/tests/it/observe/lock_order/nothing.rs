@@ -122,7 +122,7 @@ async fn permits_and_latches() {
 async fn a_spawned_task_and_a_plain_guard() {
     let (warnings, client) = (Warnings::start(), client());
     nest(&client, &["spawn-a", "spawn-b"]).await;
-    let spawned = |inner: BoxFuture<'static, ()>| async { tokio::spawn(inner).await.unwrap() };
+    let spawned = |inner: BoxFuture<'static, ()>| async { lock_tests::spawn(inner).await.unwrap() };
     let acquire = || -> BoxFuture<'static, ()> {
         let lock = client.mutex("spawn-a");
         Box::pin(async move { lock.run(async {}).await.unwrap() })

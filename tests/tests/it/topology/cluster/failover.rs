@@ -42,11 +42,11 @@ async fn a_master_dies() {
     let dead = names_at(&cluster, 0, 3).await;
     let alive = [names_at(&cluster, 1, 2).await, names_at(&cluster, 2, 2).await].concat();
     let (held, elsewhere) = (hold(&a, &dead[0]).await, hold(&a, &alive[0]).await);
-    let waiting = tokio::spawn(b.mutex(&dead[0]).lock());
+    let waiting = lock_tests::spawn(b.mutex(&dead[0]).lock());
     until_heard(&cluster, &dead[0]).await;
 
     cluster.node(0).kill();
-    let taken_over = tokio::spawn({
+    let taken_over = lock_tests::spawn({
         let (mutex, name) = (b.mutex(&dead[1]), dead[1].clone());
         async move {
             let guard = mutex.lock().await.unwrap_or_else(|error| panic!("{name}: {error:?}"));
@@ -120,7 +120,7 @@ async fn a_late_grant_of_a_replaced_master_does_not_count() {
     let beside = format!("{{{name}}}:beside");
     late.mutex(&name).lock().await.unwrap().release().await.unwrap();
     cluster.node(1).pause();
-    let mut asked = tokio::spawn(late.mutex(&name).lock());
+    let mut asked = lock_tests::spawn(late.mutex(&name).lock());
     let held = prompt.mutex(&name).lock().await.unwrap();
     eventually(FAIL_OVER, "it knows who has the slot", async || {
         timeout(PROMPTLY / 10, late.inspect(&beside)).await.is_ok_and(|seen| seen.is_ok())

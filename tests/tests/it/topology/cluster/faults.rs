@@ -58,7 +58,7 @@ async fn answers_go_to_the_task_that_asked() {
     let (client, other) = (connect().await.unwrap(), connect().await.unwrap());
     let name = name_there(&cluster).await;
     let held = client.mutex(&name).lock().await.unwrap();
-    let waiting = tokio::spawn(other.mutex(&name).lock());
+    let waiting = lock_tests::spawn(other.mutex(&name).lock());
     until_heard(&cluster, &name).await;
     proxy.delay_replies(ms(10));
     let over = AtomicBool::new(false);

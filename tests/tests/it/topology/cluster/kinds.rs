@@ -93,7 +93,7 @@ async fn latches_open() {
     let (a, b) = (client(cluster).await, client(cluster).await);
     for name in ["latch:1", "latch:2", "{latch}:3", "latch:{4}"] {
         assert!(a.latch(name).try_set_count(2).await.unwrap());
-        let waiting = tokio::spawn({
+        let waiting = lock_tests::spawn({
             let latch = b.latch(name);
             async move { latch.wait().await }
         });
@@ -122,7 +122,7 @@ async fn a_release_wakes_the_waiter_elsewhere() {
     for n in 0..6 {
         let name = format!("wake:{n}");
         let guard = a.mutex(&name).lock().await.unwrap();
-        let waiting = tokio::spawn({
+        let waiting = lock_tests::spawn({
             let mutex = b.mutex(&name);
             async move { mutex.lock().await }
         });
@@ -194,7 +194,7 @@ async fn a_client_that_is_shut_down_leaves_nothing() {
     let cluster = lock_tests::RedisCluster::start().await;
     let (holder, waiter) = (client(&cluster).await, client(&cluster).await);
     let held = holder.mutex("left").lock().await.unwrap();
-    let waiting = tokio::spawn({
+    let waiting = lock_tests::spawn({
         let mutex = waiter.mutex("left");
         async move { mutex.lock().await }
     });

@@ -49,7 +49,7 @@ async fn waiters_listen_at_the_new_place() {
                 _ => client.fair_mutex(name).lock(),
             };
             let guard = lock(&a).await.unwrap();
-            let waiting = tokio::spawn(lock(&b));
+            let waiting = lock_tests::spawn(lock(&b));
             until_heard(&cluster, name).await;
             move_on(&cluster, name, &[], async {}).await;
             until_heard(&cluster, name).await;
@@ -70,7 +70,7 @@ async fn waiters_listen_at_a_node_that_is_new() {
     let mut deaf = Vec::new();
     for (spare, name) in [(3, "{new}"), (4, "{newer}"), (5, "{newest}")] {
         let guard = a.mutex(name).lock().await.unwrap();
-        let waiting = tokio::spawn(b.mutex(name).lock());
+        let waiting = lock_tests::spawn(b.mutex(name).lock());
         until_heard(&cluster, name).await;
         cluster.move_slot(cluster.slot(name).await, spare, &[], async {}).await;
         let start = Instant::now();
@@ -101,11 +101,11 @@ async fn a_release_that_no_waiter_heard_is_found_out() {
     }
     let there = format!("there:{there}");
     let (_held, _waits) =
-        (a.mutex(&there).lock().await.unwrap(), tokio::spawn(b.mutex(&there).lock()));
+        (a.mutex(&there).lock().await.unwrap(), lock_tests::spawn(b.mutex(&there).lock()));
     until_heard(&cluster, &there).await;
 
     let guard = a.mutex(name).lock().await.unwrap();
-    let waiting = tokio::spawn(b.mutex(name).lock());
+    let waiting = lock_tests::spawn(b.mutex(name).lock());
     until_heard(&cluster, name).await;
     target.cmd(&["ACL", "SETUSER", "default", "-ssubscribe"]).await;
     move_on(&cluster, name, &[], async {}).await;
@@ -152,7 +152,7 @@ async fn a_reader_on_its_way_keeps_writers_out() {
     let builder = builder.store_patience(secs(20));
     let writing = client_with(&cluster, builder).await;
     let reader = reading.rw_lock("{rw}").read().await.unwrap();
-    let mut writer = tokio::spawn(writing.rw_lock("{rw}").write());
+    let mut writer = lock_tests::spawn(writing.rw_lock("{rw}").write());
     until_heard(&cluster, "{rw}").await;
     let slot = cluster.slot("{rw}").await;
     let source = cluster.node(cluster.owner(slot).await).client();

@@ -43,7 +43,7 @@ async fn they_are_enough() {
         let name = format!("{{may}}:{kind}");
         let other = if kind == "read" { "write" } else { kind };
         let held: LockGuard = take(&a, other, &name, options).await.unwrap();
-        let waiting = tokio::spawn({
+        let waiting = lock_tests::spawn({
             let (b, name) = (b.clone(), name.clone());
             async move { take(&b, kind, &name, options).await }
         });

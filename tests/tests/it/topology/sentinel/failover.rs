@@ -15,13 +15,13 @@ async fn the_master_dies() {
     let options = watched(lease);
     let guard = client.mutex("held").with(options).lock().await.unwrap();
     let token = guard.token();
-    let waiter = tokio::spawn(other.mutex("held").with(long()).lock());
+    let waiter = lock_tests::spawn(other.mutex("held").with(long()).lock());
     world.master().wait_for_subscribers("redisson_lock__channel:{held}", 1).await;
     let replica = &world.servers[1];
     soon!("the replica knows", replica.client().exists("held").await);
 
     world.master().kill();
-    let free = tokio::spawn(client.mutex("free").lock());
+    let free = lock_tests::spawn(client.mutex("free").lock());
     world.promoted().await;
     let free = free.await.unwrap().unwrap();
     assert!(replica.client().exists("free").await, "not on the new master");
@@ -120,7 +120,7 @@ async fn a_planned_failover_is_no_error() {
             taken
         }
     };
-    let tasks: Vec<_> = (0..8).map(|number| tokio::spawn(task(number))).collect();
+    let tasks: Vec<_> = (0..8).map(|number| lock_tests::spawn(task(number))).collect();
     world.sentinels.client(0).cmd(&["SENTINEL", "FAILOVER", NAME]).await;
     let promoted = world.promoted().await;
     wait_for_client(promoted).await;

@@ -67,7 +67,7 @@ async fn a_late_grant_of_it_does_not_count() {
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     world.sentinels.publish_every(secs(5)).await;
     world.master().pause();
-    let acquire = tokio::spawn(client.mutex("late").lock());
+    let acquire = lock_tests::spawn(client.mutex("late").lock());
     let promoted = world.promoted().await;
     let guard =
         timeout(FAILOVER, acquire).await.expect("waits for the old master").unwrap().unwrap();

@@ -13,7 +13,7 @@ use crate::tower::prelude::*;
 pub(crate) async fn serve(app: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(axum::serve(listener, app).into_future());
+    lock_tests::spawn(axum::serve(listener, app).into_future());
     address
 }
 
@@ -41,11 +41,11 @@ impl Client {
         let io = TokioIo::new(TcpStream::from_std(socket.try_clone().unwrap()).unwrap());
         let sender = if version == 1 {
             let (client, connection) = http1::handshake(io).await.unwrap();
-            tokio::spawn(connection);
+            lock_tests::spawn(connection);
             Sender::One(client)
         } else {
             let (client, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
-            tokio::spawn(connection);
+            lock_tests::spawn(connection);
             Sender::Two(client)
         };
         Self { sender, socket }

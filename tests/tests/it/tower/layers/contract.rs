@@ -273,7 +273,7 @@ async fn readiness_is_used_by_who_had_it() {
     assert!(service.poll_ready().is_pending());
     handle.allow(1);
     assert!(service.poll_ready().is_ready());
-    let call = tokio::spawn(service.call("a"));
+    let call = lock_tests::spawn(service.call("a"));
     let (request, respond) = handle.next_request().await.unwrap();
     assert_eq!(request, "a");
     respond.send_response(7);

@@ -67,7 +67,7 @@ impl Server {
             .with_state(counts.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(serve(listener, app).into_future());
+        lock_tests::spawn(serve(listener, app).into_future());
         Self { address, counts, busy }
     }
 
@@ -200,7 +200,7 @@ async fn a_stream_that_ends_leaves_the_line() {
                 let io = TcpStream::from_std(socket.try_clone().unwrap()).unwrap();
                 let (mut client, connection) =
                     http2::handshake(TokioExecutor::new(), TokioIo::new(io)).await.unwrap();
-                tokio::spawn(connection);
+                lock_tests::spawn(connection);
                 let (send, mut frames) = mpsc::unbounded_channel();
                 for length in &pieces {
                     send.send(Bytes::from(vec![b'x'; *length])).unwrap();
@@ -212,7 +212,7 @@ async fn a_stream_that_ends_leaves_the_line() {
                 let request = Request::post("http://a/orders/42/pay");
                 let request = request.body(StreamBody::new(body)).unwrap();
                 let call =
-                    tokio::spawn(async move { client.send_request(request).await.map(drop) });
+                    lock_tests::spawn(async move { client.send_request(request).await.map(drop) });
                 server.waiting(1).await;
                 sleep(ms(30)).await;
                 if reset {
@@ -358,7 +358,7 @@ async fn the_handlers_body_limit_still_counts() {
         });
         let body = Body::from_stream(stream::iter(bytes));
         let request = Request::post("/orders/42/pay").body(body).unwrap();
-        let call = tokio::spawn(app.clone().oneshot(request));
+        let call = lock_tests::spawn(app.clone().oneshot(request));
         sleep(ms(100)).await;
         assert!(!call.is_finished());
         assert_eq!(read.load(Ordering::SeqCst), length, "frames read while it waited");

@@ -117,7 +117,7 @@ async fn another_task_may_release_it_and_learn_of_its_loss() {
         move || {
             let (learned, mine) = (learned.clone(), HeldLock::current().unwrap());
             async move {
-                tokio::spawn(async move {
+                lock_tests::spawn(async move {
                     let lost = mine.lost().await;
                     assert!(mine.is_lost() && mine.remaining() == Duration::ZERO);
                     assert!(mine.release().await.is_err());
@@ -141,7 +141,7 @@ async fn another_task_may_release_it_and_learn_of_its_loss() {
             let (store, mine) = (kept.clone(), HeldLock::current().unwrap());
             *out.lock().unwrap() = Some(mine.clone());
             async move {
-                let released = tokio::spawn(async move { mine.release().await });
+                let released = lock_tests::spawn(async move { mine.release().await });
                 sleep(ms(1)).await;
                 released.await.unwrap().unwrap();
                 assert_eq!(held(&store, ORDER), 0);
@@ -204,7 +204,7 @@ async fn a_body_may_release_early() {
 async fn a_body_that_never_waits_is_released_early() {
     async fn flood() -> Body {
         let held = HeldLock::current().unwrap();
-        tokio::spawn(async move { held.release().await });
+        lock_tests::spawn(async move { held.release().await });
         Body::from_stream(stream::repeat_with(|| Ok::<_, Infallible>("x")))
     }
     let (locks, _, store) = two_clients();

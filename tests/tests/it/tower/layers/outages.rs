@@ -53,7 +53,7 @@ async fn killed_during_a_request_it_is_lost_or_not_noticed() {
             }
         });
         let service = order_layer(&locks).options(terms(lease)).build().unwrap().layer(handler);
-        let answer = tokio::spawn(service.oneshot(pay()));
+        let answer = lock_tests::spawn(service.oneshot(pay()));
         timeout(PROMPTLY, inside.notified()).await.unwrap();
         let start = Instant::now();
         server.kill();
@@ -126,7 +126,7 @@ async fn no_way_out_leaves_the_key() {
         assert_eq!(request.method(), "GET", "as the test wants it");
         Ok::<_, Infallible>(Response::new(TestBody::default()))
     }));
-    assert!(tokio::spawn(panics.oneshot(pay())).await.unwrap_err().is_panic());
+    assert!(lock_tests::spawn(panics.oneshot(pay())).await.unwrap_err().is_panic());
     gone("after a panic").await;
 
     let streams = layer().layer(service_fn(|_: Request<TestBody>| async {

@@ -43,7 +43,7 @@ async fn limits_belong_inside() {
             false => app.route_layer(limit!()).route_layer(layer),
         };
         let waiting: Vec<_> =
-            (0..4).map(|_| tokio::spawn(ask(&app, "POST", "/orders/42/pay"))).collect();
+            (0..4).map(|_| lock_tests::spawn(ask(&app, "POST", "/orders/42/pay"))).collect();
         // On the paused clock, not before they wait.
         sleep(ms(100)).await;
         let other = ask(&app, "POST", "/orders/7/pay").await;

@@ -146,7 +146,7 @@ async fn ends_promptly(ending: Ending, version: u8) {
         body = Some(begun);
         kept = Some(client);
     } else {
-        tokio::spawn(async move { client.try_send(request("/orders/42")).await });
+        lock_tests::spawn(async move { client.try_send(request("/orders/42")).await });
     }
     act.wait_for(|act| *act == Act::Running).await.unwrap();
     assert!(redis.exists(ORDER).await, "{what}: not held");

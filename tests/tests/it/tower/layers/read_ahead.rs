@@ -350,7 +350,7 @@ async fn other_errors_are_the_handlers() {
             // As a layer that limits bodies does it.
             let body = Body::new(Limited::new(body, 10));
             let request = Request::post("/orders/42/pay").body(body).unwrap();
-            let call = tokio::spawn(app.clone().oneshot(request));
+            let call = lock_tests::spawn(app.clone().oneshot(request));
             sleep(A_WHILE).await;
             drop(busy);
             let answer = timeout(PROMPTLY, call).await.expect("no answer").unwrap().unwrap();

@@ -31,7 +31,7 @@ impl Upload {
         let body = Body::from_stream(frames.take(FRAMES));
         let request = Request::post(format!("/orders/{order}/pay")).body(body).unwrap();
         let answer = app.clone().oneshot(request);
-        tokio::spawn(async { answer.await.unwrap().status() })
+        lock_tests::spawn(async { answer.await.unwrap().status() })
     }
 }
 

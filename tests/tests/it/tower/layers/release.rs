@@ -68,7 +68,7 @@ async fn a_handler_that_panics_leaves_nothing() {
             }
             Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
         }));
-    let panicked = tokio::spawn(service.oneshot(pay())).await.unwrap_err();
+    let panicked = lock_tests::spawn(service.oneshot(pay())).await.unwrap_err();
     assert!(panicked.is_panic());
     free_soon(&store, ORDER).await;
 }
@@ -80,7 +80,7 @@ async fn a_call_that_panics_leaves_nothing() {
         assert_eq!(Request::method(&request), "GET", "as the test wants it");
         async move { Ok::<_, Infallible>(Response::new(Request::<TestBody>::into_body(request))) }
     }));
-    assert!(tokio::spawn(service.oneshot(pay())).await.unwrap_err().is_panic());
+    assert!(lock_tests::spawn(service.oneshot(pay())).await.unwrap_err().is_panic());
     free_soon(&store, ORDER).await;
 }
 

@@ -224,7 +224,7 @@ async fn hammer(world: &World, enough: &Arc<AtomicBool>) -> Vec<tokio::task::Joi
     let clients = join_all((0..CLIENTS).map(|n| world.client(1 + (n % 2) as u8))).await;
     let hammer = |(n, mut client): (usize, Client)| {
         let enough = Arc::clone(enough);
-        tokio::spawn(async move {
+        lock_tests::spawn(async move {
             let mut statuses = Statuses::new();
             for at in n.. {
                 let status = ask(&mut client, at % ORDERS).await;

@@ -133,7 +133,7 @@ async fn connection(locks: &LockClient, handler: Duration) -> (std::net::SocketA
     let app = Router::new().route("/orders/{id}/pay", post(handler)).route_layer(layer.unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(axum::serve(listener, app).into_future());
+    lock_tests::spawn(axum::serve(listener, app).into_future());
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = b"POST /orders/42/pay HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
     stream.write_all(request).await.unwrap();
@@ -206,7 +206,7 @@ async fn requests_for_one_order_take_turns() {
     let apps = [app(&locks), app(&peer)];
     let paid = (0..100).map(|n| {
         let app = apps[n % 2].clone();
-        tokio::spawn(async move { post_to(&app, "/orders/42/pay").await })
+        lock_tests::spawn(async move { post_to(&app, "/orders/42/pay").await })
     });
     for paid in paid.collect::<Vec<_>>() {
         assert_eq!(paid.await.unwrap(), format!("{} ", StatusCode::OK.as_u16()));

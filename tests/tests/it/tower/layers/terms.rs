@@ -203,7 +203,7 @@ async fn a_handler_may_outlive_its_client() {
         go.notify_waiters();
         free_soon(&store, ORDER).await;
         assert_eq!(finished.count(), finishes);
-        let answer = tokio::spawn(service.oneshot(pay()));
+        let answer = lock_tests::spawn(service.oneshot(pay()));
         free_to_go(&go, &answer).await;
         assert_eq!(answer.await.unwrap().unwrap().status(), StatusCode::OK);
         assert_eq!(held(&store, ORDER), 0, "released before the answer");
@@ -227,7 +227,7 @@ async fn a_panic_in_a_task_of_its_own_is_the_callers() {
         }
         Ok::<_, Infallible>(Response::new(TestBody::default()))
     }));
-    assert!(tokio::spawn(service.oneshot(pay())).await.unwrap_err().is_panic());
+    assert!(lock_tests::spawn(service.oneshot(pay())).await.unwrap_err().is_panic());
     free_soon(&store, ORDER).await;
 }
 

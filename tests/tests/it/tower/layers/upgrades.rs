@@ -29,7 +29,7 @@ async fn echo(upgraded: Upgraded) -> std::io::Result<()> {
 async fn switch(request: Request<Body>, open: watch::Sender<usize>) -> Response<Body> {
     let has_body = *open.borrow() % 2 == 1;
     assert!(HeldLock::current().is_some_and(|held| !held.is_lost()));
-    tokio::spawn(async move {
+    lock_tests::spawn(async move {
         let upgraded = hyper::upgrade::on(request).await.unwrap();
         open.send_modify(|open| *open += 1);
         let _hung_up = echo(upgraded).await;
@@ -52,7 +52,7 @@ async fn serve(layer: HttpLockLayer, open: watch::Sender<usize>) -> SocketAddr {
         .route_layer(layer);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(axum::serve(listener, app).into_future());
+    lock_tests::spawn(axum::serve(listener, app).into_future());
     address
 }
 
@@ -60,7 +60,7 @@ async fn serve(layer: HttpLockLayer, open: watch::Sender<usize>) -> SocketAddr {
 async fn upgrade(address: SocketAddr) -> Response<hyper::body::Incoming> {
     let io = TokioIo::new(TcpStream::connect(address).await.unwrap());
     let (mut client, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
-    tokio::spawn(connection.with_upgrades());
+    lock_tests::spawn(connection.with_upgrades());
     let request = Request::get("/rooms/42")
         .header("host", "a")
         .header("connection", "upgrade")

@@ -104,15 +104,15 @@ impl Host {
         match (self, layer) {
             (Self::Tonic, Some(layer)) => {
                 let server = Server::builder().layer(layer).add_service(service);
-                tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+                lock_tests::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
             }
             (Self::Axum, Some(layer)) => {
                 let app = Routes::new(service).into_axum_router().layer(layer);
-                tokio::spawn(axum::serve(listener, app).into_future());
+                lock_tests::spawn(axum::serve(listener, app).into_future());
             }
             (_, None) => {
                 let server = Server::builder().add_service(service);
-                tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+                lock_tests::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
             }
         }
         address
