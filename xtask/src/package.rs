@@ -93,8 +93,11 @@ fn write_workspace(folder: &Path, checkout: &Path, crates: &[PathBuf]) -> io::Re
     let members: Vec<_> = crates.iter().filter_map(|path| path.file_name()?.to_str()).collect();
     let patches = PUBLISHED.iter().zip(&members);
     let patches = patches.map(|(name, path)| format!("{name} = {{ path = {path:?} }}\n"));
+    // With other profiles than in the checkout, every dependency would be compiled once more.
+    let ours = fs::read_to_string(checkout.join("Cargo.toml"))?;
+    let profiles = ours.find("[profile.dev]").map_or("", |at| &ours[at..]);
     let manifest = format!(
-        "[workspace]\nresolver = \"3\"\nmembers = [\"consumer\", {}]\n\n[patch.crates-io]\n{}",
+        "[workspace]\nresolver = \"3\"\nmembers = [\"consumer\", {}]\n\n[patch.crates-io]\n{}\n{profiles}",
         members.iter().map(|path| format!("{path:?}")).collect::<Vec<_>>().join(", "),
         patches.collect::<String>()
     );
