@@ -6,9 +6,7 @@ use std::time::Duration;
 use lexopt::prelude::*;
 
 use crate::case::Case;
-#[cfg(feature = "counts")]
 use crate::counts::Load;
-#[cfg(feature = "server")]
 use crate::peers::{self, Contender, Drive};
 use crate::timing::Timing;
 
@@ -47,16 +45,12 @@ Needs `redis-server`: the one named in REDIS_SERVER, else the one on the PATH.";
 pub(crate) enum Command {
     Run(Args),
     /// Runs the load whose costs are counted.
-    #[cfg(feature = "counts")]
     Work(Load),
     /// Compares with other libraries.
-    #[cfg(feature = "server")]
     Peers(peers::Plan),
     /// Writes the pages on performance.
-    #[cfg(feature = "charts")]
     Docs,
     /// Drives a contender that the comparison asks for.
-    #[cfg(feature = "server")]
     Drive(Drive),
     Help,
 }
@@ -107,13 +101,9 @@ where
             Long("counts") => plan = Plan::Counts,
             Long("instructions") => plan = Plan::Instructions,
             Long("accept") => accept = true,
-            #[cfg(feature = "counts")]
             Long("work") => return Ok(Command::Work(parser.value()?.parse()?)),
-            #[cfg(feature = "server")]
             Long("drive") => return Ok(Command::Drive(parser.value()?.parse()?)),
-            #[cfg(feature = "charts")]
             Long("docs") => return Ok(Command::Docs),
-            #[cfg(feature = "server")]
             Long("peers") => return Ok(Command::Peers(comparison(&mut parser, quick)?)),
             Long("only") => only.push(parser.value()?.parse_with(case)?),
             Long("rounds") => rounds = Some(parser.value()?.parse_with(round_count)?),
@@ -141,7 +131,6 @@ where
 }
 
 /// What follows `--peers`.
-#[cfg(feature = "server")]
 fn comparison(parser: &mut lexopt::Parser, quick: bool) -> Result<peers::Plan, lexopt::Error> {
     let mut plan = peers::Plan::new(quick);
     let (mut rows, mut peers) = (Vec::new(), Vec::new());
@@ -165,7 +154,6 @@ fn comparison(parser: &mut lexopt::Parser, quick: bool) -> Result<peers::Plan, l
     Ok(plan)
 }
 
-#[cfg(feature = "server")]
 fn contender(text: &str) -> Result<&'static str, String> {
     let names = Contender::ALL.map(|contender| contender.name);
     names
@@ -224,7 +212,6 @@ mod tests {
         assert!(args.strict);
     }
 
-    #[cfg(feature = "server")]
     #[test]
     fn a_comparison_is_limited_to_rows_and_peers() {
         let words = ["lock-benches", "--quick", "--peers", "--row", "hot-8", "--peer", "rslock"];

@@ -16,7 +16,6 @@ const ROUTES: usize = 1000;
 /// # Errors
 ///
 /// When the configuration is not accepted.
-#[cfg(feature = "counts")]
 pub(crate) fn repeat(count: u32) -> Result<()> {
     let text = text()?;
     for _ in 0..count {

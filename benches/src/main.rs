@@ -3,19 +3,14 @@
 
 mod args;
 mod case;
-#[cfg(feature = "charts")]
 mod charts;
 mod configuration;
-#[cfg(feature = "counts")]
 mod counts;
-#[cfg(feature = "charts")]
 mod docs;
 mod folder;
-#[cfg(feature = "server")]
 mod peers;
 mod record;
 mod report;
-#[cfg(feature = "server")]
 mod server;
 mod timing;
 
@@ -26,7 +21,6 @@ use crate::args::{Args, Command, Plan};
 use crate::case::Case;
 use crate::record::Record;
 use crate::report::Report;
-#[cfg(feature = "server")]
 use crate::server::bench::Bench;
 
 /// An error of any kind ends the run with a message; no code here inspects it.
@@ -38,13 +32,9 @@ const WORKERS: usize = 2;
 fn main() -> ExitCode {
     let args = match args::parse(std::env::args_os()) {
         Ok(Command::Run(args)) => args,
-        #[cfg(feature = "counts")]
         Ok(Command::Work(load)) => return exit(load.run().map(|()| ExitCode::SUCCESS)),
-        #[cfg(feature = "server")]
         Ok(Command::Peers(plan)) => return exit(compare(&plan).map(|()| ExitCode::SUCCESS)),
-        #[cfg(feature = "charts")]
         Ok(Command::Docs) => return exit(docs::write().map(|()| ExitCode::SUCCESS)),
-        #[cfg(feature = "server")]
         Ok(Command::Drive(drive)) => return exit(drive.run().map(|()| ExitCode::SUCCESS)),
         Ok(Command::Help) => {
             println!("{}", args::HELP);
@@ -71,7 +61,6 @@ fn exit(result: Result<ExitCode>) -> ExitCode {
 
 /// Runs the cases or counts, shows the table, writes the file.
 fn run(args: &Args) -> Result<Report> {
-    #[cfg(feature = "counts")]
     if args.plan != Plan::Cases {
         counts::use_one_core()?;
     }
@@ -88,22 +77,14 @@ fn run(args: &Args) -> Result<Report> {
 }
 
 /// Counts in place of time.
-#[cfg(feature = "counts")]
 async fn count(args: &Args) -> Result<Vec<Record>> {
     match args.plan {
-        #[cfg(feature = "server")]
         Plan::Instructions => counts::beside().await,
         _ => counts::run(args.accept).await,
     }
 }
 
-#[cfg(not(feature = "counts"))]
-async fn count(_: &Args) -> Result<Vec<Record>> {
-    Err("this build cannot count; run it by `cargo xtask bench`".into())
-}
-
 /// Compares with other libraries; the work is done by other processes.
-#[cfg(feature = "server")]
 fn compare(plan: &peers::Plan) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(peers::run(plan))
@@ -118,13 +99,11 @@ fn shown(report: Report) -> Result<Report> {
 
 async fn measure(args: &Args) -> Result<Report> {
     let mut report = Report::new(args);
-    #[cfg(feature = "server")]
     let mut bench = None;
     for case in &args.cases {
         eprintln!("measuring {} …", case.name());
         let records = match case {
             Case::InProcess(case) => case.run(args.timing).await?,
-            #[cfg(feature = "server")]
             Case::Server(case) => {
                 if bench.is_none() {
                     let started = Bench::start(args.timing).await?;
@@ -137,7 +116,6 @@ async fn measure(args: &Args) -> Result<Report> {
         };
         report.add(records);
     }
-    #[cfg(feature = "server")]
     if let Some(bench) = bench {
         bench.end().await;
     }

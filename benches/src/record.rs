@@ -5,7 +5,6 @@ use std::fmt;
 use serde::Serialize;
 
 /// The unit of a figure.
-#[cfg_attr(not(feature = "server"), allow(dead_code, reason = "figures of servers"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum Unit {
     #[serde(rename = "µs")]
@@ -20,7 +19,6 @@ pub(crate) enum Unit {
 }
 
 /// A bound on the record's ratio or, if it has none, on its figure.
-#[cfg_attr(not(feature = "server"), allow(dead_code, reason = "figures of servers"))]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Target {

@@ -1,5 +1,4 @@
 //! The comparison with other libraries, as a program: what it measures, and what it says of a peer that is not there.
-#![cfg(feature = "server")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::fs;

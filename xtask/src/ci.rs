@@ -1,11 +1,11 @@
 //! Everything that has to pass.
 
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use crate::cargo::{self, Step};
 use crate::tool::Tool;
-use crate::{Failure, console, deny, install, msrv, package, redis, test_step, typos};
+use crate::{Failure, cargo_test, console, deny, install, msrv, package, redis, test_step, typos};
 
 /// The crates that users name in their code.
 const FOR_USERS: [&str; 4] = ["lock-runtime", "lock-tower", "lock-macros", "lock-console"];
@@ -20,45 +20,44 @@ const CARGO_HACK: Tool = Tool {
 
 /// Builds and runs the tests with the other checks beside them.
 ///
-/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait, and their build ends with one large program, which one processor
-/// compiles: the other checks get the processor time that is left. They use the folder of the tests, so that macros and
-/// build scripts are compiled once, and so begin when the tests have been built; the benchmarks that are counted, which needs no
-/// quiet machine, have a folder of their own. Two test programs at a time take as long as one after the other, for want of processor
-/// time, and their limits of time are then too short.
+/// Clippy compiles the tests: see [`with_clippy`]. Tests mostly wait, and the checks get the processor time that they leave. So
+/// these begin when the tests have been built, which leaves none. They use the folder of the tests, so that macros and build scripts
+/// are compiled once; what is counted is a program of that build. Two test programs at a time take as long as one after the other,
+/// for want of processor time, and their limits of time are then too short.
 ///
 /// # Errors
 ///
-/// When a check fails; the first one, after all have run.
+/// When a check fails; the first one, after all have run. Nothing else runs if the tests cannot be built.
 pub(crate) fn run() -> Result<(), Failure> {
     cargo::ensure_components(&["rustfmt", "clippy"])?;
     msrv::check()?;
     Step::new("fmt").args(&["--all", "--check"]).run()?;
-    typos::run()?;
-    // Before anything runs beside anything else: a package manager refuses to run twice.
-    redis::find_or_install()?;
-    install::ensure_valgrind()?;
-    install::ensure_chromedriver()?;
-    let counts = thread::spawn(|| {
-        benches("build").at_low_priority().run()?;
-        counts()
-    });
-    let build = build_tests();
+    let installed = thread::spawn(install);
+    let build = with_clippy(cargo_test(&["--no-run".to_owned()])).run();
+    join(installed)?;
+    build?;
+    let counts = thread::spawn(counts);
     let checks = thread::spawn(checks);
-    let tests = build.and_then(|()| tests());
+    let tests = tests();
     // Beside each other, since both mostly wait: a browser for its page, the processes of the soak between two locks.
     let console = thread::spawn(|| with_clippy(console::step(&[])?).run());
     let soak = soak();
-    let panicked = || Failure::message("a check panicked");
-    let others = [console, counts, checks].map(|it| it.join().map_err(|_| panicked()).flatten());
+    let others = [console, counts, checks].map(join);
     let mut failures = [tests, soak].into_iter().chain(others).filter_map(Result::err);
     let Some(first) = failures.next() else { return Ok(()) };
     failures.for_each(|Failure { message, .. }| eprintln!("xtask: {message}"));
     Err(first)
 }
 
-/// Builds all that the tests run, examples included.
-fn build_tests() -> Result<(), Failure> {
-    with_clippy(test_step(&["--no-run".to_owned()])?).run()
+fn join(check: JoinHandle<Result<(), Failure>>) -> Result<(), Failure> {
+    check.join().unwrap_or_else(|_| Err(Failure::message("a check panicked")))
+}
+
+/// Installs what the machine lacks, one after the other: a package manager refuses to run twice.
+fn install() -> Result<(), Failure> {
+    redis::find_or_install()?;
+    install::ensure_valgrind()?;
+    install::ensure_chromedriver()
 }
 
 /// Runs the test programs, and the examples in the documentation. These in a call of their own would compile dependencies once
@@ -101,16 +100,43 @@ fn soak() -> Result<(), Failure> {
     step.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
-/// Compares the counts of the benchmarks with those on record. Building and counting have a higher priority than the checks:
-/// with the same one they ended a minute after everything else, on one processor.
+/// Compares the counts of the benchmarks with those on record, at a higher priority than the checks: with the same one they
+/// ended a minute after everything else, on one processor.
 fn counts() -> Result<(), Failure> {
-    let counts = benches("run").at_low_priority().with_output();
-    let counts = counts.args(&["--", "--counts", "--strict"]);
-    counts.env("REDIS_SERVER", redis::find_or_install()?).run()
+    let counts = counted(&cargo::build_folder())?.at_low_priority().with_output();
+    counts.args(&["--counts", "--strict"]).run()
 }
 
-/// The dependencies, each feature alone, the documentation with the public API, and the packed crates, at the lowest priority.
+/// The benchmarks of this build of the tests.
+fn counted(build: &Path) -> Result<Step, Failure> {
+    let program = build.join("debug").join("lock-benches");
+    Ok(Step::program(program, "lock-benches").env("REDIS_SERVER", redis::find_or_install()?))
+}
+
+/// Counts as CI does. Other settings of the compiler would give other counts, so what is counted is built in a folder of its own with
+/// those of `.ci/run`.
+///
+/// # Errors
+///
+/// When something cannot be built or installed, or a count is not within its bounds.
+pub(crate) fn counts_by_hand(args: &[String]) -> Result<(), Failure> {
+    install::ensure_valgrind()?;
+    let folder = cargo::build_folder().join("counts");
+    let build = ["--no-run", "--test=peers"].map(str::to_owned);
+    let settings = [
+        ("CARGO_INCREMENTAL", "0"),
+        ("CARGO_PROFILE_DEV_DEBUG", "false"),
+        ("CARGO_PROFILE_DEV_CODEGEN_UNITS", "1"),
+        ("CARGO_PROFILE_DEV_BUILD_OVERRIDE_CODEGEN_UNITS", "1"),
+    ];
+    let build = with_clippy(cargo_test(&build)).env("CARGO_TARGET_DIR", &folder);
+    settings.iter().fold(build, |build, (name, value)| build.env(name, value)).run()?;
+    counted(&folder)?.args(args).run()
+}
+
+/// The spelling, the dependencies, each feature alone, the documentation with the public API, and the packed crates, at the lowest priority.
 fn checks() -> Result<(), Failure> {
+    typos::run()?;
     deny::run()?;
     // Its tests are a program of another kind; nothing else here has a program that no test needs.
     let xtask = Step::new("clippy").in_background().args(&["--package", "xtask"]);
@@ -118,15 +144,6 @@ fn checks() -> Result<(), Failure> {
     features(1)?;
     api(false)?;
     package::run()
-}
-
-/// Builds or runs the benchmarks that CI runs, with half as many crates as all of them need. Warnings are errors; clippy
-/// sees this code with all features.
-fn benches(subcommand: &str) -> Step {
-    let step = Step::new(subcommand).args(&["--profile", "counts", "--package=lock-benches"]);
-    let step = step.args(&["--no-default-features", "--features", "counts"]);
-    let step = step.env("RUSTFLAGS", format!("{} -D warnings", cargo::FOR_VALGRIND));
-    step.env("CARGO_TARGET_DIR", cargo::build_folder().join("counts"))
 }
 
 /// Compares the public API of each crate with `tests/api/<crate>.txt`, or writes these files.

@@ -128,17 +128,21 @@ fn test(args: &[String]) -> Result<(), Failure> {
     test_step(args)?.run()
 }
 
-/// The tests of the workspace, or of the packages that the arguments name.
+/// Runs the tests of the workspace, or of the packages that the arguments name.
 fn test_step(args: &[String]) -> Result<Step, Failure> {
     let redis = redis::find_or_install()?;
+    Ok(cargo_test(args).env("REDIS_SERVER", redis).env("RUST_TEST_THREADS", test_threads()))
+}
+
+/// The same without what only running them needs.
+fn cargo_test(args: &[String]) -> Step {
     // A package named by the caller takes the place of the whole workspace.
     let names_package = args
         .iter()
         .take_while(|arg| *arg != "--")
         .any(|arg| arg.starts_with("-p") || arg.starts_with("--package") || arg == "--workspace");
     let scope = if names_package { &[][..] } else { &["--workspace"] };
-    let step = Step::new("test").args(scope).arg("--all-features").args(args);
-    Ok(step.env("REDIS_SERVER", redis).env("RUST_TEST_THREADS", test_threads()))
+    Step::new("test").args(scope).arg("--all-features").args(args)
 }
 
 /// Builds the processes of a soak and runs it, then the fuzz targets and the cycles if those are wanted.
@@ -192,8 +196,11 @@ fn bench(args: &[String]) -> Result<(), Failure> {
     let redis = redis::find_or_install()?;
     let step = Step::new("run").args(&["--release", "--package", "lock-benches"]);
     let step = step.env("REDIS_SERVER", redis);
-    let counts = ["--counts", "--instructions"];
-    if !args.iter().any(|arg| counts.contains(&arg.as_str())) {
+    let has = |flag: &str| args.iter().any(|arg| arg == flag);
+    if has("--counts") {
+        return ci::counts_by_hand(args);
+    }
+    if !has("--instructions") {
         return step.arg("--").args(args).run();
     }
     install::ensure_valgrind()?;

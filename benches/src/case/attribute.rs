@@ -6,7 +6,6 @@ use std::time::Duration;
 use lock_runtime::{LockClient, LockKey, distributed_lock};
 
 use super::Call;
-#[cfg(feature = "counts")]
 use super::only;
 use super::overhead::{Form, Round, records, round};
 use crate::Result;
@@ -60,7 +59,6 @@ fn forms(client: &LockClient) -> [Form<'_>; 2] {
 }
 
 /// Makes so many calls of one form.
-#[cfg(feature = "counts")]
 pub(super) async fn calls(call: Call, count: u32) -> Result<()> {
     let client = LockClient::in_memory();
     client.install();

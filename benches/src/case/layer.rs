@@ -13,7 +13,6 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::Call;
-#[cfg(feature = "counts")]
 use super::only;
 use super::overhead::{Form, Round, records, round};
 use crate::Result;
@@ -107,7 +106,6 @@ async fn one(turn: Duration) -> Result<Round> {
 }
 
 /// Makes so many calls of one form.
-#[cfg(feature = "counts")]
 pub(super) async fn calls(call: Call, count: u32) -> Result<()> {
     let client = LockClient::builder().config(many_routes()?).in_memory()?;
     only(&forms(&client)?, call, count).await

@@ -7,14 +7,12 @@ mod overhead;
 
 use crate::Result;
 use crate::record::Record;
-#[cfg(feature = "server")]
 use crate::server::ServerCase;
 use crate::timing::Timing;
 
 /// A case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Case {
-    #[cfg(feature = "server")]
     Server(ServerCase),
     InProcess(InProcess),
 }
@@ -30,23 +28,14 @@ pub(crate) enum InProcess {
 impl Case {
     /// In the order in which they are run.
     pub(crate) const ALL: &'static [Self] = &[
-        #[cfg(feature = "server")]
         Self::Server(ServerCase::Pair),
-        #[cfg(feature = "server")]
         Self::Server(ServerCase::OwnKeys),
-        #[cfg(feature = "server")]
         Self::Server(ServerCase::HotKey),
-        #[cfg(feature = "server")]
         Self::Server(ServerCase::Fair),
-        #[cfg(feature = "server")]
         Self::Server(ServerCase::Nested),
-        #[cfg(feature = "server")]
         Self::Server(ServerCase::Cluster),
-        #[cfg(feature = "server")]
         Self::Server(ServerCase::Holds),
-        #[cfg(feature = "server")]
         Self::Server(ServerCase::Waiters),
-        #[cfg(feature = "server")]
         Self::Server(ServerCase::Survey),
         Self::InProcess(InProcess::Attribute),
         Self::InProcess(InProcess::Layer),
@@ -56,7 +45,6 @@ impl Case {
     /// As in `--only`.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            #[cfg(feature = "server")]
             Self::Server(case) => case.name(),
             Self::InProcess(InProcess::Attribute) => "attribute",
             Self::InProcess(InProcess::Layer) => "layer",
@@ -100,7 +88,6 @@ impl Call {
     }
 }
 
-#[cfg(feature = "counts")]
 impl Call {
     pub(crate) const ALL: [Self; 6] = [
         Self::AttributeByHand,
@@ -140,7 +127,6 @@ impl Call {
 }
 
 /// Makes so many calls of one of the forms.
-#[cfg(feature = "counts")]
 async fn only(forms: &[overhead::Form<'_>], call: Call, count: u32) -> Result<()> {
     let form = forms.iter().find(|form| form.name() == call.form());
     form.ok_or("no such form")?.calls(count).await.map(drop)

@@ -33,7 +33,6 @@ impl<'a> Form<'a> {
         Self { name, batch: Box::new(batch) }
     }
 
-    #[cfg(feature = "counts")]
     pub(super) fn name(&self) -> &'static str {
         self.name
     }

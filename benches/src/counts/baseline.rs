@@ -35,11 +35,7 @@ impl Baseline {
 
 /// To four digits: the others are chance.
 pub(super) fn rounded(value: f64) -> f64 {
-    if value == 0.0 {
-        return 0.0;
-    }
-    let scale = 10_f64.powf(3.0 - value.abs().log10().floor());
-    (value * scale).round() / scale
+    format!("{value:.3e}").parse().unwrap_or(value)
 }
 
 fn path() -> PathBuf {
@@ -52,8 +48,9 @@ mod tests {
 
     #[test]
     fn four_digits_are_kept() {
-        for (value, kept) in [(34_557.4, 34_560.0), (0.018_765, 0.018_77), (2.0, 2.0), (0.0, 0.0)] {
-            assert!((rounded(value) - kept).abs() < 1e-9, "{value}");
+        let kept = [(34_557.4, "34560"), (0.018_765, "0.01877"), (2.0, "2"), (0.0, "0")];
+        for (value, kept) in kept.into_iter().chain([(251_804_321.0, "251800000")]) {
+            assert_eq!(rounded(value).to_string(), kept, "{value}");
         }
     }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use lock_runtime::{LockClient, LockError, Mutex};
 use lock_tests::RedisServer;
-#[cfg(feature = "server")]
 use rslock::LockManager;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -17,7 +16,6 @@ use super::relay::Relay;
 use crate::Result;
 use crate::case::Call;
 use crate::configuration;
-#[cfg(feature = "server")]
 use crate::server::contender::{Bare, Contender, Peer};
 
 /// The option that makes this program run one [`Load`].
@@ -38,28 +36,18 @@ const KEPT: Duration = Duration::from_micros(5);
 /// The contender that makes the pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
-    #[cfg(feature = "server")]
     Floor,
     Ours,
-    #[cfg(feature = "server")]
     Peer,
 }
 
 impl Who {
-    pub(super) const ALL: &'static [Self] = &[
-        #[cfg(feature = "server")]
-        Self::Floor,
-        Self::Ours,
-        #[cfg(feature = "server")]
-        Self::Peer,
-    ];
+    pub(super) const ALL: &'static [Self] = &[Self::Floor, Self::Ours, Self::Peer];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            #[cfg(feature = "server")]
             Self::Floor => Bare::NAME,
             Self::Ours => "ours",
-            #[cfg(feature = "server")]
             Self::Peer => Peer::NAME,
         }
     }
@@ -197,12 +185,10 @@ impl Load {
     async fn all_pairs(&self, urls: &[String]) -> Result<()> {
         match self.who {
             Who::Ours => self.ours(urls).await,
-            #[cfg(feature = "server")]
             Who::Floor => {
                 let bare = Bare::connect(&urls[0]).await?;
                 self.each_task(|task| self.by(bare.on(&format!("bare:{task}")))).await
             }
-            #[cfg(feature = "server")]
             Who::Peer => {
                 let manager = LockManager::new(vec![urls[0].clone()]);
                 let peer = |task| Peer::new(manager.clone(), format!("peer:{task}"));
@@ -251,7 +237,6 @@ impl Load {
     }
 
     /// The pairs of one task of another contender.
-    #[cfg(feature = "server")]
     fn by<C: Contender>(&self, mut lock: C) -> Pairs {
         let count = self.pairs / self.tasks;
         Box::pin(async move {

@@ -113,7 +113,6 @@ const ROWS: [Row; 12] = [
 ];
 
 /// The rows that are compared with other contenders.
-#[cfg(feature = "server")]
 const BESIDE: [Row; 3] = [
     Row::new("pair, 1 task", Locks::Own, 1, 512).with_server(),
     Row::new("own keys, 8 tasks", Locks::Own, 8, 512).with_server(),
@@ -160,7 +159,6 @@ pub(crate) async fn run(accept: bool) -> Result<Vec<Record>> {
 /// # Errors
 ///
 /// When valgrind or the server cannot be run.
-#[cfg(feature = "server")]
 pub(crate) async fn beside() -> Result<Vec<Record>> {
     let server = Servers::One(Box::new(RedisServer::start().await));
     let mut records = Vec::new();
@@ -193,7 +191,6 @@ pub(crate) async fn beside() -> Result<Vec<Record>> {
 }
 
 /// What a pair of ours may cost where many meet.
-#[cfg(feature = "server")]
 fn goal(row: &Row, count: Count) -> Option<f64> {
     match count {
         Count::ClientInstructions if row.tasks >= 64 => Some(15_000.0),

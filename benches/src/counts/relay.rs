@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use crate::Result;
 
-/// How often the relay looks at both processes: the system reports no event when a process falls asleep.
-const PERIOD: Duration = Duration::from_micros(50);
+/// How often the relay looks at both processes: the system reports no event when a process falls asleep. A turn takes longer.
+const PERIOD: Duration = Duration::from_micros(200);
 
 /// How long a server may take to name its process.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -49,16 +49,10 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-#[cfg(feature = "charts")]
 fn charts(plan: &Plan, run: &result::Run, folder: &Path) -> Result<Vec<(String, String)>> {
     let folder = folder.join("charts");
     match plan.is_curves() {
         true => crate::charts::grown(run, &folder),
         false => crate::charts::compared(run, &folder),
     }
-}
-
-#[cfg(not(feature = "charts"))]
-fn charts(_plan: &Plan, _run: &result::Run, _folder: &Path) -> Result<Vec<(String, String)>> {
-    Ok(Vec::new())
 }

@@ -38,7 +38,7 @@ mod pump;
 mod queue;
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -68,10 +68,22 @@ const SIDE_BY_SIDE: usize = 2;
 const MAX_BATCH: usize = MAX_KEYS / 4;
 
 /// For how long the scripts under way may delay the queue.
-const OVERDUE: Duration = Duration::from_millis(SLOWNESS);
+const OVERDUE: Duration = Duration::from_millis(1);
 
-/// The factor of the short time limits in a build whose instructions valgrind counts: it slows a process down fifty times.
-const SLOWNESS: u64 = if cfg!(in_valgrind) { 50 } else { 1 };
+fn overdue() -> Duration {
+    in_this_process(OVERDUE)
+}
+
+/// A short time limit: fifty times as long in a process whose instructions valgrind counts, which slows it down so much. Only
+/// builds for tests and for such counts ask.
+fn in_this_process(limit: Duration) -> Duration {
+    static IN_VALGRIND: LazyLock<bool> =
+        LazyLock::new(|| std::env::var_os("LOCK_IN_VALGRIND").is_some());
+    match cfg!(any(debug_assertions, in_valgrind)) && *IN_VALGRIND {
+        true => limit * 50,
+        false => limit,
+    }
+}
 
 type Answered = Result<Answer, StoreError>;
 

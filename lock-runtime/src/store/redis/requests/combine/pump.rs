@@ -18,14 +18,14 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use super::queue::{Key, Pump};
-use super::{Combiner, OVERDUE, SLOWNESS};
+use super::{Combiner, in_this_process, overdue};
 use crate::error::StoreError;
 use crate::store::redis::link::Connection;
 use crate::store::redis::scripts::{Answer, ScriptCall, is_noscript};
 use crate::store::redis::server::errors::{CallError, server_error};
 
 /// A pump that has not looked at the queue for this long does not run: it looks each [`OVERDUE`](super::OVERDUE).
-const STALLED: Duration = Duration::from_millis(100 * SLOWNESS);
+const STALLED: Duration = Duration::from_millis(100);
 
 /// What the pump does next.
 enum Next {
@@ -45,7 +45,7 @@ enum Next {
 impl Pump {
     /// False if requests have queued for longer than it takes the pump to look at them.
     pub(super) fn is_polled(&self, now: Instant) -> bool {
-        now < self.looked + STALLED
+        now < self.looked + in_this_process(STALLED)
     }
 }
 
@@ -186,7 +186,7 @@ impl Combiner {
     /// Wakes the callers of a batch: now, or soon and together if there are many.
     fn wake_callers(&self, callers: Vec<Waker>, now: Instant) -> Option<Crowd> {
         if self.queue.lock().has_time() {
-            return Some(Crowd::wake_soon(callers, now + OVERDUE));
+            return Some(Crowd::wake_soon(callers, now + overdue()));
         }
         wake(callers);
         None

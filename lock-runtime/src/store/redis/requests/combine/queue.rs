@@ -8,7 +8,7 @@ use slab::Slab;
 use tokio::runtime::Id;
 use tokio::time::Instant;
 
-use super::{Answered, FEW, HoldRequest, MANY, MAX_BATCH, OVERDUE, SIDE_BY_SIDE};
+use super::{Answered, FEW, HoldRequest, MANY, MAX_BATCH, SIDE_BY_SIDE, overdue};
 use crate::error::StoreError;
 use crate::store::HoldKind;
 use crate::store::redis::scripts::{
@@ -192,11 +192,11 @@ impl Queue {
             // While there is no connection, a batch under way waits for it and has taken nothing from the queue.
             () if !is_connected && self.batches > 0 => return None,
             () if is_full => now,
-            () => self.moved.map_or(now, |moved| moved + OVERDUE),
+            () => self.moved.map_or(now, |moved| moved + overdue()),
         };
         // Requests that wait for others are sent with the first one that does not.
         let met = match self.get(first) {
-            Some(first) if !self.is_urgent && !is_full => first.since + OVERDUE,
+            Some(first) if !self.is_urgent && !is_full => first.since + overdue(),
             _ => now,
         };
         Some(next_script.max(met))
