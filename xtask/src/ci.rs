@@ -39,10 +39,11 @@ pub(crate) fn run() -> Result<(), Failure> {
     let counts = thread::spawn(counts);
     let checks = thread::spawn(checks);
     let tests = tests();
-    // Beside each other, since both mostly wait: a browser for its page, the processes of the soak between two locks.
+    // The soak mostly waits, as a browser does for its page: beside them is time for what else can wait until now.
     let console = thread::spawn(|| with_clippy(console::step(&[])?).run());
+    let published = thread::spawn(published);
     let soak = soak();
-    let others = [console, counts, checks].map(join);
+    let others = [console, counts, checks, published].map(join);
     let mut failures = [tests, soak].into_iter().chain(others).filter_map(Result::err);
     let Some(first) = failures.next() else { return Ok(()) };
     failures.for_each(|Failure { message, .. }| eprintln!("xtask: {message}"));
@@ -134,14 +135,18 @@ pub(crate) fn counts_by_hand(args: &[String]) -> Result<(), Failure> {
     counted(&folder)?.args(args).run()
 }
 
-/// The spelling, the dependencies, each feature alone, the documentation with the public API, and the packed crates, at the lowest priority.
+/// The spelling, the dependencies, and each feature alone, at the lowest priority.
 fn checks() -> Result<(), Failure> {
     typos::run()?;
     deny::run()?;
     // Its tests are a program of another kind; nothing else here has a program that no test needs.
     let xtask = Step::new("clippy").in_background().args(&["--package", "xtask"]);
     xtask.args(&["--", "-D", "warnings"]).run()?;
-    features(1)?;
+    features(1)
+}
+
+/// The documentation with the public API, and the packed crates, at the lowest priority.
+fn published() -> Result<(), Failure> {
     api(false)?;
     package::run()
 }

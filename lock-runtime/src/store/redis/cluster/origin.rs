@@ -10,7 +10,7 @@ use super::slots::{NodeAddress, Range, ranges};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::redis::requests::answers::surprise;
 use crate::store::redis::server::errors::{Cause, config_error, connect_error, server_error};
-use crate::store::redis::server::{CONNECT_TIMEOUT, TlsOptions, address, connect, explained};
+use crate::store::redis::server::{TlsOptions, address, connect, connect_timeout, explained};
 
 const NO_NODES: &str = "a cluster of no nodes; name one or more";
 
@@ -50,18 +50,18 @@ impl Origin {
     /// Asks for the slots over a connection of its own.
     async fn ask(&self) -> Result<Vec<Range>, StoreError> {
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(CONNECT_TIMEOUT));
+            .set_connection_timeout(Some(connect_timeout()))
+            .set_response_timeout(Some(connect_timeout()));
         let asking = async {
             let client = self.client(&self.at)?;
-            let connected = connect(&client, &config, CONNECT_TIMEOUT).await;
+            let connected = connect(&client, &config, connect_timeout()).await;
             let mut connection = explained(&client, connected).await?;
             let answer = connection.send_packed_command(&cluster_slots()).await;
             read(answer.and_then(Value::extract_error), &self.at)
         };
         let timed_out = || std::io::Error::from(std::io::ErrorKind::TimedOut).into();
         let late = || connect_error(timed_out(), &self.at);
-        timeout(CONNECT_TIMEOUT, asking).await.unwrap_or_else(|_| Err(late()))
+        timeout(connect_timeout(), asking).await.unwrap_or_else(|_| Err(late()))
     }
 }
 

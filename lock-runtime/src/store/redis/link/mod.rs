@@ -41,7 +41,7 @@ use crate::error::StoreError;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::endpoint::sentinel::Master;
 use crate::store::redis::scripts::{Publish, preparation};
-use crate::store::redis::server::CONNECT_TIMEOUT;
+use crate::store::redis::server::connect_timeout;
 use crate::store::redis::server::errors::{CallError, connect_error, server_error, was_unreached};
 
 /// How long a connection may take to answer a PING.
@@ -260,7 +260,7 @@ impl Link {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let link = Arc::downgrade(self);
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_connection_timeout(Some(connect_timeout()))
             // Each call has its own deadline.
             .set_response_timeout(None)
             .set_pipeline_buffer_size(1024)
@@ -268,7 +268,7 @@ impl Link {
                 on_push(&link, number, push);
                 Ok::<_, redis::aio::SendError>(())
             });
-        let (mut opened, master) = self.endpoint.connect(&config, CONNECT_TIMEOUT).await?;
+        let (mut opened, master) = self.endpoint.connect(&config, connect_timeout()).await?;
         let prepare = preparation(self.publish(), &format!("lock-runtime:{}", self.id));
         let preparing = prepare.query_async::<()>(&mut opened.connection);
         let prepared = timeout(PING_TIMEOUT, preparing).await;

@@ -9,7 +9,7 @@ pub(crate) mod tls;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures_util::future::select_ok;
@@ -30,7 +30,20 @@ pub(crate) use self::tls::TlsOptions;
 use crate::error::StoreError;
 
 /// How long connecting may take.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) fn connect_timeout() -> Duration {
+    in_this_process(Duration::from_secs(2))
+}
+
+/// A short time limit: fifty times as long in a process whose instructions valgrind counts, which slows it down so much. Only
+/// builds for tests and for such counts ask.
+pub(crate) fn in_this_process(limit: Duration) -> Duration {
+    static IN_VALGRIND: LazyLock<bool> =
+        LazyLock::new(|| std::env::var_os("LOCK_IN_VALGRIND").is_some());
+    match cfg!(any(debug_assertions, in_valgrind)) && *IN_VALGRIND {
+        true => limit * 50,
+        false => limit,
+    }
+}
 
 /// How long a server may take to report why it closes a connection.
 const REASON_TIMEOUT: Duration = Duration::from_millis(200);

@@ -38,7 +38,7 @@ mod pump;
 mod queue;
 
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -52,6 +52,7 @@ use crate::error::StoreError;
 use crate::store::redis::link::Link;
 use crate::store::redis::scripts::{Answer, MAX_KEYS, Publish};
 use crate::store::redis::server::errors::CallError;
+use crate::store::redis::server::in_this_process;
 use crate::timer::{ATTENDED_EVERY, Timer, attended};
 
 /// While fewer requests are under way, each is sent alone: a batch of so few saves the server less than its callers lose by waiting
@@ -72,17 +73,6 @@ const OVERDUE: Duration = Duration::from_millis(1);
 
 fn overdue() -> Duration {
     in_this_process(OVERDUE)
-}
-
-/// A short time limit: fifty times as long in a process whose instructions valgrind counts, which slows it down so much. Only
-/// builds for tests and for such counts ask.
-fn in_this_process(limit: Duration) -> Duration {
-    static IN_VALGRIND: LazyLock<bool> =
-        LazyLock::new(|| std::env::var_os("LOCK_IN_VALGRIND").is_some());
-    match cfg!(any(debug_assertions, in_valgrind)) && *IN_VALGRIND {
-        true => limit * 50,
-        false => limit,
-    }
 }
 
 type Answered = Result<Answer, StoreError>;

@@ -18,11 +18,12 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use super::queue::{Key, Pump};
-use super::{Combiner, in_this_process, overdue};
+use super::{Combiner, overdue};
 use crate::error::StoreError;
 use crate::store::redis::link::Connection;
 use crate::store::redis::scripts::{Answer, ScriptCall, is_noscript};
 use crate::store::redis::server::errors::{CallError, server_error};
+use crate::store::redis::server::in_this_process;
 
 /// A pump that has not looked at the queue for this long does not run: it looks each [`OVERDUE`](super::OVERDUE).
 const STALLED: Duration = Duration::from_millis(100);
