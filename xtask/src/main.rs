@@ -188,7 +188,7 @@ fn models(args: &[String]) -> Result<(), Failure> {
 fn test_threads() -> String {
     env::var("RUST_TEST_THREADS").unwrap_or_else(|_| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        (cores * 5).to_string()
+        (cores * 10).to_string()
     })
 }
 
