@@ -5,9 +5,10 @@
 use std::future::poll_fn;
 use std::panic::Location;
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The first pauses between two looks at a condition: short beside a round trip's hundreds of
@@ -54,8 +55,8 @@ pub fn eventually(
     }
 }
 
-/// A wait for a condition. All that does not depend on the type of the condition is here: it is compiled once, and not
-/// once for each of hundreds of conditions.
+/// A wait for a condition. Most of it does not depend on the type of the condition, and is compiled once, not once for each of
+/// hundreds of conditions.
 struct BoundedWait {
     start: Instant,
     /// Ends the look under way.
@@ -73,9 +74,14 @@ impl BoundedWait {
     async fn during(&mut self, mut look: Pin<&mut impl Future<Output = bool>>) -> bool {
         poll_fn(|cx| match look.as_mut().poll(cx) {
             Poll::Ready(met) => Poll::Ready(met),
-            Poll::Pending => self.end.as_mut().poll(cx).map(|()| false),
+            Poll::Pending => self.poll_end(cx).map(|()| false),
         })
         .await
+    }
+
+    /// Ready at the end of the look. Not with the task's budget, which the look may use up in each poll.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut unconstrained(self.end.as_mut())).poll(cx)
     }
 
     /// Waits until it is time for the next look. False if the last one is over.
@@ -151,6 +157,21 @@ mod tests {
         assert!(tokio::spawn(hangs).await.unwrap_err().is_panic());
         let most = bound + LAST_LOOK + LONGEST;
         assert!((bound..most).contains(&start.elapsed()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "not within 1s: a pause")]
+    async fn a_look_that_is_always_busy_is_bounded_too() {
+        let busy = async || {
+            loop {
+                tokio::task::consume_budget().await;
+                // The paused clock stands still while a task can run.
+                if !tokio::task::coop::has_budget_remaining() {
+                    unconstrained(tokio::time::advance(Duration::from_millis(100))).await;
+                }
+            }
+        };
+        eventually(Duration::from_secs(1), "a pause", busy).await;
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Everything that has to pass.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
@@ -27,15 +28,22 @@ const CARGO_HACK: Tool = Tool {
 ///
 /// # Errors
 ///
-/// When a check fails; the first one, after all have run. Nothing else runs if the tests cannot be built.
+/// When a check fails; the first one, after all have run. Nothing else runs if the tests cannot be built, or what they need cannot be
+/// installed.
 pub(crate) fn run() -> Result<(), Failure> {
+    if !settings().all(|(name, value)| env::var(name).is_ok_and(|it| it == value)) {
+        return with_settings(Step::program(this_program()?, "xtask").arg("ci")).run();
+    }
     cargo::ensure_components(&["rustfmt", "clippy"])?;
     msrv::check()?;
     Step::new("fmt").args(&["--all", "--check"]).run()?;
-    let installed = thread::spawn(install);
+    // A question to a person would drown in the output of the build.
+    if install::is_interactive() {
+        prepare()?;
+    }
+    let prepared = thread::spawn(prepare);
     let build = with_clippy(cargo_test(&["--no-run".to_owned()])).run();
-    join(installed)?;
-    build?;
+    first_failure([build, join(prepared)])?;
     let counts = thread::spawn(counts);
     let checks = thread::spawn(checks);
     let tests = tests();
@@ -43,19 +51,40 @@ pub(crate) fn run() -> Result<(), Failure> {
     let console = thread::spawn(|| with_clippy(console::step(&[])?).run());
     let published = thread::spawn(published);
     let soak = soak();
-    let others = [console, counts, checks, published].map(join);
-    let mut failures = [tests, soak].into_iter().chain(others).filter_map(Result::err);
-    let Some(first) = failures.next() else { return Ok(()) };
-    failures.for_each(|Failure { message, .. }| eprintln!("xtask: {message}"));
-    Err(first)
+    first_failure([tests, soak].into_iter().chain([console, counts, checks, published].map(join)))
+}
+
+/// The lines of `.ci/settings`: a name and a value.
+fn settings() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let lines = include_str!("../../.ci/settings").lines();
+    lines.filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('='))
+}
+
+/// A step that compiles as CI does.
+fn with_settings(step: Step) -> Step {
+    settings().fold(step, |step, (name, value)| step.env(name, value))
+}
+
+fn this_program() -> Result<PathBuf, Failure> {
+    env::current_exe()
+        .map_err(|error| Failure::message(format!("cannot find this program: {error}")))
 }
 
 fn join(check: JoinHandle<Result<(), Failure>>) -> Result<(), Failure> {
     check.join().unwrap_or_else(|_| Err(Failure::message("a check panicked")))
 }
 
-/// Installs what the machine lacks, one after the other: a package manager refuses to run twice.
-fn install() -> Result<(), Failure> {
+/// The first failure; prints the others.
+fn first_failure(results: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {
+    let mut failures = results.into_iter().filter_map(Result::err);
+    let Some(first) = failures.next() else { return Ok(()) };
+    failures.for_each(|Failure { message, .. }| eprintln!("xtask: {message}"));
+    Err(first)
+}
+
+/// Checks the spelling, and installs what the machine lacks, one after the other: a package manager refuses to run twice.
+fn prepare() -> Result<(), Failure> {
+    typos::run()?;
     redis::find_or_install()?;
     install::ensure_valgrind()?;
     install::ensure_chromedriver()
@@ -114,41 +143,32 @@ fn counted(build: &Path) -> Result<Step, Failure> {
     Ok(Step::program(program, "lock-benches").env("REDIS_SERVER", redis::find_or_install()?))
 }
 
-/// Counts as CI does. Other settings of the compiler would give other counts, so what is counted is built in a folder of its own with
-/// those of `.ci/run`.
+/// Counts as CI does, the same program. It is built in a folder of its own: a developer's build has other settings.
 ///
 /// # Errors
 ///
 /// When something cannot be built or installed, or a count is not within its bounds.
 pub(crate) fn counts_by_hand(args: &[String]) -> Result<(), Failure> {
+    cargo::ensure_components(&["clippy"])?;
+    msrv::check()?;
     install::ensure_valgrind()?;
     let folder = cargo::build_folder().join("counts");
-    let build = ["--no-run", "--test=peers"].map(str::to_owned);
-    let settings = [
-        ("CARGO_INCREMENTAL", "0"),
-        ("CARGO_PROFILE_DEV_DEBUG", "false"),
-        ("CARGO_PROFILE_DEV_CODEGEN_UNITS", "1"),
-        ("CARGO_PROFILE_DEV_BUILD_OVERRIDE_CODEGEN_UNITS", "1"),
-    ];
-    let build = with_clippy(cargo_test(&build)).env("CARGO_TARGET_DIR", &folder);
-    settings.iter().fold(build, |build, (name, value)| build.env(name, value)).run()?;
+    let build = with_clippy(cargo_test(&["--no-run", "--test=peers"].map(str::to_owned)));
+    with_settings(build).env("CARGO_TARGET_DIR", &folder).run()?;
     counted(&folder)?.args(args).run()
 }
 
-/// The spelling, the dependencies, and each feature alone, at the lowest priority.
+/// The dependencies, `xtask`, and each feature alone, at the lowest priority.
 fn checks() -> Result<(), Failure> {
-    typos::run()?;
-    deny::run()?;
     // Its tests are a program of another kind; nothing else here has a program that no test needs.
     let xtask = Step::new("clippy").in_background().args(&["--package", "xtask"]);
-    xtask.args(&["--", "-D", "warnings"]).run()?;
-    features(1)
+    let xtask = xtask.args(&["--", "-D", "warnings"]).run();
+    first_failure([deny::run(), xtask, features(1)])
 }
 
 /// The documentation with the public API, and the packed crates, at the lowest priority.
 fn published() -> Result<(), Failure> {
-    api(false)?;
-    package::run()
+    first_failure([api(false), package::run()])
 }
 
 /// Compares the public API of each crate with `tests/api/<crate>.txt`, or writes these files.

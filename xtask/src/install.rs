@@ -147,7 +147,7 @@ fn is_root() -> bool {
 }
 
 /// Whether a user can be asked: continuous integration sets `CI`.
-fn is_interactive() -> bool {
+pub(crate) fn is_interactive() -> bool {
     env::var_os("CI").is_none() && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 

@@ -193,13 +193,17 @@ fn test_threads() -> String {
 }
 
 fn bench(args: &[String]) -> Result<(), Failure> {
-    let redis = redis::find_or_install()?;
-    let step = Step::new("run").args(&["--release", "--package", "lock-benches"]);
-    let step = step.env("REDIS_SERVER", redis);
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
-    if has("--counts") {
-        return ci::counts_by_hand(args);
+    match (has("--counts"), has("--instructions")) {
+        (true, true) => {
+            let message = "`--counts` and `--instructions` count two programs; give one of them";
+            return Err(Failure::message(message));
+        }
+        (true, false) => return ci::counts_by_hand(args),
+        (false, _) => {}
     }
+    let step = Step::new("run").args(&["--release", "--package", "lock-benches"]);
+    let step = step.env("REDIS_SERVER", redis::find_or_install()?);
     if !has("--instructions") {
         return step.arg("--").args(args).run();
     }

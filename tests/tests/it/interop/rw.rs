@@ -59,7 +59,7 @@ async fn a_writer_of_either_is_alone() {
     assert!(reads(&lock).await.is_none() && writes(&lock).await.is_none());
     world.java.ask("w", "unlock write rw").await;
     assert!(reads(&lock).await.is_none() && writes(&lock).await.is_none());
-    let readers = [lock.read(), lock.read()].map(tokio::spawn);
+    let readers = [lock.read(), lock.read()].map(lock_tests::spawn);
     world.server.wait_for_subscribers(&rw_channel("rw"), 1).await;
     world.java.ask("w", "unlock write rw").await;
     for reader in readers {

@@ -81,8 +81,8 @@ async fn micros(server: &RedisServer, command: &str) -> f64 {
     value.and_then(|value| value.split(',').next()).expect("it was called").parse().unwrap()
 }
 
-/// 10 000 locks, one of them with 10 000 readers, among 50 000 other keys: a call takes the server far less than 1 ms. A busy
-/// machine may stop the server in any call, so the average of the best listing counts.
+/// 10 000 locks, one of them with 10 000 readers, among 50 000 other keys: no call takes the server as long as it takes to read the
+/// readers. A busy machine may stop the server in any call, so the averages of the best of several listings count.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_takes_the_server_little_time() {
     let (server, store) = start().await;
@@ -97,7 +97,7 @@ async fn a_call_takes_the_server_little_time() {
     client.cmd(&["EVAL", fill, "0", OWNER]).await;
     let mut expected = set((1..=10_000).map(|number| format!("l:{number}")));
     expected.insert("l:crowd".to_owned());
-    let mut least = f64::INFINITY;
+    let (mut least, mut readers) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..5 {
         server.reset_stats().await;
         let (found, pages) = pages(&store, "l:").await;
@@ -107,9 +107,11 @@ async fn a_call_takes_the_server_little_time() {
         assert!(calls["scan"] == pages as u64 && !calls.contains_key("keys"), "{calls:?}");
         assert!(!calls.contains_key("hgetall") && calls["evalsha"] < 13_000, "{calls:?}");
         least = least.min(micros(&server, "scan").await.max(micros(&server, "evalsha").await));
+        client.cmd(&["HGETALL", "l:crowd"]).await;
+        readers = readers.min(micros(&server, "hgetall").await);
     }
-    println!("{least} µs for a call");
-    assert!(least < 400.0, "{least} µs");
+    println!("{least} µs for a call, {readers} µs for all readers");
+    assert!(least < readers / 3.0, "{least} µs, and {readers} µs for all readers");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -146,7 +146,7 @@ async fn a_missing_replica_delays_no_other_lock() {
     let long = long.build().unwrap();
     let crowd: Vec<_> = (0..64)
         .map(|n| world.client.mutex(format!("crowd:{n}")).with(long).lock())
-        .map(tokio::spawn)
+        .map(lock_tests::spawn)
         .collect();
     let until = Instant::now() + secs(4);
     while Instant::now() < until {

@@ -41,8 +41,8 @@ use crate::error::StoreError;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::endpoint::sentinel::Master;
 use crate::store::redis::scripts::{Publish, preparation};
-use crate::store::redis::server::connect_timeout;
 use crate::store::redis::server::errors::{CallError, connect_error, server_error, was_unreached};
+use crate::store::redis::server::{connect_timeout, short_limit};
 
 /// How long a connection may take to answer a PING.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
@@ -271,7 +271,7 @@ impl Link {
         let (mut opened, master) = self.endpoint.connect(&config, connect_timeout()).await?;
         let prepare = preparation(self.publish(), &format!("lock-runtime:{}", self.id));
         let preparing = prepare.query_async::<()>(&mut opened.connection);
-        let prepared = timeout(PING_TIMEOUT, preparing).await;
+        let prepared = timeout(short_limit(PING_TIMEOUT), preparing).await;
         self.suspicious.store(prepared.is_err(), Ordering::Relaxed);
         if let Ok(Err(error)) = prepared
             && is_broken(&error)

@@ -31,12 +31,12 @@ use crate::error::StoreError;
 
 /// How long connecting may take.
 pub(crate) fn connect_timeout() -> Duration {
-    in_this_process(Duration::from_secs(2))
+    short_limit(Duration::from_secs(2))
 }
 
 /// A short time limit: fifty times as long in a process whose instructions valgrind counts, which slows it down so much. Only
-/// builds for tests and for such counts ask.
-pub(crate) fn in_this_process(limit: Duration) -> Duration {
+/// builds with debug assertions, or with `--cfg in_valgrind`, look whether it is one.
+pub(crate) fn short_limit(limit: Duration) -> Duration {
     static IN_VALGRIND: LazyLock<bool> =
         LazyLock::new(|| std::env::var_os("LOCK_IN_VALGRIND").is_some());
     match cfg!(any(debug_assertions, in_valgrind)) && *IN_VALGRIND {

@@ -75,7 +75,7 @@ fn a_batch_goes_down_with_its_runtime_alone() {
             for other in &mut others {
                 assert!(poll!(other.as_mut()).is_pending());
             }
-            others.into_iter().map(tokio::spawn).collect::<Vec<_>>()
+            others.into_iter().map(lock_tests::spawn).collect::<Vec<_>>()
         });
         // While the others queue in one round, with more and more of them on the way in the next.
         std::thread::sleep(ms(3) * round);

@@ -161,7 +161,7 @@ async fn one_at_a_time_per_key() {
     let run = async |keys: [&'static str; 2]| {
         most.store(0, Ordering::SeqCst);
         let calls = (0..10).flat_map(|_| {
-            [here.clone().oneshot(keys[0]), there.clone().oneshot(keys[1])].map(tokio::spawn)
+            [here.clone().oneshot(keys[0]), there.clone().oneshot(keys[1])].map(lock_tests::spawn)
         });
         for call in calls.collect::<Vec<_>>() {
             call.await.unwrap().unwrap();

@@ -52,7 +52,7 @@ use crate::error::StoreError;
 use crate::store::redis::link::Link;
 use crate::store::redis::scripts::{Answer, MAX_KEYS, Publish};
 use crate::store::redis::server::errors::CallError;
-use crate::store::redis::server::in_this_process;
+use crate::store::redis::server::short_limit;
 use crate::timer::{ATTENDED_EVERY, Timer, attended};
 
 /// While fewer requests are under way, each is sent alone: a batch of so few saves the server less than its callers lose by waiting
@@ -72,7 +72,7 @@ const MAX_BATCH: usize = MAX_KEYS / 4;
 const OVERDUE: Duration = Duration::from_millis(1);
 
 fn overdue() -> Duration {
-    in_this_process(OVERDUE)
+    short_limit(OVERDUE)
 }
 
 type Answered = Result<Answer, StoreError>;

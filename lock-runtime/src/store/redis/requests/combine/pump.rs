@@ -23,7 +23,7 @@ use crate::error::StoreError;
 use crate::store::redis::link::Connection;
 use crate::store::redis::scripts::{Answer, ScriptCall, is_noscript};
 use crate::store::redis::server::errors::{CallError, server_error};
-use crate::store::redis::server::in_this_process;
+use crate::store::redis::server::short_limit;
 
 /// A pump that has not looked at the queue for this long does not run: it looks each [`OVERDUE`](super::OVERDUE).
 const STALLED: Duration = Duration::from_millis(100);
@@ -46,7 +46,7 @@ enum Next {
 impl Pump {
     /// False if requests have queued for longer than it takes the pump to look at them.
     pub(super) fn is_polled(&self, now: Instant) -> bool {
-        now < self.looked + in_this_process(STALLED)
+        now < self.looked + short_limit(STALLED)
     }
 }
 
