@@ -223,8 +223,8 @@ pub(crate) fn features(depth: u8) -> Result<(), Failure> {
     let packages = FOR_USERS.iter().filter(|name| **name != "lock-macros");
     let packages = packages.flat_map(|name| ["--package", name]).collect::<Vec<_>>();
     let hack = Step::program(CARGO_HACK.find_or_install()?, "cargo-hack");
-    // No user sets the feature of the fuzz targets.
-    let sets = &["--feature-powerset", "--depth", &depth.to_string(), "--skip", "__fuzz"];
+    // The packed crates are compiled with the default set; no user sets the feature of the fuzz targets.
+    let sets = &["--feature-powerset", "--depth", &depth.to_string(), "--skip", "default,__fuzz"];
     let hack = hack.in_background().args(&["hack", "check"]).args(&packages).args(sets);
     let deny_warnings = Path::new(&cargo::workspace_root()).join("xtask/src/deny_warnings.sh");
     hack.env(CLIPPY, clippy()).env(WRAPPER, deny_warnings).run()

@@ -40,11 +40,11 @@ pub(crate) fn run() -> Result<(), Failure> {
     let crates = PUBLISHED.map(|name| unpack(&folder, name));
     let crates = crates.into_iter().collect::<Result<Vec<_>, _>>()?;
     write_workspace(&folder, &checkout, &crates).map_err(cannot)?;
-    // In the folder of the tests, and with all features: the documentation of these crates needs the same dependencies.
+    // Shares the folder of the tests: most dependencies are compiled there already.
     let manifest = folder.join("Cargo.toml").display().to_string();
     let target = build_folder().display().to_string();
     let check = Step::new("check").in_background().args(&["--manifest-path", &manifest]);
-    check.args(&["--workspace", "--all-features", "--target-dir", &target]).run()
+    check.args(&["--workspace", "--target-dir", &target]).run()
 }
 
 /// Packs the crates. A registry would refuse what cargo refuses here: files that are missing or changed, a dependency without
@@ -95,7 +95,8 @@ fn write_workspace(folder: &Path, checkout: &Path, crates: &[PathBuf]) -> io::Re
     let patches = patches.map(|(name, path)| format!("{name} = {{ path = {path:?} }}\n"));
     // With other profiles than in the checkout, every dependency would be compiled once more.
     let ours = fs::read_to_string(checkout.join("Cargo.toml"))?;
-    let profiles = ours.find("[profile.dev]").map_or("", |at| &ours[at..]);
+    let no_profile = || io::Error::other("the workspace's Cargo.toml has no `[profile.dev]`");
+    let profiles = &ours[ours.find("[profile.dev]").ok_or_else(no_profile)?..];
     let manifest = format!(
         "[workspace]\nresolver = \"3\"\nmembers = [\"consumer\", {}]\n\n[patch.crates-io]\n{}\n{profiles}",
         members.iter().map(|path| format!("{path:?}")).collect::<Vec<_>>().join(", "),
