@@ -26,9 +26,9 @@ cargo xtask <command>
   test [args]          finds or installs redis-server, then runs all tests of the workspace;
                        args go to `cargo test`: `cargo xtask test -p lock-tests some_name`
   bench [--quick] …    finds or installs redis-server, then runs the benchmarks;
-                       args go to the benchmark program; with `--counts` or `--instructions` it finds or
-                       installs valgrind, too; `--peers` compares with other libraries, as far as the tools
-                       of their languages are there
+                       args go to the benchmark program; `--counts` builds and counts as CI does, and
+                       `--instructions` counts a release build: both find or install valgrind, too; `--peers`
+                       compares with other libraries, as far as the tools of their languages are there
   interop [--redisson=VERSION] …
                        runs the tests beside the real Redisson; needs a JDK and Maven, which
                        fetches Redisson; args go to the test program
