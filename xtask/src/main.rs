@@ -50,7 +50,7 @@ cargo xtask <command>
   package              packs all crates from a clean checkout of the last commit, as for publishing, and compiles
                        the packed crates against each other
   faults               writes `docs/faults.md` from the heads of the tests in `tests/tests/faults`
-  soak [--seed N] [--for 60s] [--fuzz 60s] [--cycles 1000000]
+  soak [--seed N] [--for 60s] [--pause 2ms] [--fuzz 60s] [--cycles 1000000]
                        processes use locks of every kind while faults are injected, in rounds of 15
                        seconds; the history of each round is judged. A seed repeats the faults. With
                        `--fuzz` each fuzz target then runs for that long; with `--cycles` a client

@@ -1,8 +1,8 @@
 //! Processes use locks of every kind for as long as is wanted, a nemesis injects faults, and the history is judged.
 //!
-//! `soak [--seed N] [--for 60s]`. A run consists of rounds of at most 15 seconds, with a new server and the next seed each.
+//! `soak [--seed N] [--for 60s] [--pause 2ms]`. A run consists of rounds of at most 15 seconds, with a new server and the next seed each.
 //! A seed gives the faults, their order, targets and times, and what the tasks choose; what the machine makes of it differs
-//! a little each time. Prints a line for each fault, then operations, faults, the worst recovery by fault, and violations.
+//! a little each time. The tasks rest for up to `--pause` after each hold: longer ones leave processor time to others. Prints a line for each fault, then operations, faults, the worst recovery by fault, and violations.
 //! Exits with an error if there is a violation.
 
 mod nemesis;
@@ -34,10 +34,10 @@ struct Total {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let (seed, time) = match arguments(std::env::args().skip(1)) {
+    let Arguments { seed, time, pause } = match arguments(std::env::args().skip(1)) {
         Ok(arguments) => arguments,
         Err(why) => {
-            eprintln!("soak: {why}\nusage: soak [--seed N] [--for 60s]");
+            eprintln!("soak: {why}\nusage: soak [--seed N] [--for 60s] [--pause 2ms]");
             return ExitCode::from(2);
         }
     };
@@ -49,7 +49,7 @@ async fn main() -> ExitCode {
             break;
         }
         let seed = seed.wrapping_add(total.rounds);
-        total.add(seed, &round::run(seed, left.min(ROUND)).await);
+        total.add(seed, &round::run(seed, left.min(ROUND), pause).await);
     }
     total.print();
     match total.violations.is_empty() {
@@ -58,20 +58,29 @@ async fn main() -> ExitCode {
     }
 }
 
-fn arguments(mut args: impl Iterator<Item = String>) -> Result<(u64, Duration), String> {
-    let (mut seed, mut time) = (None, Duration::from_secs(60));
+struct Arguments {
+    seed: u64,
+    time: Duration,
+    pause: Duration,
+}
+
+fn arguments(mut args: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let (mut seed, mut time, mut pause) = (None, Duration::from_secs(60), Duration::from_millis(2));
     while let Some(name) = args.next() {
         let value = args.next().ok_or(format!("`{name}` needs a value"))?;
         let wrong = |why: String| format!("`{name} {value}`: {why}");
         match name.as_str() {
             "--seed" => seed = Some(value.parse().map_err(|_| wrong("not a number".to_owned()))?),
-            "--for" => {
-                time = humantime::parse_duration(&value).map_err(|why| wrong(why.to_string()))?;
+            "--for" | "--pause" => {
+                let given = humantime::parse_duration(&value);
+                let given = given.map_err(|why| wrong(why.to_string()))?;
+                *(if name == "--for" { &mut time } else { &mut pause }) = given;
             }
             _ => return Err(format!("there is no `{name}`")),
         }
     }
-    Ok((seed.unwrap_or_else(|| fastrand::u64(..1 << 32)), time))
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    Ok(Arguments { seed, time, pause })
 }
 
 impl Total {

@@ -35,10 +35,15 @@ pub(crate) struct Party {
 }
 
 impl Party {
-    async fn start(server: &RedisServer, values: &str, history: &Path, seed: u64) -> Self {
+    async fn start(
+        server: &RedisServer,
+        values: &str,
+        history: &Path,
+        seed: u64,
+        pause: Duration,
+    ) -> Self {
         let proxy = Proxy::start(server.port()).await;
         let config = format!("[lock]\nurl = {:?}", proxy.url());
-        let pause = Duration::from_millis(2);
         let (cancel, linger) = (true, true);
         let habits = Habits { lease: LEASE, pause, cancel, linger, seed, ..Habits::default() };
         let habits = serde_json::to_string(&habits).expect("habits can be written as JSON");
@@ -63,7 +68,7 @@ async fn worker(args: &[String]) -> Worker {
 }
 
 /// Plays a round and judges it.
-pub(crate) async fn run(seed: u64, time: Duration) -> Report {
+pub(crate) async fn run(seed: u64, time: Duration, pause: Duration) -> Report {
     let server = RedisServer::builder().arg("--enable-debug-command", "yes").start().await;
     let values = RedisServer::start().await;
     let dir = tempfile::tempdir().expect("the directory for temporary files is writable");
@@ -72,7 +77,7 @@ pub(crate) async fn run(seed: u64, time: Duration) -> Report {
     let mut parties = Vec::new();
     for number in 0..PARTIES as u64 {
         let seed = seed.wrapping_mul(PARTIES as u64).wrapping_add(number);
-        parties.push(Party::start(&server, &values.url(), dir.path(), seed).await);
+        parties.push(Party::start(&server, &values.url(), dir.path(), seed, pause).await);
     }
     let looks = RawClient::new(&server.url());
     let sampler = Sampler::start(looks, Arc::clone(&recorder), PAIR, &PARTS, KEPT);
