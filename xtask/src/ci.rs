@@ -94,10 +94,6 @@ fn prepare() -> Result<(), Failure> {
 /// more, for the features of the packages that have such examples.
 fn tests() -> Result<(), Failure> {
     let tests = with_clippy(test_step(&["--no-fail-fast".to_owned()])?);
-    // Some tests call cargo, and what that compiles is not for clippy.
-    let runner = cargo::rustc_says("host")?.to_uppercase().replace('-', "_");
-    let runner = format!("CARGO_TARGET_{runner}_RUNNER");
-    let tests = tests.env(&runner, format!("env -u {WRAPPER} -u {CLIPPY_ARGS}"));
     // Without clippy cargo would build them once more.
     tests.env("BUILT_EXAMPLES", cargo::build_folder().join("debug/examples")).run()
 }

@@ -16,6 +16,7 @@ mod tool;
 mod typos;
 
 use std::env;
+use std::path::Path;
 use std::process::ExitCode;
 
 use cargo::Step;
@@ -131,7 +132,11 @@ fn test(args: &[String]) -> Result<(), Failure> {
 /// Runs the tests of the workspace, or of the packages that the arguments name.
 fn test_step(args: &[String]) -> Result<Step, Failure> {
     let redis = redis::find_or_install()?;
-    Ok(cargo_test(args).env("REDIS_SERVER", redis).env("RUST_TEST_THREADS", test_threads()))
+    let runner = cargo::rustc_says("host")?.to_uppercase().replace('-', "_");
+    let runner = format!("CARGO_TARGET_{runner}_RUNNER");
+    let run_test = Path::new(&cargo::workspace_root()).join("xtask/src/run_test.sh");
+    let tests = cargo_test(args).env("REDIS_SERVER", redis).env(&runner, run_test);
+    Ok(tests.env("RUST_TEST_THREADS", test_threads()))
 }
 
 /// The same without what only running them needs.
@@ -188,7 +193,7 @@ fn models(args: &[String]) -> Result<(), Failure> {
 fn test_threads() -> String {
     env::var("RUST_TEST_THREADS").unwrap_or_else(|_| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        (cores * 10).to_string()
+        (cores * 5).to_string()
     })
 }
 

@@ -14,7 +14,7 @@ beside the server, a client behind a proxy, another process) use a mutex, a fair
 lock of two names all the while. They record what they do, and the history is checked by the rules in
 [its checker](../tests/src/history/mod.rs): no two holders, no effect outside a hold, tokens in order, permits within
 their limit, no task waits for a free lock, nothing is left on the server. *Again within* says how long after the fault each
-party has to have every lock again, on a machine with 2 cores that runs twenty tests at once; leases are 1 s there.
+party has to have every lock again, on a machine with 2 cores that runs ten tests at once; leases are 1 s there.
 
 The numbers are those of the list of faults that this table began as. This page is made from the heads of the tests, by
 `cargo xtask faults`.
