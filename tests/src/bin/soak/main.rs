@@ -1,9 +1,10 @@
 //! Processes use locks of every kind for as long as is wanted, a nemesis injects faults, and the history is judged.
 //!
-//! `soak [--seed N] [--for 60s] [--pause 2ms]`. A run consists of rounds of at most 15 seconds, with a new server and the next seed each.
-//! A seed gives the faults, their order, targets and times, and what the tasks choose; what the machine makes of it differs
-//! a little each time. The tasks rest for up to `--pause` after each hold: longer ones leave processor time to others. Prints a line for each fault, then operations, faults, the worst recovery by fault, and violations.
-//! Exits with an error if there is a violation.
+//! `soak [--seed N] [--for 60s] [--pause 2ms]`. A run consists of rounds of at most 15 seconds, with a new server and the next
+//! seed each. A seed gives the faults, their order, targets and times, and what the tasks choose; what the machine makes of it
+//! differs a little each time. The tasks rest for up to `--pause` after each hold: longer ones leave processor time to others.
+//! Prints a line for each fault, then operations, faults, the worst recovery by fault, and violations. Exits with an error if
+//! there is a violation.
 
 mod nemesis;
 mod round;
