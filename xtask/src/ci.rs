@@ -123,7 +123,7 @@ fn clippy() -> PathBuf {
 fn soak() -> Result<(), Failure> {
     let program = cargo::build_folder().join("debug").join("soak");
     let step = Step::program(program, "soak").args(&["--seed", "1", "--for", "60s"]);
-    let step = step.args(&["--pause", "10ms"]);
+    let step = step.args(&["--pause", "25ms"]);
     step.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
@@ -165,26 +165,18 @@ fn checks() -> Result<(), Failure> {
 
 /// The documentation with the public API, and the packed crates, at the lowest priority.
 fn published() -> Result<(), Failure> {
-    first_failure([compare_api(false), package::run()])
+    first_failure([api(false), package::run()])
 }
 
 /// Compares the public API of each crate with `tests/api/<crate>.txt`, or writes these files.
+///
+/// rustdoc writes data, not pages. It checks links and examples as for pages, and sets what docs.rs sets; one run for all
+/// crates that are published compiles their dependencies once. The other crates have no users, and would take a minute more.
 ///
 /// # Errors
 ///
 /// When the documentation has a warning, or an API is not the one on record.
 pub(crate) fn api(accept: bool) -> Result<(), Failure> {
-    // With all features of all packages: the tests are built with the same dependencies.
-    let check = Step::new("build").in_background();
-    check.args(&["--all-features", "--bin", "lock-api-check"]).run()?;
-    compare_api(accept)
-}
-
-/// The same by the program that the tests' build has made: cargo would wait until the checks have been compiled.
-///
-/// rustdoc writes data, not pages. It checks links and examples as for pages, and sets what docs.rs sets; one run for all
-/// crates that are published compiles their dependencies once. The other crates have no users, and would take a minute more.
-fn compare_api(accept: bool) -> Result<(), Failure> {
     let root = cargo::workspace_root();
     let rustdoc = Path::new(&root).join("xtask/src/rustdoc_json.sh");
     let docs = Step::new("doc").in_background().args(&["--no-deps", "--all-features"]);
@@ -195,8 +187,10 @@ fn compare_api(accept: bool) -> Result<(), Failure> {
         let json = format!("doc/{}.json", package.replace('-', "_"));
         let json = cargo::build_folder().join(json).display().to_string();
         let on_record = format!("tests/api/{package}.txt");
-        let check = cargo::build_folder().join("debug").join("lock-api-check");
-        let step = Step::program(check, "lock-api-check").args(&[&json, &on_record]);
+        // With all features of all packages: the tests are built with the same dependencies.
+        let check =
+            &["--quiet", "--all-features", "--bin", "lock-api-check", "--", &json, &on_record];
+        let step = Step::new("run").in_background().args(check);
         let step = if accept { step.env("UPDATE_SNAPSHOTS", "yes") } else { step };
         step.run().map_err(|failure| Failure {
             message: format!(
