@@ -189,7 +189,7 @@ fn models(args: &[String]) -> Result<(), Failure> {
 }
 
 /// How many tests of a program run at once: most of them wait for servers and leases, so more than there
-/// are cores.
+/// are cores. `run_test.sh` doubles this for one program.
 fn test_threads() -> String {
     env::var("RUST_TEST_THREADS").unwrap_or_else(|_| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

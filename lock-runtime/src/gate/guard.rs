@@ -318,7 +318,7 @@ impl<H> GateGuard<H> {
             // Refused by a waiter that has just gone: dropping the gate guard admits the next one.
             waiter.give(Turn::Contend(gate_guard));
         }
-        // Last: these wakers may panic, and the waiter is in no queue any more, so nobody else would give it its turn.
+        // Last: these wakers may panic, and the waiter has left the queue, so only this call can give it its turn.
         send(answered, &Ok(()));
     }
 

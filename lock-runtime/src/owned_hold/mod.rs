@@ -155,7 +155,7 @@ impl OwnedHold {
             Role::Writer(writer) if writer.has_reader() => Some(Arc::clone(writer)),
             _ => None,
         };
-        // Most holds have no spare token, because nobody waited when they were acquired. This check comes before the clock is
+        // Most holds have no spare token, because no task waited when they were acquired. This check comes before the clock is
         // read, which they need not pay for. A hold that is being released cannot be passed on either.
         if (writer.is_none() && self.token >= self.last_token) || self.hold.is_released() {
             return Next::None;
