@@ -16,7 +16,6 @@ mod tool;
 mod typos;
 
 use std::env;
-use std::path::Path;
 use std::process::ExitCode;
 
 use cargo::Step;
@@ -134,8 +133,8 @@ fn test_step(args: &[String]) -> Result<Step, Failure> {
     let redis = redis::find_or_install()?;
     let runner = cargo::rustc_says("host")?.to_uppercase().replace('-', "_");
     let runner = format!("CARGO_TARGET_{runner}_RUNNER");
-    let run_test = Path::new(&cargo::workspace_root()).join("xtask/src/run_test.sh");
-    let tests = cargo_test(args).env("REDIS_SERVER", redis).env(&runner, run_test);
+    // From the root of the workspace, where the step runs: cargo takes a space for the end of the program's name.
+    let tests = cargo_test(args).env("REDIS_SERVER", redis).env(&runner, "xtask/src/run_test.sh");
     Ok(tests.env("RUST_TEST_THREADS", test_threads()))
 }
 
