@@ -7,7 +7,7 @@ use lock_tests::RedisServer;
 
 use super::cpu;
 use super::process::{Order, Processes};
-use super::program::Contender;
+use super::program::{Contender, Program};
 use super::result::{Entry, Figure, Measure, Run};
 use super::row::{Row, Work};
 use super::sample::Turn;
@@ -21,6 +21,9 @@ const CHECK: Duration = Duration::from_millis(200);
 
 /// The round trips of each acquire by the probe.
 const PROBED_TRIPS: f64 = 2.0;
+
+/// How often a contender is started before it counts as missing.
+const STARTS: usize = 3;
 
 const PEERS: &str = "peers.json";
 const CURVES: &str = "curves.json";
@@ -114,13 +117,31 @@ impl Comparison {
         Ok(all)
     }
 
+    /// Builds a contender, starts it and warms it up. One whose tasks stop there, as those of Redisson sometimes do, is
+    /// started again.
     async fn prepare(&self, contender: Contender, plan: &Plan) -> Result<Running> {
         let program = contender.build()?;
+        for attempt in 1..STARTS {
+            match self.warmed_up(contender, &program, plan, attempt).await {
+                Err(error) => eprintln!("starting {} again: {error}", contender.name),
+                done => return done,
+            }
+        }
+        self.warmed_up(contender, &program, plan, STARTS).await
+    }
+
+    async fn warmed_up(
+        &self,
+        contender: Contender,
+        program: &Program,
+        plan: &Plan,
+        attempt: usize,
+    ) -> Result<Running> {
         let rows = plan.rows.iter().filter(|row| contender.does(**row));
         let count = rows.map(|row| row.processes).max().unwrap_or(1);
-        let mut processes = Processes::start(&program, count, &address_of(&self.server)).await?;
+        let mut processes = Processes::start(program, count, &address_of(&self.server)).await?;
         for work in [Work::Own, Work::Hot, Work::Fair, Work::ReadWrite] {
-            let key = format!("{}:warm-up", contender.name);
+            let key = format!("{}:warm-up:{attempt}", contender.name);
             let order = Order {
                 work,
                 key: &key,

@@ -14,7 +14,7 @@ async fn keeps_asking(url: String) -> JoinHandle<()> {
         );
         loop {
             let _ = store.acquire(request.clone()).await;
-            sleep(ms(5)).await;
+            sleep(ms(20)).await;
         }
     })
 }
