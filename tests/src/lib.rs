@@ -28,8 +28,11 @@ pub mod bad_config;
 #[cfg(feature = "workers")]
 pub mod crew;
 pub mod eventually;
+#[cfg(feature = "workers")]
+pub mod heard;
 pub mod history;
 mod leash;
+mod left;
 pub mod log;
 pub mod poll_count;
 pub mod preload;
@@ -46,6 +49,9 @@ mod task;
 pub mod witness;
 
 pub use eventually::eventually;
+#[cfg(feature = "workers")]
+pub use heard::Heard;
+pub use left::left_at_end;
 pub use log::Log;
 pub use process::Worker;
 pub use proxy::Proxy;

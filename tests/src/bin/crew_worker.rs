@@ -84,7 +84,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             ("stop", _) => {
                 crew.stop(BOUND).await;
                 held.shutdown().await;
-                client.shutdown(BOUND).await;
+                let shutdown = client.shutdown(BOUND).await;
+                if !shutdown.is_clean() {
+                    return Err(format!("not all was released: {shutdown:?}").into());
+                }
                 println!("stopped");
                 return Ok(());
             }

@@ -70,7 +70,7 @@ impl Link {
         match self.shared.mode() {
             Mode::Refuse => reset(&client),
             Mode::BlackHole => self.swallow(client).await,
-            Mode::Pass { .. } | Mode::Lossy | Mode::Stall => {
+            Mode::Pass { .. } | Mode::Mix(_) | Mode::Lossy | Mode::Stall => {
                 let target = self.shared.target.load(Ordering::SeqCst);
                 match TcpStream::connect((Ipv4Addr::LOCALHOST, target)).await {
                     Ok(server) => self.join(client, server).await,
@@ -161,8 +161,13 @@ impl Link {
             let delay = match self.shared.mode() {
                 Mode::Pass { to_server, .. } if direction == Direction::ToServer => to_server,
                 Mode::Pass { to_client, .. } => to_client,
+                Mode::Mix(most) if direction == Direction::ToServer => {
+                    most.mul_f64(fastrand::f64())
+                }
                 Mode::Lossy if fastrand::u8(..5) == 0 => RETRANSMISSION,
-                Mode::Lossy | Mode::Stall | Mode::Refuse | Mode::BlackHole => Duration::ZERO,
+                Mode::Mix(_) | Mode::Lossy | Mode::Stall | Mode::Refuse | Mode::BlackHole => {
+                    Duration::ZERO
+                }
             };
             if !self.passes() {
                 match read {

@@ -36,6 +36,8 @@ enum Mode {
         to_server: Duration,
         to_client: Duration,
     },
+    /// Requests take a random time up to this.
+    Mix(Duration),
     /// Some chunks are lost once, and sent again.
     Lossy,
     Stall,
@@ -142,6 +144,11 @@ impl Proxy {
     /// Passes requests on after `delay`, and replies at once.
     pub fn delay_requests(&self, delay: Duration) {
         self.set(Mode::Pass { to_server: delay, to_client: Duration::ZERO });
+    }
+
+    /// Passes requests on after a random time up to `most` each, those of one connection in their order, and replies at once.
+    pub fn mix_requests(&self, most: Duration) {
+        self.set(Mode::Mix(most));
     }
 
     /// Passes replies on after `delay`, and requests at once.

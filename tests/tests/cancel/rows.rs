@@ -227,6 +227,18 @@ pub(crate) const ROWS: &[Row] = &[
     prepared!("LockGuard::release", Read, 2, |at, store| {
         at.take(Kind::Read).await.unwrap().release().map(Result::unwrap)
     }),
+    prepared!("LockGuard::release", Fair, 2, |at, store| {
+        at.take(Kind::Fair).await.unwrap().release().map(Result::unwrap)
+    }),
+    prepared!("LockGuard::release", Write, 2, |at, store| {
+        at.take(Kind::Write).await.unwrap().release().map(Result::unwrap)
+    }),
+    prepared!("LockGuard::release", Multi, 2, |at, store| {
+        at.take(Kind::Multi).await.unwrap().release().map(Result::unwrap)
+    }),
+    prepared!("LockGuard::release", Several, 2, |at, store| {
+        at.take(Kind::Several).await.unwrap().release().map(Result::unwrap)
+    }),
     prepared!("LockGuard::release", Quorum, 2, |at, store| {
         at.take(Kind::Quorum).await.unwrap().release().map(Result::unwrap)
     }),
@@ -262,6 +274,30 @@ pub(crate) const ROWS: &[Row] = &[
     }),
     prepared!("LockGuard::extend", Mutex, 2, |at, store| {
         let guard = held(&at).await;
+        async move { guard.extend(secs(60)).await.unwrap() }
+    }),
+    prepared!("LockGuard::extend", Fair, 2, |at, store| {
+        let guard = at.take(Kind::Fair).await.unwrap();
+        async move { guard.extend(secs(60)).await.unwrap() }
+    }),
+    prepared!("LockGuard::extend", Read, 2, |at, store| {
+        let guard = at.take(Kind::Read).await.unwrap();
+        async move { guard.extend(secs(60)).await.unwrap() }
+    }),
+    prepared!("LockGuard::extend", Write, 2, |at, store| {
+        let guard = at.take(Kind::Write).await.unwrap();
+        async move { guard.extend(secs(60)).await.unwrap() }
+    }),
+    prepared!("LockGuard::extend", Multi, 2, |at, store| {
+        let guard = at.take(Kind::Multi).await.unwrap();
+        async move { guard.extend(secs(60)).await.unwrap() }
+    }),
+    prepared!("LockGuard::extend", Several, 2, |at, store| {
+        let guard = at.take(Kind::Several).await.unwrap();
+        async move { guard.extend(secs(60)).await.unwrap() }
+    }),
+    prepared!("LockGuard::extend", Quorum, 2, |at, store| {
+        let guard = at.take(Kind::Quorum).await.unwrap();
         async move { guard.extend(secs(60)).await.unwrap() }
     }),
     // The watchdog finds out.

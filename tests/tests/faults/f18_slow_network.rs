@@ -15,6 +15,8 @@ async fn a_late_grant_is_none() {
     let patient = LockClient::builder().command_timeout(LEASE * 3).store_patience(SOON);
     let patient = patient.connect(&drill.proxy.url()).await.unwrap();
     let slow = async |drill: &mut Drill| {
+        // The end of a lease is not published.
+        let released = Heard::on(&drill.server, "redisson_lock__channel:{own:Mutex}").await;
         drill.proxy.delay(LEASE * 6 / 10);
         let options = LockOptions::builder().lease(Lease::Fixed(LEASE)).wait(LEASE * 2);
         let options = options.build().unwrap();
@@ -29,6 +31,7 @@ async fn a_late_grant_is_none() {
         let granted = drill.server.client().exists("redisson_lock_token:{own:Mutex}").await;
         assert!(granted, "the server granted nothing: there was no late answer");
         drill.proxy.pass();
+        eventually(SOON, "the late grant is given back", async || !released.all().is_empty()).await;
     };
     drill.fault(May::Delay, slow).await;
     soon_free(&quiet_client(&drill).await).await;

@@ -14,7 +14,7 @@ pub(crate) use lock_tests::crew::{Habits, Job, LOCKS};
 pub(crate) use lock_tests::history::{May, Violation};
 pub(crate) use lock_tests::redis_server::ClientType;
 pub(crate) use lock_tests::{
-    Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually, take,
+    Heard, Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually, take,
 };
 pub(crate) use tokio::time::{Instant, sleep, timeout};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lock_tests::crew::{Habits, KEPT, PAIR, PARTS};
 use lock_tests::history::{History, Recorder, Report, Rules};
-use lock_tests::{Proxy, RawClient, RedisServer, Sampler, Worker};
+use lock_tests::{Proxy, RawClient, RedisServer, Sampler, Worker, left_at_end};
 use tokio::time::{Instant, sleep};
 
 use crate::nemesis::{Nemesis, Plan};
@@ -107,6 +107,9 @@ pub(crate) async fn run(seed: u64, time: Duration, pause: Duration) -> Report {
         assert_eq!(party.process.next_line(SOON).await, "stopped");
     }
     drop(sampler);
+    // A process that was killed leaves its holds for their lease, and its places for twice as long.
+    let left = left_at_end(&server, 3 * LEASE, KEPT).await;
+    assert!(left.is_empty(), "{seed}: left on the server: {left:?}");
     let rules = Rules::under_faults(LEASE, ANSWER, RECOVERY);
     let history = History::load(dir.path()).expect("the histories of this round can be read");
     let report = history.check(&rules);

@@ -15,7 +15,7 @@ use lock_runtime::policy::LockConfig;
 use lock_tests::crew::{Crew, Habits, PAIR, PARTS, connect_to_values};
 use lock_tests::history::{History, Recorder, Report, Rules};
 use lock_tests::redis_server::RedisServerBuilder;
-use lock_tests::{RawClient, Sampler};
+use lock_tests::{Sampler, left_at_end};
 use tempfile::TempDir;
 
 pub(crate) use self::idle::Idle;
@@ -188,7 +188,7 @@ impl<W: World> Drill<W> {
         self.world.close();
         let mut left = Vec::new();
         for server in self.world.servers() {
-            left.extend(left_at_end(server).await);
+            left.extend(left_at_end(server, AT_ONCE, KEPT).await);
         }
         let rules = Rules::under_faults(LEASE, ANSWER, recovery);
         let report = History::load(self.history.path()).unwrap().check(&rules);
@@ -259,9 +259,6 @@ impl Party {
 /// Less than what is left of any lease: each hold was renewed when a third of it had passed.
 const AT_ONCE: Duration = LEASE.checked_div(2).unwrap();
 
-/// The pause between two looks at what is left.
-const PAUSE: Duration = ms(10);
-
 /// What a history calls the fault of a drill, which has one.
 const FAULT: &str = "the fault";
 
@@ -269,45 +266,3 @@ const FAULT: &str = "the fault";
 const SERVER: u32 = 1;
 const NEAR: u32 = 2;
 const FAR: u32 = 3;
-
-/// What the server has of any lock, its fencing counters aside, and the channels with subscribers: those that do not go soon.
-///
-/// Connections take their time to end. Keys must be gone before the lease of any hold is over: its end must not do what a
-/// release should have done.
-async fn left_at_end(server: &RedisServer) -> Vec<String> {
-    let raw = server.client();
-    let start = Instant::now();
-    loop {
-        // A server whose role has changed has cut this connection.
-        let left = left(&raw).await;
-        let waited = start.elapsed();
-        match left {
-            Ok([keys, _]) if !keys.is_empty() && waited >= AT_ONCE => return keys,
-            Ok([keys, channels]) if keys.is_empty() && (channels.is_empty() || waited >= SOON) => {
-                return channels;
-            }
-            Err(error) if waited >= SOON => panic!("the server does not answer: {error}"),
-            _ => sleep(PAUSE).await,
-        }
-    }
-}
-
-/// The keys and the channels.
-async fn left(raw: &RawClient) -> redis::RedisResult<[Vec<String>; 2]> {
-    let counters = [
-        "redisson_lock_token:",
-        "redisson_unlock_latch:",
-        "__sentinel__:",
-        lock_tests::raw_client::SURVEYS,
-    ];
-    let names = async |look: [&str; 2]| {
-        let mut names: Vec<String> = redis::from_redis_value(raw.try_cmd(&look).await?)?;
-        names.retain(|key| {
-            !KEPT.contains(&key.as_str()) && !counters.iter().any(|prefix| key.starts_with(prefix))
-        });
-        redis::RedisResult::Ok(names)
-    };
-    let mut channels = names(["PUBSUB", "CHANNELS"]).await?;
-    channels.extend(names(["PUBSUB", "SHARDCHANNELS"]).await?);
-    Ok([names(["KEYS", "*"]).await?, channels])
-}

@@ -2,6 +2,7 @@
 
 use lock_runtime::store::{RedisStore, Store};
 use lock_runtime::survey::{Survey, SurveyedLock};
+use lock_tests::Heard;
 
 use crate::prelude::*;
 use crate::support::workers::{ANSWER, Workers, told};
@@ -12,31 +13,6 @@ fn request(id: &str, prefix: &str) -> String {
 }
 
 const ID: &str = "6b1b36cb-04e6-4b3a-8d19-27b1f5ed7d3b";
-
-/// What is published on a channel, as it comes.
-struct Heard {
-    messages: Arc<std::sync::Mutex<Vec<String>>>,
-    _listening: lock_runtime::store::Listening,
-    _store: RedisStore,
-}
-
-impl Heard {
-    async fn on(server: &RedisServer, channel: &str) -> Self {
-        let store = RedisStore::connect(&server.url()).await.unwrap();
-        let messages = Arc::<std::sync::Mutex<Vec<String>>>::default();
-        let to = Arc::clone(&messages);
-        let on_message = move |message: &[u8]| {
-            to.lock().unwrap().push(String::from_utf8(message.to_vec()).unwrap());
-        };
-        let listening = store.listen(channel, Arc::new(on_message));
-        store.listened(channel, SOON).await.unwrap();
-        Self { messages, _listening: listening, _store: store }
-    }
-
-    fn all(&self) -> Vec<String> {
-        self.messages.lock().unwrap().clone()
-    }
-}
 
 fn lock<'a>(survey: &'a Survey, name: &str) -> &'a SurveyedLock {
     let found = survey.locks.iter().find(|lock| lock.key.as_str() == name);
