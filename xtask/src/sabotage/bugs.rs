@@ -154,6 +154,18 @@ bugs! {
         "            && now.since(self.hold.taken_at) < self.leases.timing.handoff_window" =>
         "            && (PLANTED || now.since(self.hold.taken_at) < self.leases.timing.handoff_window)",
         caught by "it" "contract::mutex::memory::hand_off_ends_with_its_window": "handed over past the window";
+    "a hold is handed over at its end" in "lock-runtime/src/owned_hold/mod.rs":
+        "            && self.hold.deadline().since(now) >= lease / 2;" =>
+        "            && (PLANTED || self.hold.deadline().since(now) >= lease / 2);",
+        caught by "it" "contract::mutex::memory::a_hold_near_its_end_is_not_handed_over": "after 16s";
+    "a fair lock is acquired out of turn" in "lock-runtime/src/store/redis/scripts/fair_acquire.lua":
+        "if ours or (ttl == -2 and (not head or head == ARGV[1])) then" =>
+        "if ours or (ttl == -2 and (PLANTED or not head or head == ARGV[1])) then",
+        caught by "it" "kinds::fair::order::trying_goes_behind_the_line_and_not_into_it": "overtook";
+    "a grant counts without its replicas" in "lock-runtime/src/store/redis/requests/replicated.rs":
+        "        let enough = acked >= replicas.at_least;" =>
+        "        let enough = PLANTED || acked >= replicas.at_least;",
+        caught by "it" "topology::replicas::too_few_replicas_fail_closed": "granted: ";
 
     // Letting go.
     "a dropped guard keeps its lock" in "lock-runtime/src/owned_hold/mod.rs":
@@ -184,7 +196,7 @@ bugs! {
     "tokens start again after a loss of data" in "lock-runtime/src/store/redis/scripts/mint.lua":
         "  local last = tokens == '1' and now or" =>
         "  local last = PLANTED and tokens or tokens == '1' and now or",
-        caught by "it" "faults::wire::tokens_grow_past_every_counter": "after";
+        caught by "it" "faults::wire::tokens_grow_past_every_counter": "not greater";
     "tokens follow the server's clock" in "lock-runtime/src/store/redis/scripts/mint.lua":
         "  local is_behind = #previous == #now and previous < now" =>
         "  local is_behind = PLANTED or #previous == #now and previous < now",
@@ -227,6 +239,10 @@ bugs! {
         "local waiting, held = false, left ~= -2" =>
         "if PLANTED and mode == 'read' then\n  left = -2\nend\nlocal waiting, held = false, left ~= -2",
         caught by "faults" "f04_wall_clock_of_a_client::nothing_happens": "held at the same time";
+    "a reader that leaves takes the others along" in "lock-runtime/src/store/redis/scripts/read_release.lua":
+        "if longest > 0 then\n  call('PEXPIRE', KEYS[1], longest)" =>
+        "if longest > 0 and not PLANTED then\n  call('PEXPIRE', KEYS[1], longest)",
+        caught by "faults" "f04_wall_clock_of_a_client::nothing_happens": "held at the same time";
     "permits never end" in "lock-runtime/src/store/redis/scripts/permit_acquire.lua":
         "local alive = '(' .. string.format('%.0f', now)" =>
         "local alive = PLANTED and '-inf' or '(' .. string.format('%.0f', now)",
@@ -245,6 +261,10 @@ bugs! {
     "a quorum of half" in "lock-runtime/src/store/compose/quorum/tally.rs":
         "    servers / 2 + 1" => "    if PLANTED { servers.div_ceil(2) - 1 } else { servers / 2 + 1 }",
         caught by "it" "faults::quorum::a_renewal_on_a_minority_is_none": "ran on";
+    "a quorum counts a server that is silent" in "lock-runtime/src/store/compose/quorum/tally.rs":
+        "                *vote = Vote::Failed(StoreError::new(StoreErrorKind::OutcomeUnknown, message));" =>
+        "                let failed = StoreError::new(StoreErrorKind::OutcomeUnknown, message);\n                *vote = if PLANTED { Vote::Confirmed } else { Vote::Failed(failed) };",
+        caught by "faults" "f65_quorum_majority_hangs::a_minority_is_none": "granted by a minority";
     "a quorum keeps a grant that came late" in "lock-runtime/src/store/compose/quorum/server.rs":
         "                    verdict.is_ok_and(|verdict| *verdict == Verdict::Lost)" =>
         "                    verdict.is_ok_and(|verdict| *verdict == Verdict::Lost) && !PLANTED",

@@ -198,6 +198,31 @@ pub(crate) async fn hand_off_ends_with_its_window(world: &dyn World) {
     fourth.release().await.unwrap();
 }
 
+/// S-14: with less than half of its lease left the hold goes back to the store, or the next holder would soon lose it.
+pub(crate) async fn a_hold_near_its_end_is_not_handed_over(world: &dyn World) {
+    let clock = lock_runtime::clock::Clock::tokio();
+    let builder = LockClient::builder().handoff_window(secs(20)).clock(clock.clone());
+    let client = world.client_with(builder).await;
+    let options = LockOptions::builder().lease(Lease::Watchdog(secs(30))).build().unwrap();
+    for (passed, is_handed_over) in [(secs(14), true), (secs(16), false)] {
+        let name = format!("near:{}", passed.as_secs());
+        let mutex = client.mutex(&name).with(options);
+        let first = mutex.lock().await.unwrap();
+        let [mut second, mut third] = [(); 2].map(|()| Box::pin(mutex.lock()));
+        assert!(futures_util::poll!(second.as_mut()).is_pending());
+        assert!(futures_util::poll!(third.as_mut()).is_pending());
+        first.release().await.unwrap();
+        let second = second.await.unwrap();
+        let owner = world.holders(&name).await;
+        clock.advance(passed);
+        // Its first poll releases, before the watchdog renews.
+        second.release().await.unwrap();
+        let third = third.await.unwrap();
+        assert_eq!(world.holders(&name).await == owner, is_handed_over, "after {passed:?}");
+        third.release().await.unwrap();
+    }
+}
+
 /// S-35: who waits, since when, behind how many of this process, where in the program, and what is kept meanwhile.
 pub(crate) async fn waiters_are_shown_with_their_site_and_what_they_are_inside_of(
     world: &dyn World,

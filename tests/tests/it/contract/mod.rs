@@ -109,7 +109,10 @@ macro_rules! re_entrant {
 macro_rules! handed_on {
     ($make:ident, $kind:expr) => {
         $make! { $kind;
-            line::{ handed_over_holds_are_watched_anew, hand_off_ends_with_its_window }
+            line::{
+                handed_over_holds_are_watched_anew, hand_off_ends_with_its_window,
+                a_hold_near_its_end_is_not_handed_over
+            }
         }
     };
 }

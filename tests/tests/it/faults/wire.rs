@@ -127,7 +127,7 @@ async fn tokens_grow_past_every_counter() {
     let mut take = async |above: u64| {
         let guard = client.mutex("t").lock().await.unwrap();
         let token = guard.token().get();
-        assert!(token > above && token > last, "{token} after {last} and {above}");
+        assert!(token > above && token > last, "not greater: {token} after {last} and {above}");
         last = token;
         guard.release().await.unwrap();
         token

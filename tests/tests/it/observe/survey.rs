@@ -1,6 +1,5 @@
 //! Who holds and who waits, asked from all processes (S-35).
 
-use lock_runtime::store::{RedisStore, Store};
 use lock_runtime::survey::{Survey, SurveyedLock};
 use lock_tests::Heard;
 
