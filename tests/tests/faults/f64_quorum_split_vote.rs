@@ -3,7 +3,7 @@
 //!
 //! - Promised: clients without a majority give everything back and ask again after pauses of random lengths: one of them always
 //!   gets the mutex, and all do within 10 s.
-//! - Seen: all twenty have had the mutex after 2 to 2.5 s.
+//! - Seen: all twenty have had the mutex after 1.4 to 2.5 s.
 
 use crate::prelude::*;
 
