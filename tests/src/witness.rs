@@ -217,6 +217,11 @@ impl Witnessed<'_> {
         self.holding.effect();
     }
 
+    /// Records a later deadline, if it has one since.
+    pub fn record_renewal(&mut self) {
+        self.holding.record_renewal();
+    }
+
     /// As [`Holding::update`], in [`LockGuard::run`]. A loss ends it; the [release](Self::release) records that.
     pub async fn update(&mut self, values: &mut MultiplexedConnection, work: Duration) {
         let _ = self.guard.run(self.holding.update(values, work)).await;

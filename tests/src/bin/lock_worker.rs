@@ -29,13 +29,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
+use lock_runtime::{FencingToken, Lease, LockClient, LockError, LockGuard, LockOptions};
 use lock_tests::history::{Recorder, Share};
-use lock_tests::witness::Witness;
+use lock_tests::witness::{Witness, Witnessed};
 use redis::IntoConnectionInfo as _;
 use redis::aio::MultiplexedConnection;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::{Instant, sleep};
+
+/// A lock that a command has acquired and that is kept until another one releases it.
+type Kept = Option<Witnessed<'static>>;
+
+/// The number of the task that keeps it; others count from zero.
+const KEEPER: u64 = 1 << 32;
+
+/// How often the renewals of a kept lock are recorded: more often than a lease can have been renewed twice.
+const RENEWALS_EVERY: Duration = Duration::from_millis(50);
 
 /// How often a holder has an effect.
 const EFFECT_EVERY: Duration = Duration::from_millis(2);
@@ -54,7 +63,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("ready");
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut held = None;
-    while let Some(line) = lines.next_line().await? {
+    loop {
+        let line = tokio::select! {
+            line = lines.next_line() => line?,
+            () = sleep(RENEWALS_EVERY), if held.is_some() => {
+                held.iter_mut().for_each(Witnessed::record_renewal);
+                continue;
+            }
+        };
+        let Some(line) = line else { break };
         if let Err(error) = worker.obey(&line, &mut held).await {
             println!("error {error}");
         }
@@ -82,7 +99,7 @@ impl Worker {
     async fn obey(
         &self,
         line: &str,
-        held: &mut Option<LockGuard>,
+        held: &mut Kept,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         match line.split_whitespace().collect::<Vec<_>>()[..] {
             [how @ ("hold" | "hold-unchecked"), name, lease] => {
@@ -100,9 +117,9 @@ impl Worker {
                 tokio::spawn(async move { worker.hammer(&name, tasks, time).await });
             }
             ["lock", name] => {
-                let guard = self.client.mutex(name).lock().await?;
-                println!("locked {}", guard.token());
-                *held = Some(guard);
+                let mutex = self.client.mutex(name);
+                let token = self.keep(held, name, Share::Exclusive, mutex.lock()).await?;
+                println!("locked {token}");
             }
             ["take", name, limit, permits, lease] => {
                 let (worker, name) = (self.clone(), name.to_owned());
@@ -120,24 +137,29 @@ impl Worker {
                 tokio::spawn(async move { worker.permits(&name, limit, tasks, ms, lease).await });
             }
             ["lock", kind, name] => {
-                let guard = self.take_kind(kind, name).await?;
-                println!("locked {}", guard.token());
-                *held = Some(guard);
+                let share = match kind {
+                    "read" => Share::Readers,
+                    "semaphore" => Share::Permits { count: 1, limit: 1 },
+                    _ => Share::Exclusive,
+                };
+                let token = self.keep(held, name, share, self.take_kind(kind, name)).await?;
+                println!("locked {token}");
             }
             ["lock-at-least", name, ms] => {
                 let at_least = Duration::from_millis(ms.parse()?);
                 let options = LockOptions::builder().at_least(at_least).build()?;
-                let guard = self.client.mutex(name).with(options).lock().await?;
-                println!("locked {}", guard.token());
-                *held = Some(guard);
+                let mutex = self.client.mutex(name).with(options);
+                let token = self.keep(held, name, Share::Exclusive, mutex.lock()).await?;
+                println!("locked {token}");
             }
             ["inside", name, ms] => {
-                let guard = held.take().ok_or("nothing is locked")?;
+                let outer = held.take().ok_or("nothing is locked")?;
                 let inner = self.client.mutex(name).wait(Duration::from_millis(ms.parse()?));
+                let witness = Witness::new(&self.recorder, KEEPER, name, Share::Exclusive);
                 tokio::spawn(async move {
-                    let nested = guard.run(inner.lock()).await;
+                    let nested = outer.guard().run(witness.acquire(inner.lock())).await;
                     let answer = if matches!(nested, Ok(Ok(_))) { "nested" } else { "gave up" };
-                    drop((nested, guard));
+                    drop((nested, outer));
                     println!("{answer}");
                 });
             }
@@ -149,6 +171,19 @@ impl Worker {
             _ => return Err(format!("no such command: {line}").into()),
         }
         Ok(())
+    }
+
+    /// Acquires a lock. Its witness lives as long as the process.
+    async fn keep<G: Into<LockGuard>>(
+        &self,
+        held: &mut Kept,
+        name: &str,
+        share: Share,
+        acquire: impl Future<Output = Result<G, LockError>>,
+    ) -> Result<FencingToken, LockError> {
+        let witness = Box::leak(Box::new(Witness::new(&self.recorder, KEEPER, name, share)));
+        let kept = witness.acquire(acquire).await?;
+        Ok(held.insert(kept).guard().token())
     }
 
     async fn take_kind(&self, kind: &str, name: &str) -> Result<LockGuard, LockError> {

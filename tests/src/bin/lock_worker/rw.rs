@@ -8,13 +8,13 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockGuard, LockOptions};
+use lock_runtime::{Lease, LockOptions};
 use lock_tests::history::Share;
 use lock_tests::witness::Witness;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::Worker;
+use super::{Kept, Worker};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -22,19 +22,20 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(super) async fn obey(
     worker: &Worker,
     words: &[&str],
-    held: &mut Option<LockGuard>,
+    held: &mut Kept,
 ) -> Result<bool, Failure> {
     match *words {
         [side @ ("rw-read" | "rw-write"), name, lease] => {
             let lease = Lease::Watchdog(Duration::from_millis(lease.parse()?));
             let options = LockOptions::builder().lease(lease).build()?;
             let lock = worker.client.rw_lock(name).with(options);
-            let (guard, doing) = match side {
-                "rw-read" => (lock.read().await?, "reading"),
-                _ => (lock.write().await?, "writing"),
-            };
-            println!("{doing} {}", guard.token());
-            *held = Some(guard);
+            if side == "rw-read" {
+                let token = worker.keep(held, name, Share::Readers, lock.read()).await?;
+                println!("reading {token}");
+            } else {
+                let token = worker.keep(held, name, Share::Exclusive, lock.write()).await?;
+                println!("writing {token}");
+            }
         }
         ["rw-release"] => {
             held.take().ok_or("nothing is locked")?.release().await?;

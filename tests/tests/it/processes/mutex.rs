@@ -56,6 +56,8 @@ async fn polls_after_a_stop_beyond_the_lease(world: &World) -> usize {
         world.history().events().iter().filter(is_effect).count()
     };
     eventually(ANSWER, "the body runs", async || effects() > 0).await;
+    let recorder = Recorder::create(world.history.path()).unwrap();
+    recorder.record_stop("SIGSTOP", worker.id());
     worker.sigstop();
     let client = &world.client;
     let successor = timeout(ANSWER, client.mutex("s").lock()).await.expect("never free").unwrap();
@@ -64,6 +66,7 @@ async fn polls_after_a_stop_beyond_the_lease(world: &World) -> usize {
     worker.sigcont();
     let line = worker.next_line(ANSWER).await;
     assert!(line.starts_with("lost "), "{line}");
+    recorder.record_end_of_fault("SIGSTOP");
     let polled = effects() - before;
     // Its clean-up has reached the server by the time a command sent later has been answered.
     told(&mut worker, "lock other", "locked ").await;

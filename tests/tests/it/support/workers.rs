@@ -1,5 +1,7 @@
 //! A Redis server and worker processes that use its locks and write down what they did.
 
+use lock_tests::history::Rules;
+
 use crate::prelude::*;
 
 /// How long a worker may take to start and to answer, on a busy machine.
@@ -34,6 +36,15 @@ impl Workers {
     /// What all of them have done so far.
     pub(crate) fn history(&self) -> History {
         History::load(self.history.path()).unwrap()
+    }
+}
+
+impl Drop for Workers {
+    /// What all of them have done is checked in the end.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.history().check(&Rules::default()).assert_clean();
+        }
     }
 }
 
