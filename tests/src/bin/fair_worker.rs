@@ -20,6 +20,12 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 /// How long a waiter keeps the lock, for others to come at the same time if they could.
 const A_MOMENT: Duration = Duration::from_millis(1);
 
+/// The number of the task that keeps a lock; others count from zero.
+const KEEPER: u64 = 1 << 32;
+
+/// How often a lock that is kept has an effect.
+const EFFECT_EVERY: Duration = Duration::from_millis(10);
+
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 #[tokio::main(worker_threads = 2)]
@@ -56,11 +62,17 @@ async fn obey(line: &str, client: &LockClient, recorder: &Arc<Recorder>) -> Outc
         ["take", name, lease] => {
             let lease = Lease::Watchdog(Duration::from_millis(lease.parse()?));
             let options = LockOptions::builder().lease(lease).build()?;
-            let guard = client.fair_mutex(name).with(options).lock().await?;
-            println!("taken");
-            // Kept until the process is killed.
+            let lock = client.fair_mutex(name).with(options);
+            let witness = Witness::new(recorder, KEEPER, name, Share::Exclusive);
             tokio::spawn(async move {
-                guard.lost().await;
+                match witness.acquire(lock.lock()).await {
+                    Ok(held) => {
+                        println!("taken");
+                        // Until the process is killed.
+                        println!("error {}", held.effects(EFFECT_EVERY, true).await);
+                    }
+                    Err(error) => println!("error {error}"),
+                }
             });
         }
         _ => return Err(format!("no such command: {line}").into()),

@@ -1,5 +1,9 @@
 //! Locks of every kind that only the test itself uses, beside those of the crews.
 
+use std::path::Path;
+
+use lock_tests::history::{History, Rules};
+
 use crate::prelude::*;
 
 /// The name of the test's own lock of that kind.
@@ -98,4 +102,11 @@ pub(crate) async fn evict(drill: &Drill, fill: &str, policy: &str, fewest: usize
 pub(crate) async fn remove_filling(raw: &RawClient) {
     let remove = "for _, key in ipairs(redis.call('KEYS', 'fill*')) do redis.call('DEL', key) end";
     raw.cmd(&["EVAL", remove, "0"]).await;
+}
+
+/// Checks what processes have recorded there: so many have acquired a lock.
+pub(crate) fn checked(histories: &Path, holders: usize) {
+    let history = History::load(histories).unwrap();
+    history.check(&Rules::default()).assert_clean();
+    assert_eq!(history.claims().len(), holders);
 }

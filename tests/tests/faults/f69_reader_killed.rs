@@ -41,7 +41,10 @@ async fn its_part_ends_alone() {
     assert!(error.is_timeout(), "{error:?}");
     assert!(reading.iter().all(|guard| !guard.is_lost()));
 
-    let waiter = tokio::spawn(writer.rw_lock("read").write());
+    let recorder = Arc::new(Recorder::create(history.path()).unwrap());
+    let (witness, lock) =
+        (Witness::new(&recorder, 0, "read", Share::Exclusive), writer.rw_lock("read"));
+    let waiter = tokio::spawn(async move { witness.acquire(lock.write()).await?.release().await });
     eventually(SOON, "it is announced", async || {
         raw.exists("redisson_rwlock_writers:{read}").await
     })
@@ -49,7 +52,6 @@ async fn its_part_ends_alone() {
     for guard in reading {
         guard.release().await.unwrap();
     }
-    let written =
-        timeout(AT_ONCE, waiter).await.expect("kept out by a dead reader").unwrap().unwrap();
-    written.release().await.unwrap();
+    timeout(AT_ONCE, waiter).await.expect("kept out by a dead reader").unwrap().unwrap();
+    checked(history.path(), 2);
 }

@@ -41,14 +41,20 @@ async fn permits_of_the_dead_come_back() {
     worker.send(&format!("take permits 3 2 {}", LEASE.as_millis()));
     assert_eq!(worker.next_line(SOON).await, "took");
     let permits = client.semaphore("permits", some(3));
-    let one = permits.acquire().await.unwrap();
+    let recorder = Arc::new(Recorder::create(history.path()).unwrap());
+    let [first, second] = [1, 2].map(|count| {
+        Witness::new(&recorder, count.into(), "permits", Share::Permits { count, limit: 3 })
+    });
+    let one = first.acquire(permits.acquire()).await.unwrap();
     assert!(permits.try_acquire().await.unwrap().is_none());
     worker.sigkill();
     let start = Instant::now();
-    let two = timeout(SOON, permits.acquire_many(some(2))).await.expect("lost permits").unwrap();
+    let two = second.acquire(permits.acquire_many(some(2)));
+    let two = timeout(SOON, two).await.expect("lost permits").unwrap();
     eprintln!("all permits are back after {:?}", start.elapsed());
     one.release().await.unwrap();
     two.release().await.unwrap();
     let all = permits.acquire_many(some(3)).await.unwrap();
     all.release().await.unwrap();
+    checked(history.path(), 3);
 }

@@ -2,6 +2,7 @@
 #![allow(unused_imports, reason = "no fault needs all of it")]
 
 pub(crate) use std::num::NonZeroU32;
+pub(crate) use std::sync::Arc;
 pub(crate) use std::time::Duration;
 
 pub(crate) use futures_util::future::join_all;
@@ -11,8 +12,9 @@ pub(crate) use lock_runtime::{
     FencingToken, Lease, LockClient, LockError, LockGuard, LockOptions, Wait,
 };
 pub(crate) use lock_tests::crew::{Habits, Job, LOCKS};
-pub(crate) use lock_tests::history::{May, Violation};
+pub(crate) use lock_tests::history::{May, Recorder, Share, Violation};
 pub(crate) use lock_tests::redis_server::ClientType;
+pub(crate) use lock_tests::witness::Witness;
 pub(crate) use lock_tests::{
     Heard, Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually, take,
 };
@@ -23,7 +25,7 @@ pub(crate) use crate::drill::{
     refusals, refused,
 };
 pub(crate) use crate::each::{
-    all_are_renewed, hold_each, listeners, own_name, quiet_client, release_each, soon_free,
+    all_are_renewed, checked, hold_each, listeners, own_name, quiet_client, release_each, soon_free,
 };
 
 /// More than anything that has to happen takes on a busy machine.

@@ -13,7 +13,7 @@ use lock_tests::history::Share;
 use lock_tests::witness::Witness;
 use tokio::time::{Instant, sleep};
 
-use crate::Worker;
+use crate::{EFFECT_EVERY, KEEPER, Worker};
 
 impl Worker {
     fn semaphore(&self, name: &str, limit: u32, lease: u64) -> Result<Semaphore, LockError> {
@@ -30,10 +30,11 @@ impl Worker {
         lease: u64,
     ) -> Result<(), LockError> {
         let semaphore = self.semaphore(name, limit, lease)?;
-        let permit = semaphore.acquire_many(some(permits)).await?;
+        let share = Share::Permits { count: permits, limit };
+        let witness = Witness::new(&self.recorder, KEEPER, name, share);
+        let held = witness.acquire(semaphore.acquire_many(some(permits))).await?;
         println!("took");
-        let error = permit.guard().lost().await;
-        println!("lost {error}");
+        println!("lost {}", held.effects(EFFECT_EVERY, true).await);
         Ok(())
     }
 

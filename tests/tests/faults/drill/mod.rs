@@ -13,7 +13,7 @@ use std::sync::Arc;
 use lock_runtime::clock::Clock;
 use lock_runtime::policy::LockConfig;
 use lock_tests::crew::{Crew, Habits, PAIR, PARTS, connect_to_values};
-use lock_tests::history::{History, Recorder, Report, Rules};
+use lock_tests::history::{History, Report, Rules};
 use lock_tests::redis_server::RedisServerBuilder;
 use lock_tests::{Sampler, left_at_end};
 use tempfile::TempDir;

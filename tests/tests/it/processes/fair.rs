@@ -11,6 +11,9 @@ const NAME: &str = "k";
 const QUEUE: &str = "redisson_lock_queue:{k}";
 const ENDS: &str = "redisson_lock_timeout:{k}";
 
+/// The number of the worker's task that keeps the lock.
+const KEEPER: u64 = 1 << 32;
+
 struct World {
     server: RedisServer,
     history: tempfile::TempDir,
@@ -159,9 +162,9 @@ async fn a_dead_head_of_a_free_lock_does_not_make_others_busy() {
     let asked = calls.get("zadd").copied().unwrap_or_default();
     // 30 waiters, each every 1.33 s, and once when the hold ended.
     assert!(asked <= 30 * 3, "{asked} requests in two seconds");
-    assert_eq!(world.grants(), [], "the head was overtaken in its time");
+    assert_eq!(world.grants(), [(dying.id(), KEEPER)], "the head was overtaken in its time");
     done(&mut living, 30).await;
-    assert_eq!(world.grants(), world.arrivals[1..]);
+    assert_eq!(world.grants()[1..], world.arrivals[1..]);
     nothing_left(&world.server, "k").await;
     eprintln!("30 waiters behind a dead head: {asked} requests in two seconds");
 }
@@ -228,5 +231,6 @@ async fn a_killed_holder_costs_its_lease() {
     let killed = Instant::now();
     done(&mut waiter, 1).await;
     assert!(killed.elapsed() < ms(1500), "{:?}", killed.elapsed());
+    assert_eq!(world.grants(), [(holder.id(), KEEPER), world.arrivals[0]]);
     nothing_left(&world.server, "k").await;
 }
