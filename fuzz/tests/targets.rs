@@ -66,6 +66,7 @@ targets! {
     names::key_parts;
     templates::key_template;
     templates::patterns;
+    requests::request_key;
     config::configuration;
     config::address;
 }
