@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 
 use http::{Request, Response};
+use http_body_util::BodyExt as _;
 use lock_runtime::{LockClient, LockKey};
 use lock_tower::{HeldLock, HttpLockLayer, LockLayer};
 use tokio::runtime::{Builder, Runtime};
@@ -63,7 +64,6 @@ impl World {
         let answered = self.runtime.block_on(self.layer.layer(handler).oneshot(request));
         let answer = answered.expect("this service does not fail");
         answer.status().is_success().then(|| {
-            use http_body_util::BodyExt as _;
             let body = self.runtime.block_on(answer.into_body().collect()).expect("a body");
             String::from_utf8(body.to_bytes().to_vec()).expect("a key is text")
         })
