@@ -12,7 +12,9 @@ async fn they_delay_the_queue_once() {
     let (raw, history) = (server.client(), tempfile::tempdir().unwrap());
     let builder = LockClient::builder().waiter_lease(lease);
     let client = builder.connect(&server.url()).await.unwrap();
-    let held = client.fair_mutex("line").lock().await.unwrap();
+    let recorder = Arc::new(Recorder::create(history.path()).unwrap());
+    let [first, next] = [0, 1].map(|task| Witness::new(&recorder, task, "line", Share::Exclusive));
+    let held = first.acquire(client.fair_mutex("line").lock()).await.unwrap();
     let in_line = async |count: usize| {
         let waiting = async || raw.get::<usize>(&["LLEN", "redisson_lock_queue:{line}"]).await;
         eventually(SOON, "one more waits", async || waiting().await == count).await;
@@ -26,14 +28,15 @@ async fn they_delay_the_queue_once() {
         in_line(number + 1).await;
         dead.push(worker);
     }
-    let waiter = tokio::spawn(client.fair_mutex("line").lock());
+    let lock = client.fair_mutex("line");
+    let waiter = tokio::spawn(async move { next.acquire(lock.lock()).await?.release().await });
     in_line(6).await;
     dead.iter_mut().for_each(Worker::sigkill);
     let start = Instant::now();
     held.release().await.unwrap();
-    let next = timeout(SOON, waiter).await.expect("never its turn").unwrap().unwrap();
+    timeout(SOON, waiter).await.expect("never its turn").unwrap().unwrap();
     let waited = start.elapsed();
     assert!(waited < 2 * lease, "waited {waited:?} for five of {lease:?} each");
-    next.release().await.unwrap();
+    checked(history.path(), 2);
     assert_eq!(raw.keys().await, ["redisson_lock_token:{line}"]);
 }
