@@ -17,7 +17,9 @@
 //! - `take`: acquiring a lock of each kind by a word for it,
 //! - `witness`: a task that uses a lock and records all of it,
 //! - `crew`: tasks that use locks of every kind that way,
-//! - [`sampler`]: what only the server can tell of them meanwhile.
+//! - [`sampler`]: what only the server can tell of them meanwhile,
+//! - `heard`: what is published on a channel,
+//! - [`left_at_end`]: what locks leave on a server.
 //!
 //! A check that does not hold panics and says what was waited for: these are test tools. Nothing
 //! here skips: a test that needs a server that is not there fails and says how to get one.
