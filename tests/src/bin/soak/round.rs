@@ -105,8 +105,12 @@ pub(crate) async fn run(seed: u64, time: Duration, pause: Duration) -> Report {
     }
     for party in &mut parties {
         assert_eq!(party.process.next_line(SOON).await, "stopped");
+        let status = party.process.wait(SOON).await;
+        assert!(status.success(), "{seed}: a process ended with {status}");
     }
     drop(sampler);
+    // A proxy that has swallowed the end of a connection keeps it open to the server.
+    drop(parties);
     // A process that was killed leaves its holds for their lease, and its places for twice as long.
     let left = left_at_end(&server, 3 * LEASE, KEPT).await;
     assert!(left.is_empty(), "{seed}: left on the server: {left:?}");
