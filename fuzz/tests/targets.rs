@@ -67,6 +67,8 @@ targets! {
     templates::key_template;
     templates::patterns;
     requests::request_key;
+    requests::request_values;
+    requests::request_route;
     config::configuration;
     config::address;
 }
