@@ -158,7 +158,7 @@ pub fn request_values(input: &[u8]) {
 }
 
 /// The values of `{query.q}` and `{header.x-h}` by a slow and obvious reading of the request.
-fn values(request: &Request<String>) -> Result<Vec<String>, RefusalKind> {
+fn values(request: &Request<String>) -> Result<Vec<String>, Refused> {
     let mut found = Vec::new();
     for pair in request.uri().query().unwrap_or_default().split('&') {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -166,9 +166,10 @@ fn values(request: &Request<String>) -> Result<Vec<String>, RefusalKind> {
             found.push(form_decoded(value));
         }
     }
-    let query = only(found)?;
+    let query = only(found).map_err(|kind| (kind, "query parameter `q`".to_owned()))?;
     let headers = request.headers().iter().filter(|(name, _)| *name == "x-h");
-    let header = only(headers.map(|(_, value)| visible(value.as_bytes())).collect())?;
+    let header = only(headers.map(|(_, value)| visible(value.as_bytes())).collect());
+    let header = header.map_err(|kind| (kind, "header `x-h`".to_owned()))?;
     Ok(vec![query, header])
 }
 
@@ -197,7 +198,7 @@ pub fn request_route(input: &[u8]) {
         return;
     }
     let parameters = names.iter().map(|name| format!(":{{path.{name}}}"));
-    let key = format!("k:{{route}}{}", parameters.collect::<String>());
+    let key = format!("k{}:{{route}}", parameters.collect::<String>());
     WORLD.with(|world| {
         let layer = LockLayer::http().client(world.client.clone()).key(key);
         let layer = layer.route(pattern.as_str()).build();
@@ -205,12 +206,8 @@ pub fn request_route(input: &[u8]) {
         let (Ok(layer), Some(route)) = (layer, &route) else { return };
         let made = [path, other].map(|path| {
             let request = Request::post(path).body(String::new()).ok()?;
-            let values = in_path(route, request.uri().path()).and_then(|values| {
-                let named = values.into_iter().take(names.len());
-                let named: Option<Vec<_>> = named.map(|value| decoded(&value)).collect();
-                let named = named.ok_or(RefusalKind::KeyInvalid)?;
-                Ok([vec![pattern.clone()], named].concat())
-            });
+            let values = named(route, &names, request.uri().path());
+            let values = values.map(|values| [values, vec![pattern.clone()]].concat());
             checked(world.key_of(&layer, request), values)
         });
         check_distinct(&made);
@@ -256,40 +253,52 @@ fn route(pattern: &str) -> Option<Vec<Segment>> {
     Some(segments)
 }
 
-/// The values of all parameters, encoded as in the path.
-fn in_path(route: &[Segment], path: &str) -> Result<Vec<String>, RefusalKind> {
-    let missing = RefusalKind::KeyMissing;
-    let path: Vec<_> = path.strip_prefix('/').ok_or(missing)?.split('/').collect();
+/// The values of the first parameters, which have these names.
+fn named(route: &[Segment], names: &[&String], path: &str) -> Result<Vec<String>, Refused> {
+    let what = |name: &&String| format!("path parameter `{name}`");
+    let Some(values) = in_path(route, path) else {
+        let first = names.first().map_or("path of the route".to_owned(), what);
+        return Err((RefusalKind::KeyMissing, first));
+    };
+    let malformed = |name| (RefusalKind::KeyInvalid, what(name));
+    let values = names.iter().zip(values);
+    values.map(|(name, value)| decoded(&value).ok_or_else(|| malformed(name))).collect()
+}
+
+/// The values of all parameters, encoded as in the path; `None` if it does not match.
+fn in_path(route: &[Segment], path: &str) -> Option<Vec<String>> {
+    let path: Vec<_> = path.strip_prefix('/')?.split('/').collect();
     let mut values = Vec::new();
     for (at, segment) in route.iter().enumerate() {
-        let here = *path.get(at).ok_or(missing)?;
+        let here = *path.get(at)?;
         let value = match segment {
             Segment::Fixed(text) if decoded(here).as_ref() == Some(text) => continue,
-            Segment::Fixed(_) => return Err(missing),
+            Segment::Fixed(_) => return None,
             Segment::One(_) => here.to_owned(),
             Segment::Rest(_) => path[at..].join("/"),
         };
         if value.is_empty() {
-            return Err(missing);
+            return None;
         }
         values.push(value);
     }
     let takes_rest = matches!(route.last(), Some(Segment::Rest(_)));
-    if path.len() > route.len() && !takes_rest { Err(missing) } else { Ok(values) }
+    (path.len() <= route.len() || takes_rest).then_some(values)
 }
 
 /// A key and its values.
 type Keyed = (String, Vec<String>);
 
-/// Checks that a key has these values, or that the refusal is of this kind.
-fn checked(
-    made: Result<String, String>,
-    values: Result<Vec<String>, RefusalKind>,
-) -> Option<Keyed> {
+/// Why a request is refused, and which value it is about.
+type Refused = (RefusalKind, String);
+
+/// Checks that a key has these values, or that the answer says why there is none.
+fn checked(made: Result<String, String>, values: Result<Vec<String>, Refused>) -> Option<Keyed> {
     let (key, values) = match (made, values) {
         (Ok(key), Ok(values)) => (key, values),
-        (Err(answer), Err(kind)) => {
-            assert!(answer.contains(kind.name()), "{answer} for {kind:?}");
+        (Err(answer), Err((kind, what))) => {
+            let is_told = answer.contains(kind.name()) && answer.contains(&what);
+            assert!(is_told, "{answer} for {kind:?}, {what}");
             return None;
         }
         (made, values) => panic!("made {made:?} of {values:?}"),
