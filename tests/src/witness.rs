@@ -63,6 +63,12 @@ impl Witness {
         call.await
     }
 
+    /// As [`call`](Self::call), for a call that blocks its thread.
+    pub fn call_blocking<T>(&self, call: impl FnOnce() -> T) -> T {
+        let _asking = self.asks();
+        call()
+    }
+
     /// The hold around the body that runs.
     ///
     /// Panics if there is none.
@@ -147,12 +153,18 @@ impl Holding<'_> {
         let answer = values.get::<_, Option<u64>>(&key).await;
         let from = answer.expect("the server of the values answers").unwrap_or(0);
         self.now_and_then(work, Self::record_renewal).await;
-        // Before it is written: a process that is stopped right after the record is stopped before the effect.
-        self.did(Op::Updated { from, to: from + 1 });
+        self.will_write(from);
         // The client library does not send a request whose caller has gone meanwhile.
         let writing = Writing(self.witness);
         values.set::<_, _, ()>(&key, from + 1).await.expect("the server of the values answers");
         std::mem::forget(writing);
+    }
+
+    /// Records that it has read `from` and writes one more.
+    ///
+    /// Before it is written: a process that is stopped right after the record is stopped before the effect.
+    pub fn will_write(&mut self, from: u64) {
+        self.did(Op::Updated { from, to: from + 1 });
     }
 
     /// Works for a while, with an effect now and then.

@@ -1,36 +1,42 @@
 //! A command-line program without async in its own code, for tests of the blocking face from process to process.
 //!
-//! `blocking_worker <redis url> <counter file> <rounds>`: adds one to the number in the file so many times, each time under
-//! the lock `counter`, and prints the number of the last round. `blocking_worker <redis url> hold` acquires the lock `held`,
-//! prints `held`, and checks the hold until it is lost; then it prints `lost`.
+//! `blocking_worker <redis url> <history directory> <counter file> <rounds>`: adds one to the number in the file so many
+//! times, each time under the lock `counter`, and prints the number of the last round. With `hold` for file and rounds, it
+//! acquires the lock `held`, prints `held`, and checks the hold until it is lost; then it prints `lost`.
+//!
+//! What it does is in the history.
 
 use std::error::Error;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, thread};
 
 use lock_runtime::blocking::{LockClient, LockGuard};
 use lock_runtime::{Lease, LockError, LockOptions, distributed_lock};
+use lock_tests::history::{Recorder, Share};
+use lock_tests::witness::Witness;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<_> = std::env::args().skip(1).collect();
     let args: Vec<_> = args.iter().map(String::as_str).collect();
-    let client = LockClient::connect(args.first().ok_or("no address of a server")?)?;
+    let usage =
+        "usage: blocking_worker <redis url> <history directory> (hold | <counter file> <rounds>)";
+    let [url, dir, work @ ..] = &args[..] else { return Err(usage.into()) };
+    let client = LockClient::connect(url)?;
     client.install();
-    match args[1..] {
-        ["hold"] => hold(&client)?,
+    let recorder = Arc::new(Recorder::create(Path::new(dir))?);
+    let witness = |name| Witness::new(&recorder, 0, name, Share::Exclusive);
+    match work {
+        ["hold"] => hold(&client, &witness("held"))?,
         [file, rounds] => {
-            let mut last = 0;
+            let (witness, mut last) = (witness("counter"), 0);
             for _ in 0..rounds.parse()? {
-                last = add_one(Path::new(file))??;
+                last = witness.call_blocking(|| add_one(Path::new(file), &witness))??;
             }
             println!("{last}");
         }
-        _ => {
-            return Err(
-                "usage: blocking_worker <redis url> (hold | <counter file> <rounds>)".into()
-            );
-        }
+        _ => return Err(usage.into()),
     }
     let report = client.shutdown(Duration::from_secs(5))?;
     if report.is_clean() {
@@ -42,25 +48,29 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Reads, takes a moment, writes: an update in between is lost.
 #[distributed_lock(key = "counter")]
-fn add_one(file: &Path) -> Result<Result<u64, Box<dyn Error>>, LockError> {
+fn add_one(file: &Path, witness: &Witness) -> Result<Result<u64, Box<dyn Error>>, LockError> {
+    let mut holding = witness.is_inside();
     Ok((|| {
-        let count = fs::read_to_string(file)?.trim().parse::<u64>()? + 1;
+        let count = fs::read_to_string(file)?.trim().parse::<u64>()?;
         thread::sleep(Duration::from_millis(1));
-        fs::write(file, count.to_string())?;
-        Ok(count)
+        holding.will_write(count);
+        fs::write(file, (count + 1).to_string())?;
+        Ok(count + 1)
     })())
 }
 
-fn hold(client: &LockClient) -> Result<(), LockError> {
+fn hold(client: &LockClient, witness: &Witness) -> Result<(), LockError> {
     let options = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(1))).build()?;
     let work = |hold: &LockGuard| {
+        let mut holding = witness.is_inside();
         println!("held");
         while hold.check().is_ok() {
+            holding.effect();
             thread::sleep(Duration::from_millis(1));
         }
         println!("lost");
     };
-    match client.mutex("held").with(options).run(work) {
+    match witness.call_blocking(|| client.mutex("held").with(options).run(work)) {
         Err(LockError::Lost { .. }) => Ok(()),
         other => other,
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use super::waits::{Wait, Waits};
 use super::{Event, History, Op, Share, Stamp, Violation};
 
 /// The time in which one task was sure that it had a lock: from `start` on, up to `end`.
@@ -20,8 +21,6 @@ pub struct Claim {
     pub token: Option<u64>,
     /// When the task asked for the lock.
     pub invoked: Stamp,
-    /// When it asked first since its last hold: it may have given up and asked anew.
-    pub waited_since: Stamp,
     /// When its process asked for the hold in the store: before `invoked` if the hold was handed on inside the process, or
     /// if it is shared by readers of the process.
     pub hold_asked: Stamp,
@@ -84,6 +83,7 @@ pub(super) type Holder = (u32, u64, String);
 pub(super) struct Replay {
     /// By their starts.
     pub(super) claims: Vec<Claim>,
+    pub(super) waits: Vec<Wait>,
     /// Effects outside of any claim, and events that cannot be.
     pub(super) violations: Vec<Violation>,
 }
@@ -100,7 +100,8 @@ impl History {
         for event in self.events() {
             replaying.step(event);
         }
-        replaying.finish()
+        let end = self.events().last().map_or(Stamp::MAX, |last| last.at);
+        replaying.finish(end)
     }
 }
 
@@ -113,7 +114,7 @@ struct Open {
 #[derive(Default)]
 struct Replaying {
     invoked: HashMap<Holder, Stamp>,
-    waiting: HashMap<Holder, Stamp>,
+    waiting: Waits,
     open: HashMap<Holder, Open>,
     /// The last hold of each holder that asked for the release.
     releasing: HashMap<Holder, usize>,
@@ -125,13 +126,16 @@ impl Replaying {
         let holder = (event.process, event.task, event.object.clone());
         match event.op {
             Op::AcquireInvoked => {
-                self.waiting.entry(holder.clone()).or_insert(event.at);
+                self.waiting.asks(holder.clone(), event.at);
                 self.invoked.insert(holder, event.at);
             }
-            Op::NotAcquired => drop(self.invoked.remove(&holder)),
+            Op::NotAcquired => {
+                self.waiting.gives_up(&holder, event.at);
+                self.invoked.remove(&holder);
+            }
             Op::Acquired { share, token, valid_until } => match self.invoked.remove(&holder) {
                 Some(invoked) if !self.open.contains_key(&holder) => {
-                    let waited_since = self.waiting.remove(&holder).unwrap_or(invoked);
+                    self.waiting.is_granted(&holder, event.at);
                     let Event { at: start, process, task, ref object, .. } = *event;
                     let (object, end, over, released) = (object.clone(), Stamp::MAX, None, None);
                     let claim = Claim {
@@ -141,7 +145,6 @@ impl Replaying {
                         share,
                         token,
                         invoked,
-                        waited_since,
                         hold_asked: invoked,
                         start,
                         end,
@@ -173,6 +176,7 @@ impl Replaying {
                 }
             }
             Op::Killed => {
+                self.waiting.is_killed(event.process, event.at);
                 let its = |(process, ..): &&Holder| *process == event.process;
                 for holder in self.open.keys().filter(its).cloned().collect::<Vec<_>>() {
                     self.close(&holder, Over::Kill, event.at);
@@ -211,12 +215,13 @@ impl Replaying {
         self.done.claims.push(claim);
     }
 
-    fn finish(mut self) -> Replay {
+    fn finish(mut self, end: Stamp) -> Replay {
         for open in std::mem::take(&mut self.open).into_values() {
             self.add(open, None);
         }
         self.done.claims.sort_by_key(|claim| (claim.start, claim.end));
         join_holds(&mut self.done.claims);
+        self.done.waits = self.waiting.finish(end);
         self.done
     }
 }

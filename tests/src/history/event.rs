@@ -156,12 +156,6 @@ impl Stamp {
         Self(self.0.saturating_add(Self::from_origin(span).0))
     }
 
-    /// The time this long before this one.
-    #[must_use]
-    pub fn before(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(Self::from_origin(span).0))
-    }
-
     /// The time from `earlier` to this one; zero if it is not earlier.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

@@ -122,9 +122,9 @@ impl<'r> Faults<'r> {
             Violation::Overtaken(one, first) => {
                 self.any(&ANY, |it| it.may_act(first.start) && one.invoked <= it.ended)
             }
-            Violation::LeftFree(claim, span) => self.rules.free.is_some_and(|most| {
+            Violation::LeftFree(_, from, to) => self.rules.free.is_some_and(|most| {
                 let acts = |it: &Fault| Some((it.began, it.until));
-                self.outside_of(claim.start.before(*span), claim.start, acts) <= most
+                self.outside_of(*from, *to, acts) <= most
             }),
             Violation::InPart(event) => self.any(&[May::Forget], |it| it.may_act(event.at)),
             Violation::NoToken(_)

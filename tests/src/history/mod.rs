@@ -50,6 +50,7 @@ use std::sync::{Mutex, PoisonError};
 pub use claims::{Claim, Over};
 pub use event::{Event, May, Op, Share, Stamp};
 pub use report::{Recovery, Report, Rules, Violation};
+pub use waits::Wait;
 
 /// What the names of recorders' files end in.
 const EXTENSION: &str = "events";

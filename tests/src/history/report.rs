@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::faults::Faults;
-use super::{Claim, Event, History, Op, Over, Stamp};
+use super::{Claim, Event, History, Op, Over, Stamp, Wait};
 
 /// Something that must not have happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub enum Violation {
     Endless(Event),
     /// The server had some of the keys of a lock of several names, and not the others.
     InPart(Event),
-    /// The lock was free for that long while the task of this claim waited.
-    LeftFree(Claim, Duration),
+    /// The lock was free from the one time to the other, and this task waited meanwhile.
+    LeftFree(Wait, Stamp, Stamp),
     /// A process that asked for a lock after this fault had it only so much later.
     NoRecovery(String, Recovery),
     /// An event that cannot follow those before it: a grant on top of a hold of the same task, a grant or a deadline out
@@ -62,8 +62,9 @@ impl fmt::Display for Violation {
                 write!(f, "released when another had it: {one}, then {other}")
             }
             Self::Overtaken(one, other) => write!(f, "overtaken in the queue: {one} by {other}"),
-            Self::LeftFree(claim, span) => {
-                write!(f, "free for {span:?} while this one waited: {claim}")
+            Self::LeftFree(wait, from, to) => {
+                let span = to.since(*from);
+                write!(f, "free for {span:?} until {to} while this one waited: {wait}")
             }
             Self::NoRecovery(fault, recovery) => write!(f, "after {fault}: {recovery}"),
             Self::Endless(event) => write!(f, "a key without an end: {event}"),
@@ -188,7 +189,7 @@ impl History {
         found.extend(super::losses::lost_updates(self.events()));
         found.extend(super::waits::overtakes(self.events(), claims));
         if let Some(most) = rules.free {
-            found.extend(super::waits::left_free(claims, most));
+            found.extend(super::waits::left_free(claims, &replay.waits, most));
         }
         if let Some(most) = rules.recovery {
             let slow = recoveries.iter().filter(|(_, slowest)| slowest.took > most);

@@ -1,41 +1,60 @@
 //! Command-line programs without async in their own code.
 
 use std::fs;
+use std::path::Path;
+
+use lock_tests::history::{History, May, Recorder, Report, Rules};
 
 use crate::prelude::*;
 
-fn worker(server: &RedisServer, args: &[&str]) -> Worker {
-    let url = server.url();
-    let args: Vec<_> = [url.as_str()].into_iter().chain(args.iter().copied()).collect();
+fn worker(server: &RedisServer, history: &Path, args: &[&str]) -> Worker {
+    let (url, history) = (server.url(), history.to_str().unwrap());
+    let args: Vec<_> = [&url, history].into_iter().chain(args.iter().copied()).collect();
     Worker::spawn(env!("CARGO_BIN_EXE_blocking_worker"), &args, &[])
+}
+
+/// What the history amounts to; no rule may be violated.
+fn checked(history: &Path) -> Report {
+    let report = History::load(history).unwrap().check(&Rules::default());
+    report.assert_clean();
+    report
 }
 
 #[test]
 fn processes_take_turns() {
     let tools = Tools::start();
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, history) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let file = folder.path().join("counter");
     fs::write(&file, "0").unwrap();
-    let path = file.to_str().unwrap();
-    let mut workers: Vec<_> = (0..3).map(|_| worker(&tools.server, &[path, "40"])).collect();
+    let args = [file.to_str().unwrap(), "40"];
+    let start = |_| worker(&tools.server, history.path(), &args);
+    let mut workers: Vec<_> = (0..3).map(start).collect();
     for worker in &mut workers {
         let status = tools.runtime.block_on(worker.wait(SOON));
         assert!(status.success(), "{status}");
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "120", "updates were lost");
     assert!(!tools.is_held("counter"));
+    let report = checked(history.path());
+    assert_eq!((report.claims, report.updates), (120, 120), "{report}");
 }
 
 /// A process that is stopped past its lease learns of the loss by its first check.
 #[test]
 fn a_stopped_process_learns_of_its_loss() {
     let tools = Tools::start();
-    let mut stopped = worker(&tools.server, &["hold"]);
+    let history = tempfile::tempdir().unwrap();
+    let recorder = Recorder::create(history.path()).unwrap();
+    let mut stopped = worker(&tools.server, history.path(), &["hold"]);
     assert_eq!(tools.runtime.block_on(stopped.next_line(SOON)), "held");
     assert!(tools.is_held("held"));
+    recorder.record_fault_of("stopped", May::Stop, stopped.id());
     stopped.sigstop();
     free_soon(&tools.client(), "held");
     stopped.sigcont();
+    recorder.record_end_of_fault("stopped");
     assert_eq!(tools.runtime.block_on(stopped.next_line(SOON)), "lost");
     assert!(tools.runtime.block_on(stopped.wait(SOON)).success());
+    let report = checked(history.path());
+    assert_eq!((report.claims, report.losses), (1, 1), "{report}");
 }

@@ -38,7 +38,7 @@ pub fn in_script(source: String) -> String {
 "##;
 
 /// Changes of the copy without which no bug can be switched on: file, text, and what takes its place.
-const WIRING: [(&str, &str, &str); 2] = [
+const WIRING: [(&str, &str, &str); 3] = [
     (
         "lock-runtime/src/lib.rs",
         "\npub mod store;",
@@ -49,7 +49,15 @@ const WIRING: [(&str, &str, &str); 2] = [
         "        let source = [\"local call = redis.call\\n\", &source].concat();",
         "        let source = crate::sabotage::in_script([\"local call = redis.call\\n\", &source].concat());",
     ),
+    (
+        "models/tasks/src/lib.rs",
+        "\npub mod scenarios;",
+        "\n#[path = \"../../../lock-runtime/src/sabotage.rs\"]\nmod sabotage;\npub mod scenarios;",
+    ),
 ];
+
+/// The packages whose tests catch bugs.
+const PACKAGES: [&str; 2] = ["lock-tests", "lock-task-model"];
 
 /// How long a test with a bug may take. A test that never ends has caught nothing.
 const BOUND: Duration = Duration::from_secs(300);
@@ -216,7 +224,8 @@ impl Checks {
     fn build(tree: PathBuf, to: &Path, redis: PathBuf, bugs: &[&Bug]) -> Result<Self, Failure> {
         let names: BTreeSet<_> = tests_of(bugs).into_iter().map(|(program, _)| program).collect();
         let mut cargo = cargo::command(cargo::cargo());
-        cargo.args(["test", "--package", "lock-tests", "--all-features", "--no-run"]);
+        cargo.args(["test", "--all-features", "--no-run"]);
+        cargo.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
         cargo.args(names.iter().flat_map(|name| ["--test", name]));
         cargo.current_dir(&tree).env("CARGO_TARGET_DIR", to);
         eprintln!("==> building the tests with {} bugs", bugs.len());
@@ -225,7 +234,8 @@ impl Checks {
         let said = String::from_utf8_lossy(&built.stderr);
         let program = |line: &str| {
             let rest = line.trim().strip_prefix("Executable tests/")?;
-            let (name, path) = rest.split_once("/main.rs (")?;
+            let (source, path) = rest.split_once(".rs (")?;
+            let name = source.strip_suffix("/main").unwrap_or(source);
             Some((name.to_owned(), PathBuf::from(path.strip_suffix(')')?)))
         };
         let programs: BTreeMap<_, _> = said.lines().filter_map(program).collect();

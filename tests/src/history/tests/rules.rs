@@ -245,10 +245,42 @@ fn a_lock_that_is_left_free_is_found() {
         |start| [hold(1, Share::Exclusive, 1, 2, 20), hold(2, Share::Exclusive, 10, start, 99)];
     assert_eq!(check(events(25), &rules).violations, []);
     let found = check(events(26), &rules).violations;
-    assert!(matches!(found[..], [Violation::LeftFree(_, it)] if it == span(6)), "{found:?}");
+    assert!(
+        matches!(found[..], [Violation::LeftFree(_, from, to)] if to.since(from) == span(6)),
+        "{found:?}"
+    );
     // No task waited before.
     let later = hold(2, Share::Exclusive, 90, 95, 99);
     assert_eq!(check([hold(1, Share::Exclusive, 1, 2, 20), later], &rules).violations, []);
+}
+
+/// C8.
+#[test]
+fn a_task_that_never_gets_a_free_lock_is_found() {
+    let rules = Rules { free: Some(span(5)), ..Rules::default() };
+    let ends = |op: Op, nanos| {
+        let waits = vec![event(10, 1, Op::AcquireInvoked), event(nanos, 1, op)];
+        let others = [hold(3, Share::Exclusive, 1, 2, 20), hold(6, Share::Exclusive, 30, 31, 99)];
+        check(others.into_iter().chain([waits]), &rules).violations
+    };
+    for op in [Op::NotAcquired, Op::Killed] {
+        assert_eq!(ends(op.clone(), 25), [], "{op:?}");
+        let found = ends(op.clone(), 26);
+        let [Violation::LeftFree(wait, from, to)] = &found[..] else { panic!("{op:?}: {found:?}") };
+        assert_eq!((wait.from, wait.to, *from, *to), (at(10), at(26), at(20), at(26)));
+    }
+    // It asks to the end of the history, and gives up in between.
+    let asks = [Op::AcquireInvoked, Op::NotAcquired, Op::AcquireInvoked];
+    let asks = asks.into_iter().zip(10..).map(|(op, nanos)| event(nanos, 1, op)).collect();
+    let found = check(
+        [hold(3, Share::Exclusive, 1, 2, 20), asks, hold(6, Share::Exclusive, 30, 31, 99)],
+        &rules,
+    );
+    assert!(matches!(&found.violations[..], [Violation::LeftFree(..)]), "{found}");
+    let passed = [hold(3, Share::Exclusive, 1, 2, 20), hold(4, Share::Exclusive, 10, 45, 50)];
+    let newcomer = hold(8, Share::Exclusive, 27, 28, 44);
+    let found = check(passed.into_iter().chain([newcomer]), &rules);
+    assert!(matches!(&found.violations[..], [Violation::LeftFree(..)]), "{found}");
 }
 
 /// C11.

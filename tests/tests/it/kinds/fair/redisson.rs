@@ -383,12 +383,19 @@ async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usiz
         workers.push(worker);
     }
     let (live, _) = world.waiter(&world.client_with_places(PLACE).await, name).await;
-    workers.iter_mut().for_each(Worker::sigkill);
+    let killer = Recorder::create(history.path()).unwrap();
+    for worker in &mut workers {
+        worker.sigkill();
+        killer.record_kill(worker.id());
+    }
     holder.release().await.unwrap();
     for java in javas {
         eventually(4 * PROMPTLY, "its turn", async || java.take().await).await;
         java.unlock().await;
     }
+    let report = History::load(history.path()).unwrap().check(&Rules::default());
+    report.assert_clean();
+    assert_eq!((report.claims, report.events), (0, 2 * workers.len()), "{report}");
     live
 }
 
