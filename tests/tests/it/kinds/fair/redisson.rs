@@ -1,5 +1,7 @@
 //! Beside Redisson's fair lock, whose steps are done here by hand.
 
+use lock_tests::history::{Recorder, Rules};
+
 use crate::kinds::fair::world::*;
 
 /// How long a Redisson client waits unless told otherwise, in milliseconds.
