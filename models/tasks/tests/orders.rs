@@ -14,7 +14,7 @@ fn every_order(departures: usize, name: &str, scenario: impl Fn() + Send + Sync 
 #[test]
 fn each_task_has_its_turn() {
     for leave in [Leave::Drop, Leave::HandOff] {
-        every_order(3, "three tasks", move || turns::each_has_its_turn(leave));
+        every_order(4, "three tasks", move || turns::each_has_its_turn(leave));
     }
 }
 
@@ -23,7 +23,7 @@ fn each_task_has_its_turn() {
 fn a_cancelled_waiter_passes_its_turn_on() {
     for leave in [Leave::Drop, Leave::HandOff] {
         let scenario = move || turns::a_cancelled_waiter_passes_its_turn_on(leave);
-        every_order(3, "one of three is cancelled", scenario);
+        every_order(4, "one of three is cancelled", scenario);
     }
 }
 
@@ -56,7 +56,7 @@ fn each_hold_ends_once() {
 fn a_cancelled_waiter_passes_its_hold_on() {
     for end in [End::Drop, End::Release] {
         let scenario = move || hand_over::a_cancelled_waiter_passes_its_hold_on(end);
-        every_order(3, "one of three is cancelled", scenario);
+        every_order(4, "one of three is cancelled", scenario);
     }
 }
 

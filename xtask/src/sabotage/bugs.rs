@@ -183,7 +183,7 @@ bugs! {
         "        if matches!(self.owned, Owned::Nothing) || self.pass_on(None) {" =>
         "        if PLANTED || matches!(self.owned, Owned::Nothing) || self.pass_on(None) {",
         caught by "it" "contract::mutex::redis::a_dropped_guard_frees_the_lock": "the lock is free",
-            "orders" "each_hold_ends_once": "a hold was not released | deadlock",
+            "orders" "each_hold_ends_once": "not released",
             "faults" "f10_runtime_ended::the_lease_bounds_it": "is_clean() | all are free";
     "a dropped release is not finished" in "lock-runtime/src/owned_hold/mod.rs":
         "        // Dropped last: what the store has" =>
