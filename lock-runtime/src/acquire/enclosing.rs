@@ -10,9 +10,10 @@ use tokio::time::Instant;
 use super::{Acquiring, Engine, PendingAcquire, until};
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError};
-use crate::guard::{self, LockGuard};
+use crate::guard::{self, Held, LockGuard};
+use crate::lease::Hold;
 use crate::lease::claim::Claim;
-use crate::lease::reentries::{KeepsHold, Obstacle, ReentryGuard, drive};
+use crate::lease::reentries::{Obstacle, ReentryGuard, drive, go_inside};
 use crate::options::{Lease, LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::scope::{self, Around};
@@ -89,22 +90,23 @@ pub(super) enum NoGuard {
 #[inline]
 pub(super) fn re_enter(
     owned: Arc<OwnedHold>,
-    reentry: ReentryGuard<Arc<OwnedHold>>,
+    reentry: u64,
     options: &LockOptions,
 ) -> Result<LockGuard, NoGuard> {
-    let hold = &owned.hold;
+    // First, so that the re-entry leaves in any case.
+    let guard = LockGuard::of(Held::nested(owned, reentry), options.on_lost());
+    let hold = guard.hold();
     let now = hold.check().map_err(|cause| NoGuard::Lost(hold.lost_error(cause)))?;
     match hold.lease {
         // The watchdog keeps the hold for as long as a guard uses it.
-        Lease::Watchdog(_) => Ok(LockGuard::nested(owned, reentry, options.on_lost(), None)),
-        Lease::Fixed(_) => re_enter_fixed(owned, reentry, options, now),
+        Lease::Watchdog(_) => Ok(guard),
+        Lease::Fixed(_) => re_enter_fixed(guard, options, now),
     }
 }
 
 /// As [`re_enter`], for a hold that the watchdog does not renew.
 fn re_enter_fixed(
-    owned: Arc<OwnedHold>,
-    reentry: ReentryGuard<Arc<OwnedHold>>,
+    mut guard: LockGuard,
     options: &LockOptions,
     now: Tick,
 ) -> Result<LockGuard, NoGuard> {
@@ -113,11 +115,11 @@ fn re_enter_fixed(
         Lease::Watchdog(lease) => (lease, Some(lease)),
     };
     // The margin of S-8 is not required again, or every equal lease would cost a round trip.
-    let is_enough = spec <= owned.hold.deadline().since(now) + spec / 20;
+    let is_enough = spec <= guard.hold().deadline().since(now) + spec / 20;
     if is_enough {
-        return Ok(LockGuard::nested(owned, reentry, options.on_lost(), renew_as));
+        guard.renew_as(renew_as);
+        return Ok(guard);
     }
-    let mut guard = LockGuard::nested(owned, reentry, options.on_lost(), None);
     Err(NoGuard::Extends(Acquiring::new(async move {
         guard.extend(spec).await?;
         // Not earlier: a future that is not polled any more must not have the hold renewed (S-34).
@@ -126,16 +128,16 @@ fn re_enter_fixed(
     })))
 }
 
-/// Enters the hold around the caller, if no other re-entry excludes `wanted` there.
+/// Enters the hold around the caller, if no other re-entry excludes `wanted` there: as a guard of it if it `counts`.
 // S-6.
-pub(super) fn enter<K: KeepsHold>(
-    kept: &K,
+pub(super) fn enter(
+    hold: &Arc<Hold>,
     engine: &Engine,
     wanted: &Arc<Target>,
-) -> Result<ReentryGuard<K>, Obstacle> {
-    let hold = kept.hold();
+    counts: bool,
+) -> Result<u64, Obstacle> {
     let claim = Claim::of(wanted, engine.leases.id, &hold.target);
-    ReentryGuard::enter(kept, claim, &|visit| scope::enclosing_reentries(hold, visit))
+    go_inside(hold, claim, counts, &|visit| scope::enclosing_reentries(hold, visit))
 }
 
 /// What the holds around the caller mean for an acquire that takes time.
@@ -158,9 +160,10 @@ impl PendingAcquire {
                 Enclosing::Nothing => return Ok(Within::Nothing),
             };
             let owned = Arc::downgrade(&around.owned);
-            let reentry = match enter(&around.owned.hold, &self.spec.engine, &self.spec.target) {
-                Ok(reentry) => Some(reentry),
-                Err(Obstacle::Others) => Box::pin(self.queue_within(around, limit)).await?,
+            let hold = &around.owned.hold;
+            let reentry = match enter(hold, &self.spec.engine, &self.spec.target, !reads) {
+                Ok(id) => Some(ReentryGuard::of(hold, id)),
+                Err(Obstacle::Others) => Box::pin(self.queue_within(around, !reads, limit)).await?,
                 Err(Obstacle::Reads) => {
                     return Err(self.would_deadlock(
                         "the read side is held around it, and beside it inside the same write hold; \
@@ -171,9 +174,8 @@ impl PendingAcquire {
             match (reentry, owned.upgrade()) {
                 (Some(reentry), _) if reads => return Ok(Within::Writer(reentry)),
                 (Some(reentry), Some(owned)) => {
-                    let (hold, id) = (Arc::clone(reentry.hold()), reentry.id());
-                    let reentry = reentry.keeping(&owned);
-                    let reentered = match re_enter(owned, reentry, &self.spec.options) {
+                    let (hold, id) = (Arc::clone(reentry.hold()), reentry.into_id());
+                    let reentered = match re_enter(owned, id, &self.spec.options) {
                         Ok(guard) => Some(Ok(guard)),
                         Err(NoGuard::Lost(lost)) => Some(Err(lost)),
                         Err(NoGuard::Extends(extending)) => {
@@ -195,6 +197,7 @@ impl PendingAcquire {
     async fn queue_within(
         &self,
         around: Around,
+        counts: bool,
         limit: Option<Instant>,
     ) -> Result<Option<ReentryGuard>, LockError> {
         let is_shadow = around.is_shadow;
@@ -210,7 +213,7 @@ impl PendingAcquire {
         let enclosing =
             |visit: &mut dyn FnMut(u64) -> bool| scope::enclosing_reentries(&hold, visit);
         let most = self.spec.options.max_waiters();
-        let Some(reentry) = ReentryGuard::enqueue(&hold, claim, &enclosing, most) else {
+        let Some(reentry) = ReentryGuard::enqueue(&hold, claim, counts, &enclosing, most) else {
             return Err(self.busy(BusyReason::TooManyWaiters, None));
         };
         self.recorder.waits();

@@ -208,7 +208,9 @@ fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started<TakesTime> {
     let around = enclosing(engine, target);
     let is_outermost = matches!(around, Enclosing::Nothing);
     match around {
-        Enclosing::Same(around) if let Ok(reentry) = enter(&around.owned, engine, target) => {
+        Enclosing::Same(around)
+            if let Ok(reentry) = enter(&around.owned.hold, engine, target, true) =>
+        {
             match re_enter(around.owned, reentry, options) {
                 Ok(mut guard) => {
                     got(&recorder, AcquireOutcome::Reentered, &mut guard);

@@ -38,7 +38,6 @@ use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::guard::LockGuard;
 use crate::key::LockKey;
 use crate::lease::PlaceAtGate;
-use crate::lease::reentries::ReentryGuard;
 use crate::liveness::ASLEEP_AFTER;
 use crate::options::{Lease, Wait};
 use crate::owned_hold::{OwnedHold, Phases, WaitingReader, WriterPart};
@@ -351,8 +350,7 @@ impl PendingAcquire {
             return Joined::Yes(Err(LockError::Closed));
         }
         if let (Ok(true), Ok(_)) = (&answer, owned.hold.check()) {
-            let reentry = ReentryGuard::shared(&owned);
-            return match re_enter(owned, reentry, &self.spec.options) {
+            return match re_enter(owned, 0, &self.spec.options) {
                 Ok(guard) => Joined::Yes(Ok(guard)),
                 Err(NoGuard::Lost(lost)) => Joined::Yes(Err(lost)),
                 Err(NoGuard::Extends(extending)) => Joined::Yes(extending.await),

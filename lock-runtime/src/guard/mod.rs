@@ -3,6 +3,7 @@
 
 #[cfg(feature = "blocking")]
 mod call;
+mod held;
 mod protected;
 mod release;
 mod run;
@@ -12,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use self::held::Held;
 pub use self::protected::Protected;
 pub use self::release::Release;
 pub use self::run::{Run, RunOwned};
@@ -58,76 +60,34 @@ use crate::store::{Ownership, RenewRequest};
 #[must_use = "the lock is released as soon as the guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct LockGuard {
-    /// The changes that this guard, if nested, made to the hold. Undone before the owned hold is dropped.
-    nested: Option<Nested>,
     /// Shared by nested guards; dropping the last one ends it.
-    pub(crate) owned: Arc<OwnedHold>,
+    pub(crate) owned: Held,
     pub(crate) on_lost: OnLost,
     /// True if its call is not enforced: its release then does not wait for a slow store.
     pub(crate) is_shadow: bool,
 }
 
-/// A re-entry. Dropping it undoes the re-entry.
-// S-6.
-struct Nested {
-    /// Dropped after the count is correct: the next waiter may then be inside.
-    reentry: ReentryGuard<Arc<OwnedHold>>,
-    /// The lease with which a fixed hold is renewed during this re-entry.
-    renewal: Option<Duration>,
-}
-
-impl Drop for Nested {
-    #[inline]
-    fn drop(&mut self) {
-        let hold = self.reentry.hold();
-        if let Some(lease) = self.renewal {
-            hold.unwant_renewal(lease);
-        }
-        if hold.leave() {
-            self.reentry.kept().leases.watchdog.show_count(hold);
-        }
-    }
-}
-
 impl LockGuard {
     pub(crate) fn outermost(owned: Arc<OwnedHold>, on_lost: OnLost) -> Self {
-        Self { nested: None, owned, on_lost, is_shadow: false }
+        Self::of(Held::outermost(owned), on_lost)
     }
 
     /// The first of several guards that share a hold concurrently. All are counted alike; they may be dropped
     /// in any order.
     pub(crate) fn first_of_many(owned: Arc<OwnedHold>, on_lost: OnLost) -> Self {
-        let reentry = ReentryGuard::shared(&owned);
-        let nested = Some(Nested { reentry, renewal: None });
-        Self { nested, owned, on_lost, is_shadow: false }
+        Self::of(Held::first_of_many(owned), on_lost)
     }
 
-    /// Another guard on a hold that encloses the caller. `renew_as` has a fixed hold renewed with that lease
-    /// while the new guard lives.
     #[inline]
-    pub(crate) fn nested(
-        owned: Arc<OwnedHold>,
-        reentry: ReentryGuard<Arc<OwnedHold>>,
-        on_lost: OnLost,
-        renew_as: Option<Duration>,
-    ) -> Self {
-        let hold = &owned.hold;
-        if hold.enter() {
-            owned.leases.watchdog.show_count(hold);
-        }
-        let nested = Some(Nested { reentry, renewal: None });
-        let mut guard = Self { nested, owned, on_lost, is_shadow: false };
-        guard.renew_as(renew_as);
-        guard
+    pub(crate) fn of(owned: Held, on_lost: OnLost) -> Self {
+        Self { owned, on_lost, is_shadow: false }
     }
 
     /// Has a fixed hold renewed with that lease while this guard, a nested one, lives.
     #[inline]
     pub(crate) fn renew_as(&mut self, lease: Option<Duration>) {
-        if let (Some(nested), Some(lease)) = (&mut self.nested, lease) {
-            nested.renewal = Some(lease);
-            self.owned.hold.want_renewal(lease);
-            self.owned.leases.watchdog.reconsider(&self.owned.hold);
+        if let Some(lease) = lease {
+            self.owned.renew_as(lease);
         }
     }
 
@@ -139,15 +99,14 @@ impl LockGuard {
     /// read inside of a write is.
     // S-27.
     pub(crate) fn set_inside(&mut self, inside: ReentryGuard) {
-        if let Some(owned) = Arc::get_mut(&mut self.owned) {
+        if let Some(owned) = self.owned.get_mut() {
             owned.role = Role::InsideWrite(Box::new(inside));
         }
     }
 
     /// Returns its link in the chain of holds and clients that enclose the code under it.
     fn link(&self) -> Arc<Link> {
-        let reentry = self.nested.as_ref().map_or(0, |nested| nested.reentry.id());
-        Link::hold(&self.owned, reentry, self.is_shadow)
+        Link::hold(&self.owned, self.owned.reentry(), self.is_shadow)
     }
 
     /// Returns the lock's full name, namespace included.

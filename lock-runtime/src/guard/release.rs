@@ -76,15 +76,14 @@ impl LockGuard {
     /// a task of this process.
     #[inline]
     fn release_here(self) -> LocalRelease {
-        let Self { nested, owned, is_shadow, .. } = self;
-        let last = match nested {
-            None if !is_shadow => return OwnedHold::release_here(owned),
-            None => OwnedHold::alone(owned),
-            Some(nested) => {
-                let held = owned.hold.ensure_held().map(drop);
-                drop(nested);
-                Arc::into_inner(owned).ok_or(held)
-            }
+        let Self { owned, is_shadow, .. } = self;
+        let last = if owned.is_nested() {
+            let held = owned.hold.ensure_held().map(drop);
+            Arc::into_inner(owned.end()).ok_or(held)
+        } else if is_shadow {
+            OwnedHold::alone(owned.end())
+        } else {
+            return OwnedHold::release_here(owned.end());
         };
         match last {
             Err(kept) => LocalRelease::Done(kept),

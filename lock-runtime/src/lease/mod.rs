@@ -350,14 +350,21 @@ impl Hold {
         self.reentries.any()
     }
 
-    /// Counts one more guard. True if the caller has to queue the update of the store's count.
-    pub(crate) fn enter(&self) -> bool {
-        self.count.fetch_add(1, Ordering::SeqCst);
+    /// Counts one more guard, whose re-entry is inside. True if the caller has to queue the update of the store's count.
+    pub(crate) fn enter(&self, reentry: u64) -> bool {
+        // Otherwise the re-entries count it.
+        if reentry == 0 {
+            self.count.fetch_add(1, Ordering::SeqCst);
+        }
         self.queue_count()
     }
 
-    /// Counts one guard less. Returns the same as [`enter`](Self::enter).
-    pub(crate) fn leave(&self) -> bool {
+    /// Counts one guard less, whose re-entry leaves. Returns the same as [`enter`](Self::enter).
+    pub(crate) fn leave(&self, reentry: u64) -> bool {
+        if reentry != 0 {
+            self.reentries.leave(reentry);
+            return self.queue_count();
+        }
         // The hold ends with the last guard, so there is no count to show.
         self.count.fetch_sub(1, Ordering::SeqCst) > 1 && self.queue_count()
     }
@@ -394,7 +401,8 @@ impl Hold {
     fn count_to_show(&self) -> Option<u32> {
         self.count_queued.store(false, Ordering::SeqCst);
         // Zero while the last guard was dropped and the next is about to join: still a hold.
-        let count = self.count.load(Ordering::SeqCst).max(1);
+        let reentries = u32::try_from(self.reentries.guards()).unwrap_or(u32::MAX);
+        let count = self.count.load(Ordering::SeqCst).saturating_add(reentries).max(1);
         (self.shown_count.swap(count, Ordering::AcqRel) != count).then_some(count)
     }
 

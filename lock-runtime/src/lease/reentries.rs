@@ -27,7 +27,7 @@ use std::task::Waker;
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use tokio::time::Instant;
 
-pub(crate) use self::guard::{KeepsHold, ReentryGuard};
+pub(crate) use self::guard::{ReentryGuard, go_inside};
 use self::life::Asking;
 pub(crate) use self::life::drive;
 use super::Hold;
@@ -58,7 +58,7 @@ pub(crate) enum Obstacle {
 /// The re-entries inside one hold, and those in its queue.
 ///
 /// The usual case, one re-entry alone that uses the whole hold, needs only the word: the re-entry's number
-/// minus one, shifted over two mark bits. All other cases are in the crowd, behind the mutex.
+/// minus one, shifted over the mark bits. All other cases are in the crowd, behind the mutex.
 #[derive(Default)]
 pub(super) struct Reentries {
     word: AtomicU64,
@@ -70,7 +70,10 @@ pub(super) struct Reentries {
 const ALONE: u64 = 1;
 /// Mark of a word: the state is in the crowd. Set and removed only under the mutex.
 const CROWD: u64 = 2;
+/// Mark of a word: the re-entry that is alone counts as a guard.
+const COUNTS: u64 = 4;
 const MARKS: u64 = ALONE | CROWD;
+const SHIFT: u32 = 3;
 
 #[derive(Default)]
 struct State {
@@ -85,19 +88,23 @@ struct Inside {
     /// The innermost re-entry around it; zero for none.
     parent: u64,
     claim: Claim,
+    /// True if it counts as a guard of the hold: it is one, or about to become one.
+    counts: bool,
     /// Set while it asks the store; `None` once it is a guard, or about to become one.
     asking: Option<Asking>,
 }
 
 impl Inside {
-    fn new(id: u64, parent: u64, claim: Claim) -> Self {
-        Self { id, parent, claim, asking: None }
+    fn new(id: u64, parent: u64, claim: Claim, counts: bool) -> Self {
+        Self { id, parent, claim, counts, asking: None }
     }
 }
 
 struct Waiter {
     id: u64,
     claim: Claim,
+    /// As of [`Inside`].
+    counts: bool,
     /// The re-entries around it.
     around: Vec<u64>,
     standing: Standing,
@@ -116,21 +123,31 @@ enum Standing {
 }
 
 impl Reentries {
-    /// Goes inside if no re-entry is there.
-    fn enter_alone(&self) -> Option<u64> {
+    /// Goes inside if no re-entry is there. Sequentially consistent, as the hold's count of its guards is.
+    fn enter_alone(&self, counts: bool) -> Option<u64> {
         let word = self.word.load(Ordering::Relaxed);
-        (word & MARKS == 0
-            && self
-                .word
-                .compare_exchange(word, word | ALONE, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok())
-        .then_some((word >> 2) + 1)
+        let marks = if counts { ALONE | COUNTS } else { ALONE };
+        let (order, failed) = (Ordering::SeqCst, Ordering::Relaxed);
+        (word & MARKS == 0 && self.word.compare_exchange(word, word | marks, order, failed).is_ok())
+            .then_some((word >> SHIFT) + 1)
     }
 
     /// Leaves if this re-entry was alone. False if it was not.
     fn leave_alone(&self, id: u64) -> bool {
-        let (word, free) = ((id - 1) << 2 | ALONE, id << 2);
-        self.word.compare_exchange(word, free, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        let word = self.word.load(Ordering::Relaxed);
+        let (order, failed) = (Ordering::SeqCst, Ordering::Relaxed);
+        word & !COUNTS == (id - 1) << SHIFT | ALONE
+            && self.word.compare_exchange(word, id << SHIFT, order, failed).is_ok()
+    }
+
+    /// How many of the re-entries inside count as guards.
+    pub(super) fn guards(&self) -> usize {
+        let word = self.word.load(Ordering::SeqCst);
+        if word & CROWD == 0 {
+            return usize::from(word & COUNTS != 0);
+        }
+        let crowd = self.crowd.lock();
+        crowd.iter().flat_map(|crowd| &crowd.inside).filter(|inside| inside.counts).count()
     }
 
     /// True if the re-entry of that number is inside.
@@ -138,7 +155,7 @@ impl Reentries {
         let word = self.word.load(Ordering::Acquire);
         match word & MARKS {
             0 => false,
-            ALONE => (word >> 2) + 1 == id,
+            ALONE => (word >> SHIFT) + 1 == id,
             _ => {
                 let crowd = self.crowd.lock();
                 crowd.iter().flat_map(|crowd| &crowd.inside).any(|inside| inside.id == id)
@@ -157,10 +174,10 @@ impl Reentries {
         let mut crowd = MutexGuard::map(crowd, |crowd| &mut **crowd.get_or_insert_default());
         let before = self.word.fetch_or(CROWD, Ordering::AcqRel);
         if before & CROWD == 0 {
-            crowd.last_id = before >> 2;
+            crowd.last_id = before >> SHIFT;
             if before & ALONE != 0 {
                 let id = crowd.next_id();
-                crowd.inside.push(Inside::new(id, 0, Claim::Whole));
+                crowd.inside.push(Inside::new(id, 0, Claim::Whole, before & COUNTS != 0));
             }
         }
         crowd
@@ -185,7 +202,7 @@ impl Reentries {
         }
         let waiter = state.queue.remove(place);
         let parent = state.last_of(&waiter.around);
-        state.inside.push(Inside::new(waiter.id, parent, waiter.claim));
+        state.inside.push(Inside::new(waiter.id, parent, waiter.claim, waiter.counts));
         // Others may share with it.
         let called = state.call(now);
         drop(state);
@@ -194,7 +211,8 @@ impl Reentries {
         None
     }
 
-    fn leave(&self, id: u64) {
+    /// Removes a re-entry, which is inside or in the queue.
+    pub(super) fn leave(&self, id: u64) {
         if self.leave_alone(id) {
             return;
         }
@@ -202,7 +220,7 @@ impl Reentries {
         let _removed = state.remove(id);
         if state.queue.is_empty() {
             if state.inside.is_empty() {
-                self.word.store(state.last_id << 2, Ordering::Release);
+                self.word.store(state.last_id << SHIFT, Ordering::SeqCst);
             }
             drop(state);
             return;

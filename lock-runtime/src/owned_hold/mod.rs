@@ -25,7 +25,7 @@ use crate::clock::Tick;
 use crate::fence::FencingToken;
 use crate::gate::{GateGuard, Gates, NextHolder};
 use crate::lease::manager::LeaseManager;
-use crate::lease::reentries::{KeepsHold, ReentryGuard};
+use crate::lease::reentries::ReentryGuard;
 use crate::lease::releaser::{AfterRelease, Elsewhere};
 use crate::lease::{AtLoss, Hold};
 use crate::options::Lease;
@@ -115,12 +115,6 @@ pub(crate) struct OwnedHold {
     /// Counts the release that a caller waits for. The last field: it outlives what dropping this leaves to the
     /// releaser, since a shutdown must wait for both.
     waited_for: Option<Elsewhere>,
-}
-
-impl KeepsHold for Arc<OwnedHold> {
-    fn hold(&self) -> &Arc<Hold> {
-        &self.hold
-    }
 }
 
 impl OwnedHold {

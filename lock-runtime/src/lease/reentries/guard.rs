@@ -1,4 +1,4 @@
-//! [`ReentryGuard`]: a place among the re-entries of a hold.
+//! Going inside a hold, and [`ReentryGuard`]: a place among its re-entries.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -11,100 +11,85 @@ use super::life::Afterwards;
 use super::{Claim, Enclosing, Hold, Inside, Obstacle, Standing, Waiter};
 use crate::store::HoldKind;
 
-/// What a [`ReentryGuard`] keeps alive: the hold alone, or something that has it.
-pub(crate) trait KeepsHold: Clone {
-    fn hold(&self) -> &Arc<Hold>;
-}
-
-impl KeepsHold for Arc<Hold> {
-    fn hold(&self) -> &Self {
-        self
+/// Goes inside a hold at once. Returns the number of the re-entry, which its caller lets [leave](Reentries::leave); zero if it
+/// excludes no other. If it `counts`, it is about to become a guard of the hold.
+///
+/// # Errors
+///
+/// The [`Obstacle`].
+pub(crate) fn go_inside(
+    hold: &Hold,
+    claim: Claim,
+    counts: bool,
+    enclosing: &Enclosing<'_>,
+) -> Result<u64, Obstacle> {
+    if hold.target.kind() == HoldKind::Read {
+        // A re-entry of a read is a read.
+        return Ok(0);
     }
+    let reentries = &hold.reentries;
+    if let Claim::Whole = claim
+        && let Some(id) = reentries.enter_alone(counts)
+    {
+        return Ok(id);
+    }
+    let mut state = reentries.lock();
+    let mut passed_over = Afterwards::default();
+    let parent = match state.obvious_parent(enclosing) {
+        Some(parent) => Ok(parent),
+        None => {
+            let around = state.around(enclosing);
+            let mut obstacle = state.obstacle(&claim, &around);
+            if obstacle.is_some() {
+                let behind = state.queue.len();
+                passed_over = state.pass_over(Some(&claim), behind, Instant::now());
+                obstacle = state.obstacle(&claim, &around);
+            }
+            obstacle.map_or_else(|| Ok(state.last_of(&around)), Err)
+        }
+    };
+    let entered = parent.map(|parent| {
+        let id = state.next_id();
+        state.inside.push(Inside::new(id, parent, claim, counts));
+        id
+    });
+    drop(state);
+    passed_over.finish();
+    entered
 }
 
 /// A guard of a place inside a hold, or in its queue. Dropping it admits the next waiter.
-pub(crate) struct ReentryGuard<K: KeepsHold = Arc<Hold>> {
-    pub(super) kept: K,
+pub(crate) struct ReentryGuard {
+    pub(super) kept: Arc<Hold>,
     /// Zero if it excludes no other re-entry.
     pub(super) id: u64,
 }
 
-impl<K: KeepsHold> ReentryGuard<K> {
-    /// A place that excludes no other re-entry.
-    pub(crate) fn shared(kept: &K) -> Self {
-        Self { kept: kept.clone(), id: 0 }
-    }
-
-    /// Goes inside at once.
-    ///
-    /// # Errors
-    ///
-    /// The [`Obstacle`].
-    pub(crate) fn enter(
-        kept: &K,
-        claim: Claim,
-        enclosing: &Enclosing<'_>,
-    ) -> Result<Self, Obstacle> {
-        let hold = kept.hold();
-        if hold.target.kind() == HoldKind::Read {
-            // A re-entry of a read is a read.
-            return Ok(Self::shared(kept));
-        }
-        let reentries = &hold.reentries;
-        if let Claim::Whole = claim
-            && let Some(id) = reentries.enter_alone()
-        {
-            return Ok(Self { kept: kept.clone(), id });
-        }
-        let mut state = reentries.lock();
-        let mut passed_over = Afterwards::default();
-        let parent = match state.obvious_parent(enclosing) {
-            Some(parent) => Ok(parent),
-            None => {
-                let around = state.around(enclosing);
-                let mut obstacle = state.obstacle(&claim, &around);
-                if obstacle.is_some() {
-                    let behind = state.queue.len();
-                    passed_over = state.pass_over(Some(&claim), behind, Instant::now());
-                    obstacle = state.obstacle(&claim, &around);
-                }
-                obstacle.map_or_else(|| Ok(state.last_of(&around)), Err)
-            }
-        };
-        let entered = parent.map(|parent| {
-            let id = state.next_id();
-            state.inside.push(Inside::new(id, parent, claim));
-            id
-        });
-        drop(state);
-        passed_over.finish();
-        entered.map(|id| Self { kept: kept.clone(), id })
-    }
-
-    /// The same place, and what it keeps alive from now on.
-    pub(crate) fn keeping<L: KeepsHold>(mut self, kept: &L) -> ReentryGuard<L> {
-        ReentryGuard { kept: kept.clone(), id: std::mem::take(&mut self.id) }
-    }
-
-    pub(crate) fn kept(&self) -> &K {
-        &self.kept
+impl ReentryGuard {
+    /// A guard of the place that [`go_inside`] has returned.
+    pub(crate) fn of(hold: &Arc<Hold>, id: u64) -> Self {
+        Self { kept: Arc::clone(hold), id }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
-        self.kept.hold()
+        &self.kept
     }
 
     /// Its number among the re-entries of its hold; zero if it excludes none.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
-}
 
-impl ReentryGuard {
+    /// The number of a place that the caller leaves from now on.
+    pub(crate) fn into_id(mut self) -> u64 {
+        std::mem::take(&mut self.id)
+    }
+
     /// Queues; [`turn`](Self::turn) waits. `None` if the queue is full.
     pub(crate) fn enqueue(
         hold: &Arc<Hold>,
         claim: Claim,
+        counts: bool,
         enclosing: &Enclosing<'_>,
         max: usize,
     ) -> Option<Self> {
@@ -116,7 +101,7 @@ impl ReentryGuard {
         let around = state.around(enclosing);
         let (standing, polled_at) = (Standing::Waits, Instant::now());
         let waker = Waker::noop().clone();
-        state.queue.push(Waiter { id, claim, around, standing, polled_at, waker });
+        state.queue.push(Waiter { id, claim, counts, around, standing, polled_at, waker });
         drop(state);
         Some(Self { kept: Arc::clone(hold), id })
     }
@@ -140,10 +125,10 @@ impl ReentryGuard {
     }
 }
 
-impl<K: KeepsHold> Drop for ReentryGuard<K> {
+impl Drop for ReentryGuard {
     fn drop(&mut self) {
         if self.id != 0 {
-            self.hold().reentries.leave(self.id);
+            self.kept.reentries.leave(self.id);
         }
     }
 }

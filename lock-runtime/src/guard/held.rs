@@ -1,0 +1,108 @@
+//! [`Held`]: the hold of a guard, and the guard's re-entry if it is nested.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::owned_hold::OwnedHold;
+
+/// What a guard keeps alive. Dropping it undoes the re-entry first.
+// S-6. One reference to the hold, since counting two would be a tenth of a re-entry's time.
+pub(crate) struct Held {
+    /// `None` once it was given away.
+    owned: Option<Arc<OwnedHold>>,
+    nested: Option<Nested>,
+}
+
+const IS_THERE: &str = "only `end`, which takes the guard, gives its hold away";
+
+/// A re-entry.
+struct Nested {
+    /// Its number in the hold; zero if it excludes no other.
+    reentry: u64,
+    /// The lease with which a fixed hold is renewed meanwhile.
+    renewal: Option<Duration>,
+}
+
+impl Held {
+    /// The hold of an outermost guard.
+    pub(super) fn outermost(owned: Arc<OwnedHold>) -> Self {
+        Self { owned: Some(owned), nested: None }
+    }
+
+    /// The hold of the first of several guards that share it concurrently.
+    pub(super) fn first_of_many(owned: Arc<OwnedHold>) -> Self {
+        let nested = Some(Nested { reentry: 0, renewal: None });
+        Self { owned: Some(owned), nested }
+    }
+
+    /// A hold that the caller has re-entered as that number.
+    #[inline]
+    pub(crate) fn nested(owned: Arc<OwnedHold>, reentry: u64) -> Self {
+        if owned.hold.enter(reentry) {
+            owned.leases.watchdog.show_count(&owned.hold);
+        }
+        let nested = Some(Nested { reentry, renewal: None });
+        Self { owned: Some(owned), nested }
+    }
+
+    pub(super) fn is_nested(&self) -> bool {
+        self.nested.is_some()
+    }
+
+    /// The number of its re-entry; zero if it has none that excludes others.
+    pub(super) fn reentry(&self) -> u64 {
+        self.nested.as_ref().map_or(0, |nested| nested.reentry)
+    }
+
+    /// Has a fixed hold renewed with that lease during the re-entry.
+    pub(super) fn renew_as(&mut self, lease: Duration) {
+        if let Some(nested) = &mut self.nested {
+            nested.renewal = Some(lease);
+            self.hold.want_renewal(lease);
+            self.leases.watchdog.reconsider(&self.hold);
+        }
+    }
+
+    /// The hold, if no other guard keeps it.
+    pub(super) fn get_mut(&mut self) -> Option<&mut OwnedHold> {
+        self.owned.as_mut().and_then(Arc::get_mut)
+    }
+
+    /// Ends the re-entry, and gives the hold away.
+    #[inline]
+    pub(super) fn end(mut self) -> Arc<OwnedHold> {
+        self.leave();
+        self.owned.take().expect(IS_THERE)
+    }
+
+    #[inline]
+    fn leave(&mut self) {
+        let (Some(owned), Some(Nested { reentry, renewal })) = (&self.owned, self.nested.take())
+        else {
+            return;
+        };
+        if let Some(lease) = renewal {
+            owned.hold.unwant_renewal(lease);
+        }
+        // The next waiter may be inside from now on.
+        if owned.hold.leave(reentry) {
+            owned.leases.watchdog.show_count(&owned.hold);
+        }
+    }
+}
+
+impl Deref for Held {
+    type Target = Arc<OwnedHold>;
+
+    fn deref(&self) -> &Arc<OwnedHold> {
+        self.owned.as_ref().expect(IS_THERE)
+    }
+}
+
+impl Drop for Held {
+    #[inline]
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
