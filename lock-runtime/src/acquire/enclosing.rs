@@ -130,6 +130,7 @@ fn re_enter_fixed(
 
 /// Enters the hold around the caller, if no other re-entry excludes `wanted` there: as a guard of it if it `counts`.
 // S-6.
+#[inline]
 pub(super) fn enter(
     hold: &Arc<Hold>,
     engine: &Engine,

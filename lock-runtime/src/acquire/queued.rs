@@ -11,7 +11,7 @@ use tokio::runtime::Id;
 use super::long_wait::LongWait;
 use super::pending::PendingAcquire;
 use super::queue::InQueue;
-use super::{Acquiring, Started, got};
+use super::{Acquiring, got};
 use crate::error::LockError;
 use crate::gate::{Admission, Turn};
 use crate::guard::LockGuard;
@@ -102,12 +102,15 @@ impl QueuedAcquire {
 
     /// Makes use of what [`poll`](Self::poll) has returned. What was handed over is taken where this is: moving it would be
     /// much of the time.
-    pub(super) fn end(self: Box<Self>, turn: Option<Turn<OwnedHold>>) -> Started {
+    pub(super) fn end(
+        self: Box<Self>,
+        turn: Option<Turn<OwnedHold>>,
+    ) -> Result<LockGuard, Acquiring> {
         let turn = match turn {
             Some(Turn::Handed(owned)) => match self.pending.guard_on_handed(owned) {
                 Some(mut guard) => {
                     got(&self.pending.recorder, AcquireOutcome::HandedOver, &mut guard);
-                    return Ok(Ok(guard));
+                    return Ok(guard);
                 }
                 // Lost on the way here; queue again.
                 None => Some(None),

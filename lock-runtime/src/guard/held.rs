@@ -14,7 +14,7 @@ pub(crate) struct Held {
     nested: Option<Nested>,
 }
 
-const IS_THERE: &str = "only `end`, which takes the guard, gives its hold away";
+const IS_THERE: &str = "only the end of a guard gives its hold away";
 
 /// A re-entry.
 struct Nested {
@@ -69,9 +69,22 @@ impl Held {
         self.owned.as_mut().and_then(Arc::get_mut)
     }
 
-    /// Ends the re-entry, and gives the hold away.
+    /// Ends the re-entry. False if no other guard keeps the hold: then it is as that of an outermost guard.
     #[inline]
-    pub(super) fn end(mut self) -> Arc<OwnedHold> {
+    pub(super) fn end_nested(&mut self) -> bool {
+        self.leave();
+        // Others may end at the same time; one of them is the last.
+        match self.owned.take().and_then(Arc::into_inner) {
+            None => true,
+            Some(last) => {
+                self.owned = Some(Arc::new(last));
+                false
+            }
+        }
+    }
+
+    /// Gives the hold away.
+    pub(super) fn into_owned(mut self) -> Arc<OwnedHold> {
         self.leave();
         self.owned.take().expect(IS_THERE)
     }

@@ -351,6 +351,7 @@ impl Hold {
     }
 
     /// Counts one more guard, whose re-entry is inside. True if the caller has to queue the update of the store's count.
+    #[inline]
     pub(crate) fn enter(&self, reentry: u64) -> bool {
         // Otherwise the re-entries count it.
         if reentry == 0 {
@@ -360,6 +361,7 @@ impl Hold {
     }
 
     /// Counts one guard less, whose re-entry leaves. Returns the same as [`enter`](Self::enter).
+    #[inline]
     pub(crate) fn leave(&self, reentry: u64) -> bool {
         if reentry != 0 {
             self.reentries.leave(reentry);

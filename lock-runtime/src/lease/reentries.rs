@@ -124,6 +124,7 @@ enum Standing {
 
 impl Reentries {
     /// Goes inside if no re-entry is there. Sequentially consistent, as the hold's count of its guards is.
+    #[inline]
     fn enter_alone(&self, counts: bool) -> Option<u64> {
         let word = self.word.load(Ordering::Relaxed);
         let marks = if counts { ALONE | COUNTS } else { ALONE };
@@ -133,6 +134,7 @@ impl Reentries {
     }
 
     /// Leaves if this re-entry was alone. False if it was not.
+    #[inline]
     fn leave_alone(&self, id: u64) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         let (order, failed) = (Ordering::SeqCst, Ordering::Relaxed);
@@ -212,10 +214,15 @@ impl Reentries {
     }
 
     /// Removes a re-entry, which is inside or in the queue.
+    #[inline]
     pub(super) fn leave(&self, id: u64) {
-        if self.leave_alone(id) {
-            return;
+        if !self.leave_alone(id) {
+            self.leave_crowd(id);
         }
+    }
+
+    #[inline(never)]
+    fn leave_crowd(&self, id: u64) {
         let mut state = self.lock();
         let _removed = state.remove(id);
         if state.queue.is_empty() {

@@ -8,7 +8,7 @@ use std::task::{Poll, Waker, ready};
 use tokio::time::{Instant, sleep_until};
 
 use super::life::Afterwards;
-use super::{Claim, Enclosing, Hold, Inside, Obstacle, Standing, Waiter};
+use super::{Claim, Enclosing, Hold, Inside, Obstacle, Reentries, Standing, Waiter};
 use crate::store::HoldKind;
 
 /// Goes inside a hold at once. Returns the number of the re-entry, which its caller lets [leave](Reentries::leave); zero if it
@@ -17,6 +17,7 @@ use crate::store::HoldKind;
 /// # Errors
 ///
 /// The [`Obstacle`].
+#[inline]
 pub(crate) fn go_inside(
     hold: &Hold,
     claim: Claim,
@@ -27,12 +28,21 @@ pub(crate) fn go_inside(
         // A re-entry of a read is a read.
         return Ok(0);
     }
-    let reentries = &hold.reentries;
     if let Claim::Whole = claim
-        && let Some(id) = reentries.enter_alone(counts)
+        && let Some(id) = hold.reentries.enter_alone(counts)
     {
         return Ok(id);
     }
+    go_into_crowd(&hold.reentries, claim, counts, enclosing)
+}
+
+#[inline(never)]
+fn go_into_crowd(
+    reentries: &Reentries,
+    claim: Claim,
+    counts: bool,
+    enclosing: &Enclosing<'_>,
+) -> Result<u64, Obstacle> {
     let mut state = reentries.lock();
     let mut passed_over = Afterwards::default();
     let parent = match state.obvious_parent(enclosing) {
