@@ -109,8 +109,12 @@ pub(crate) static MUTEX_BATCH: LazyLock<Script> =
 
 /// The same for fair mutexes.
 pub(crate) static FAIR_BATCH: LazyLock<Script> = LazyLock::new(|| {
-    let functions = [TOKENS, include_str!("fair_notify.lua")].concat();
-    batch(&functions, &[&FAIR_ACQUIRE, &FAIR_RELEASE])
+    let functions = concat!(
+        include_str!("time_in_ms.lua"),
+        include_str!("set_end_of_waiters.lua"),
+        include_str!("fair_notify.lua")
+    );
+    batch(&[TOKENS, functions].concat(), &[&FAIR_ACQUIRE, &FAIR_RELEASE])
 });
 
 /// The functions that parts about mutexes call.
@@ -120,25 +124,27 @@ const TOKENS: &str =
 /// The functions that any part calls.
 const FUNCTIONS: &str = concat!(
     include_str!("time.lua"),
+    include_str!("time_in_ms.lua"),
     include_str!("mint.lua"),
     include_str!("set_end.lua"),
+    include_str!("set_end_of_waiters.lua"),
     include_str!("number.lua"),
     include_str!("owner.lua"),
     include_str!("fair_notify.lua"),
 );
 
 scripts! {
-    RENEW = "time.lua" "renew.lua";
-    RENEW_PLAIN = "time.lua" "renew_plain.lua";
-    END_LATER = "time.lua" "fair_notify.lua" "end_later.lua";
+    RENEW = "time.lua" "time_in_ms.lua" "renew.lua";
+    RENEW_PLAIN = "time.lua" "time_in_ms.lua" "renew_plain.lua";
+    END_LATER = "time.lua" "time_in_ms.lua" "fair_notify.lua" "end_later.lua";
     SHOW_COUNT = "show_count.lua";
     MULTI_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "multi_acquire.lua";
     MULTI_RELEASE = "multi_release.lua";
     RAISE_TOKEN = "time.lua" "mint.lua" "raise_token.lua";
     LATCH = "number.lua" "latch.lua";
     IS_LOCK = "owner.lua" "is_lock.lua";
-    INSPECT = "time.lua" "number.lua" "owner.lua" "inspect.lua";
-    FORCE_RELEASE = "time.lua" "owner.lua" "fair_notify.lua" "force_release.lua";
+    INSPECT = "time.lua" "time_in_ms.lua" "number.lua" "owner.lua" "inspect.lua";
+    FORCE_RELEASE = "time.lua" "time_in_ms.lua" "owner.lua" "fair_notify.lua" "force_release.lua";
 }
 
 // The functions that each calls, its own file, the number of its keys, and those of its own and its shared arguments. A
@@ -146,14 +152,17 @@ scripts! {
 parts! {
     MUTEX_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" => "mutex_acquire.lua", 2, 1 + 3;
     MUTEX_RELEASE = => "mutex_release.lua", 1, 2 + 0;
-    FAIR_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "fair_notify.lua" => "fair_acquire.lua", 4, 1 + 5;
-    FAIR_RELEASE = "time.lua" "fair_notify.lua" => "fair_release.lua", 3, 2 + 1;
-    READ_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "owner.lua" => "read_acquire.lua", 6, 7 + 0;
-    READ_RELEASE = "time.lua" => "read_release.lua", 4, 3 + 0;
-    WRITE_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "owner.lua" => "write_acquire.lua", 5, 6 + 0;
-    WRITE_RELEASE = "time.lua" => "write_release.lua", 2, 3 + 0;
-    PERMIT_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "number.lua" => "permit_acquire.lua", 3, 7 + 0;
-    PERMIT_RELEASE = "time.lua" => "permit_release.lua", 2, 3 + 0;
+    FAIR_ACQUIRE = "time.lua" "time_in_ms.lua" "mint.lua" "set_end.lua" "set_end_of_waiters.lua" "fair_notify.lua"
+        => "fair_acquire.lua", 4, 1 + 5;
+    FAIR_RELEASE = "time.lua" "time_in_ms.lua" "fair_notify.lua" => "fair_release.lua", 3, 2 + 1;
+    READ_ACQUIRE = "time.lua" "time_in_ms.lua" "mint.lua" "set_end.lua" "set_end_of_waiters.lua" "owner.lua"
+        => "read_acquire.lua", 6, 7 + 0;
+    READ_RELEASE = "time.lua" "time_in_ms.lua" => "read_release.lua", 4, 3 + 0;
+    WRITE_ACQUIRE = "time.lua" "time_in_ms.lua" "mint.lua" "set_end.lua" "set_end_of_waiters.lua" "owner.lua"
+        => "write_acquire.lua", 5, 6 + 0;
+    WRITE_RELEASE = "time.lua" "time_in_ms.lua" => "write_release.lua", 2, 3 + 0;
+    PERMIT_ACQUIRE = "time.lua" "time_in_ms.lua" "mint.lua" "set_end.lua" "number.lua" => "permit_acquire.lua", 3, 7 + 0;
+    PERMIT_RELEASE = "time.lua" "time_in_ms.lua" => "permit_release.lua", 2, 3 + 0;
 }
 
 /// Names a new connection and loads the scripts that acquire, release and renew. A first request that finds its

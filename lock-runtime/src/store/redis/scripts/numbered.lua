@@ -4,14 +4,19 @@
 -- ARGV[#ARGV] number of the request, which the script does not read
 -- returns the number, and the script's answer or error. Tokens and numbers, the usual answers, are text behind the
 -- number and a space, numbers with a colon before them: a list costs the server and the client more.
-local number = ARGV[#ARGV]
 local ran, answer = pcall(script)
+local number = ARGV[#ARGV]
+if answer == 0 then
+  -- What a release without waiters answers.
+  return number .. ' :0'
+end
+local kind = type(answer)
 if not ran then
   -- pcall turns an error into text, which would look like an answer.
-  answer = type(answer) == 'string' and redis.error_reply(answer) or answer
-elseif type(answer) == 'string' then
+  answer = kind == 'string' and redis.error_reply(answer) or answer
+elseif kind == 'string' then
   return number .. ' ' .. answer
-elseif type(answer) == 'number' then
+elseif kind == 'number' then
   return number .. string.format(' :%d', answer)
 elseif answer == nil then
   answer = false
