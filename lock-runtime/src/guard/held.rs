@@ -39,15 +39,19 @@ impl Held {
     /// A hold that the caller has re-entered as that number.
     #[inline]
     pub(crate) fn nested(owned: Arc<OwnedHold>, reentry: u64) -> Self {
-        if owned.hold.enter(reentry) {
-            owned.leases.watchdog.show_count(&owned.hold);
-        }
         let nested = Some(Nested { reentry, renewal: None });
-        Self { owned: Some(owned), nested }
+        // First, so that the re-entry leaves in any case.
+        let held = Self { owned: Some(owned), nested };
+        if held.hold.enter(reentry) {
+            held.leases.watchdog.show_count(&held.hold);
+        }
+        held
     }
 
-    pub(super) fn is_nested(&self) -> bool {
-        self.nested.is_some()
+    /// True if something else keeps the hold: it may end before this does.
+    #[inline]
+    pub(super) fn is_shared(&self) -> bool {
+        self.owned.as_ref().is_some_and(|owned| Arc::strong_count(owned) > 1)
     }
 
     /// The number of its re-entry; zero if it has none that excludes others.
@@ -69,9 +73,9 @@ impl Held {
         self.owned.as_mut().and_then(Arc::get_mut)
     }
 
-    /// Ends the re-entry. False if no other guard keeps the hold: then it is as that of an outermost guard.
+    /// Ends it. False if nothing else keeps the hold: then it is as that of an outermost guard.
     #[inline]
-    pub(super) fn end_nested(&mut self) -> bool {
+    pub(super) fn end_shared(&mut self) -> bool {
         self.leave();
         // Others may end at the same time; one of them is the last.
         match self.owned.take().and_then(Arc::into_inner) {

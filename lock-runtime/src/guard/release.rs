@@ -44,10 +44,10 @@ impl Future for Release {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // Apart from the rest, whose frame is large: that would be a tenth of a re-entry's time.
         if let ReleaseState::Start(guard) = &mut self.0
-            && guard.owned.is_nested()
+            && guard.owned.is_shared()
         {
             let held = guard.hold().ensure_held();
-            if guard.owned.end_nested() {
+            if guard.owned.end_shared() {
                 self.0 = ReleaseState::Done;
                 return match held {
                     Ok(_) => Poll::Ready(Ok(())),

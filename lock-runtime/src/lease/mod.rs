@@ -78,7 +78,7 @@ pub(crate) struct Hold {
     renewals: AtomicU32,
     /// When renewals end, in nanoseconds of a [`Tick`] (`max_hold`).
     renew_until: AtomicU64,
-    /// Guards that use this hold at once.
+    /// Guards that use this hold at once, without those that [`Reentries::guards`] counts.
     count: AtomicU32,
     /// The count that the store shows.
     shown_count: AtomicU32,

@@ -174,7 +174,7 @@ impl Reentries {
     fn lock(&self) -> MappedMutexGuard<'_, State> {
         let crowd = self.crowd.lock();
         let mut crowd = MutexGuard::map(crowd, |crowd| &mut **crowd.get_or_insert_default());
-        let before = self.word.fetch_or(CROWD, Ordering::AcqRel);
+        let before = self.word.fetch_or(CROWD, Ordering::SeqCst);
         if before & CROWD == 0 {
             crowd.last_id = before >> SHIFT;
             if before & ALONE != 0 {

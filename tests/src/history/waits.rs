@@ -105,19 +105,18 @@ impl Waits {
     }
 }
 
-/// Each wait during which the lock was free for longer than `most`, granted in the end or not.
+/// Each time for which a lock was free for longer than `most` during a wait for it, granted in the end or not. A fault may
+/// excuse one of them and not another.
 pub(super) fn left_free(claims: &[Claim], waits: &[Wait], most: Duration) -> Vec<Violation> {
     let free = free_times(claims, most);
-    let longest = |wait: &Wait| {
-        let Some(free) = free.get(&*wait.object) else { return Some((wait.from, wait.to)) };
-        let part = |(from, to): &(Stamp, Stamp)| (wait.from.max(*from), wait.to.min(*to));
-        free.iter().map(part).max_by_key(|(from, to)| to.since(*from))
+    let always = [(Stamp::from_origin(Duration::ZERO), Stamp::MAX)];
+    let within = |wait: &Wait| {
+        let free = free.get(&*wait.object).map_or(&always[..], Vec::as_slice);
+        let parts = free.iter().map(|(from, to)| (wait.from.max(*from), wait.to.min(*to)));
+        let too_long = parts.filter(|(from, to)| to.since(*from) > most);
+        too_long.map(|(from, to)| Violation::LeftFree(wait.clone(), from, to)).collect::<Vec<_>>()
     };
-    let found = waits.iter().filter_map(|wait| {
-        let (from, to) = longest(wait).filter(|(from, to)| to.since(*from) > most)?;
-        Some(Violation::LeftFree(wait.clone(), from, to))
-    });
-    found.collect()
+    waits.iter().flat_map(within).collect()
 }
 
 /// When each lock had no claim for longer than `most`. A release takes effect between its request and its confirmation.

@@ -283,3 +283,16 @@ fn other_faults_take_no_part_in_a_recovery() {
     assert_eq!(after(46, Some((25, 40))), (1, 0));
     assert_eq!(after(45, Some((19, 34))), (1, 0), "eleven after the other");
 }
+
+#[test]
+fn a_free_time_that_is_excused_hides_none_that_is_not() {
+    let rules = Rules { free: Some(span(5)), aftermath: span(4), ..rules() };
+    // Task 2 waits from 10. The lock is free from 20 to 40, because of a fault, and from 50 to 58.
+    let holds = |granted| {
+        let delay = fault(18, Some(40), May::Delay);
+        let waits = exclusive(2, 3, 10, granted, granted + 1);
+        judged([exclusive(1, 1, 1, 2, 20), exclusive(3, 2, 39, 40, 50), waits, delay], &rules)
+    };
+    assert_eq!(holds(58), (1, 1));
+    assert_eq!(holds(55), (0, 1));
+}
