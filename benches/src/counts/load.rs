@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockError, Mutex};
+use lock_runtime::{LockClient, LockError, Mutex, RwLock};
 use lock_tests::RedisServer;
 use rslock::LockManager;
 use tokio::task::JoinSet;
@@ -62,6 +62,8 @@ pub(super) enum Locks {
     Shared,
     /// The same, and each keeps it for [`KEPT`].
     Kept,
+    /// Each task the read side of its own, on one server.
+    Read,
     /// One task takes a lock that it holds already.
     Nested,
     /// Each task its own, spread over the masters of a cluster.
@@ -73,8 +75,15 @@ pub(super) enum Locks {
 }
 
 impl Locks {
-    const OTHERS: [Self; 6] =
-        [Self::Own, Self::Shared, Self::Kept, Self::Nested, Self::Spread, Self::Configured];
+    const OTHERS: [Self; 7] = [
+        Self::Own,
+        Self::Shared,
+        Self::Kept,
+        Self::Read,
+        Self::Nested,
+        Self::Spread,
+        Self::Configured,
+    ];
 
     fn all() -> impl Iterator<Item = Self> {
         Self::OTHERS.into_iter().chain(Call::ALL.map(Self::InMemory))
@@ -85,6 +94,7 @@ impl Locks {
             Self::Own => "own",
             Self::Shared => "shared",
             Self::Kept => "kept",
+            Self::Read => "read",
             Self::Nested => "nested",
             Self::Spread => "spread",
             Self::InMemory(call) => call.name(),
@@ -214,6 +224,10 @@ impl Load {
             }
             Locks::Shared => self.each_task(|_| Box::pin(pairs(own(0), count))).await?,
             Locks::Kept => self.each_task(|_| Box::pin(kept_pairs(own(0), count))).await?,
+            Locks::Read => {
+                let read = |task| client.rw_lock(format!("ours:{task}"));
+                self.each_task(|task| Box::pin(reads(read(task), count))).await?;
+            }
             Locks::Nested => {
                 let guard = own(0).lock().await?;
                 guard.run(pairs(own(0), count)).await??;
@@ -255,6 +269,13 @@ type Pairs = std::pin::Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 async fn pairs(mutex: Mutex, count: u32) -> Result<()> {
     for _ in 0..count {
         pair(&mutex).await?;
+    }
+    Ok(())
+}
+
+async fn reads(lock: RwLock, count: u32) -> Result<()> {
+    for _ in 0..count {
+        lock.read().await?.release().await?;
     }
     Ok(())
 }

@@ -79,7 +79,7 @@ struct Row {
 impl Row {
     const fn new(name: &'static str, locks: Locks, tasks: u32, pairs: u32) -> Self {
         let most_commands = match locks {
-            Locks::Own | Locks::Spread => f64::INFINITY,
+            Locks::Own | Locks::Read | Locks::Spread => f64::INFINITY,
             Locks::Shared | Locks::Kept => 0.05,
             Locks::Nested | Locks::InMemory(_) | Locks::Configured => 0.0,
         };
@@ -96,12 +96,13 @@ const fn in_memory(name: &'static str, call: Call, pairs: u32) -> Row {
     Row::new(name, Locks::InMemory(call), 1, pairs)
 }
 
-const ROWS: [Row; 12] = [
+const ROWS: [Row; 13] = [
     Row::new("pair, 1 task", Locks::Own, 1, 256).with_server(),
     Row::new("own keys, 64 tasks", Locks::Own, 64, 1024).with_server(),
     Row::new("hot key, 8 tasks", Locks::Shared, 8, 2048),
     Row::new("hot key, 64 tasks", Locks::Shared, 64, 2048),
     Row::new("hot key, 512 tasks", Locks::Shared, 512, 2048),
+    Row::new("read, 1 task", Locks::Read, 1, 256),
     Row::new("nested", Locks::Nested, 1, 512),
     Row::new("cluster, 64 tasks", Locks::Spread, 64, 1024),
     // The least of all counts, which what happens by chance disturbs most.
@@ -196,7 +197,8 @@ fn goal(row: &Row, count: Count) -> Option<f64> {
     match count {
         Count::ClientInstructions if row.tasks >= 64 => Some(15_000.0),
         Count::Allocations if row.tasks >= 64 => Some(6.0),
-        Count::ServerInstructions if row.tasks >= 8 => Some(65_000.0),
+        // Fewer tasks make no batches.
+        Count::ServerInstructions if row.tasks >= 64 => Some(65_000.0),
         _ => None,
     }
 }
@@ -303,7 +305,9 @@ fn in_process(locks: Locks, pairs: u32) -> Result<Option<[f64; 2]>> {
             Some([instructions - least, allocations - fewest])
         }
         Locks::Configured => Some(each(locks, pairs)?),
-        Locks::Own | Locks::Shared | Locks::Kept | Locks::Nested | Locks::Spread => None,
+        Locks::Own | Locks::Shared | Locks::Kept | Locks::Read | Locks::Nested | Locks::Spread => {
+            None
+        }
     })
 }
 
