@@ -2,8 +2,7 @@
 //!
 //! - Promised: every acquire says at once that the user may not, and waits for nothing; no lock is left without an expiry,
 //!   wherever the script stopped; every lock within 3 s.
-//! - Seen: 0.2 to 0.5 s. The first run found sets of waiters without an expiry; the scripts take the waiter out again
-//!   since.
+//! - Seen: 0.2 to 0.5 s.
 
 use crate::prelude::*;
 
