@@ -178,7 +178,8 @@ impl Comparison {
     ///
     /// When this library fails, or lets two tasks hold a lock that only one may hold.
     pub(super) async fn measure(&mut self, at: usize, row: Row, timing: Timing) -> Result<()> {
-        for round in 0..timing.rounds {
+        let Timing { rounds, turn, .. } = if row.is_single() { timing.finer() } else { timing };
+        for round in 0..rounds {
             let _awake = row.is_single().then(Awake::keep);
             let mut order: Vec<_> = (0..self.running.len()).collect();
             // A machine that slows down or speeds up favours none of them.
@@ -190,7 +191,7 @@ impl Comparison {
                 if !contender.does(row) {
                     continue;
                 }
-                let mut done = self.turn(number, row, timing.turn).await;
+                let mut done = self.turn(number, row, turn).await;
                 if round == 0 && row.work != Work::Own && done.is_ok() {
                     let checked = self.check(number, row).await;
                     done = done.and_then(|samples| Ok([samples, checked?].concat()));

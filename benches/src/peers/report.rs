@@ -54,8 +54,8 @@ pub(super) fn markdown(run: &Run, charts: &[(String, String)]) -> String {
 /// What was measured how.
 pub(crate) fn conditions(run: &Run) -> String {
     format!(
-        "Redis {}, {} processor cores, {} rounds of {} s. All contenders use one server, in turns; each driver \
-         is a process of its own. Ratios compare turns of one round; every figure is the median over \
+        "Redis {}, {} processor cores, {} rounds of {} s (with one task, five times as many of a fifth). All contenders \
+         use one server, in turns; each driver is a process of its own. Ratios compare turns of one round; every figure is the median over \
          the rounds.",
         run.server_version, run.cores, run.rounds, run.turn_seconds
     )

@@ -7,12 +7,9 @@ use crate::server::bench::Bench;
 use crate::server::contender::{Contender, Ours, Ping};
 use crate::server::drive::{Latencies, alone};
 use crate::server::turns::{Turn, beside, turns};
+use crate::timing::Timing;
 
 const CASE: &str = "pair: one task takes a lock and gives it back";
-
-/// More and shorter turns by this factor: the scheduler moves the server to another processor now and then,
-/// which doubles or halves the time of a round trip.
-const FINER: u32 = 4;
 
 /// The figures of one contender's turns, in µs.
 #[derive(Default)]
@@ -32,11 +29,11 @@ impl Figures {
 
 /// Measures the case.
 pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
-    let turn = bench.timing.turn / FINER;
+    let Timing { rounds, turn, .. } = bench.timing.finer();
     let _awake = Awake::keep();
     let mut ping = Vec::new();
     let [mut floor, mut ours, mut peer] = [(); 3].map(|()| Figures::default());
-    for round in 0..bench.timing.rounds * FINER as usize {
+    for round in 0..rounds {
         ping.push(alone(Ping(bench.bare("pair")), turn / 4).await?.quantile(0.50));
         for next in turns(round) {
             match next {
