@@ -37,7 +37,7 @@ use crate::fence::FencingToken;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Listening, NamesCursor, NamesPage,
     OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, ServerReport,
-    Store, StoreFuture, Subscription, Target, unsupported,
+    ServerRights, Store, StoreFuture, Subscription, Target, unsupported,
 };
 
 /// How long requests under way may delay the closing of the store.
@@ -326,6 +326,13 @@ impl Store for QuorumStore {
     fn servers(&self, _: Duration) -> StoreFuture<'_, Vec<ServerReport>> {
         StoreFuture::new(async move {
             let asked = self.servers.iter().map(|server| server.store.servers(server.timeout));
+            Ok(try_join_all(asked).await?.into_iter().flatten().collect())
+        })
+    }
+
+    fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
+        StoreFuture::new(async move {
+            let asked = self.servers.iter().map(|server| server.store.missing_rights(timeout));
             Ok(try_join_all(asked).await?.into_iter().flatten().collect())
         })
     }
