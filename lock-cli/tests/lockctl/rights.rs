@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use lock_tests::{RedisCluster, RedisServer};
+use serde_json::Value;
+use tokio::task::JoinSet;
 
 use crate::world::{Ran, lockctl};
 
@@ -62,7 +64,7 @@ fn missing(ran: &Ran) -> Vec<(String, String)> {
     let json = ran.json();
     let checks = json["checks"].as_array().unwrap().iter();
     let rights = checks.filter(|check| check["check"] == "rights" && check["verdict"] != "ok");
-    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
     rights.map(|check| (text(&check["verdict"]), text(&check["found"]))).collect()
 }
 
@@ -90,18 +92,21 @@ async fn each_missing_right_is_named() {
     let server = RedisServer::start().await;
     let rights: Vec<_> = all().into_iter().collect();
     assert!(rights.len() > 40, "{rights:?}");
+    let user = |right: &str| right[1..].replace('|', "-");
+    for right in &rights {
+        let mut others = all();
+        others.remove(right);
+        permit(&server, &user(right), &others).await;
+    }
     for some in rights.chunks(AT_ONCE) {
-        let trials = some.iter().map(|right| {
-            let (user, port) = (right[1..].to_owned(), server.port());
-            let mut others = all();
-            others.remove(right);
-            let server = &server;
-            async move {
-                permit(server, &user, &others).await;
-                names_it(&doctor("--url", &user.replace('|', "%7C"), port).await, right, 1);
-            }
-        });
-        futures_util::future::join_all(trials).await;
+        let mut runs = JoinSet::new();
+        for right in some {
+            let (right, user, port) = (right.clone(), user(right), server.port());
+            runs.spawn(async move { (doctor("--url", &user, port).await, right) });
+        }
+        for (ran, right) in runs.join_all().await {
+            names_it(&ran, &right, 1);
+        }
     }
 }
 
