@@ -85,6 +85,8 @@ async fn the_rights_of_the_page_are_enough() {
     permit(&server, "ops", &all()).await;
     let ran = doctor("--url", "ops", server.port()).await;
     assert_eq!((missing(&ran), ran.code), (Vec::new(), 0), "{ran:?}");
+    let keys = server.client().keys().await;
+    assert!(!keys.iter().any(|key| key.ends_with(":absent")), "a trial made a key: {keys:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
