@@ -27,7 +27,8 @@ struct Right {
 enum Trial {
     /// `KEY` stands for a key that does not exist, which is also the name of a channel without subscribers.
     Words(&'static str),
-    /// A command that would create the key: a script that must not write runs it, which fails after the check.
+    /// A command that would create the key: a script that must not write runs it, which fails after the check. It
+    /// proves nothing while the user may not run scripts.
     InScript(&'static str),
     Subscribe,
     Unsubscribe,

@@ -127,7 +127,7 @@ impl fmt::Display for Denial<'_> {
                 write!(f, "the user may not run `{command}`; grant it `+{command}`")
             }
             Self::Command(None) => f.write_str(
-                "the user may not run a command of the lock scripts; let `lockctl doctor` name it",
+                "the user may not run a command of the lock scripts; `lockctl doctor` names it",
             ),
             Self::Key => f.write_str(
                 "the user may not use a key of this lock; grant it the pattern of its keys",
