@@ -103,8 +103,9 @@ pub(crate) fn denial(error: &RedisError) -> Option<Denial<'_>> {
         Some("ERR") if in_script => {}
         _ => return None,
     }
-    // Redis 7.0 adds the place in the script.
-    let text = detail.split_once(" script: ").map_or(detail, |(text, _)| text);
+    let text = detail.strip_prefix("ACL failure in script: ").unwrap_or(detail);
+    // What follows is the place in the script.
+    let text = text.rsplit_once(" script: ").map_or(text, |(text, _)| text);
     if let Some(text) = text.strip_suffix("' command") {
         return Some(Denial::Command(text.rsplit_once('\'').map(|(_, command)| command)));
     }
