@@ -8,5 +8,6 @@ mod hostile;
 mod permissions;
 mod reads;
 mod release;
+mod rights;
 mod watch;
 mod world;

@@ -10,7 +10,7 @@ use crate::error::{LockError, check_runtime};
 use crate::fence::FencingToken;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
-use crate::store::{HoldKind, Inspection, ServerReport, Target};
+use crate::store::{HoldKind, Inspection, ServerReport, ServerRights, Target};
 use crate::waits::WaitEntry;
 
 impl LockClient {
@@ -167,6 +167,38 @@ impl LockClient {
         check_runtime()?;
         let leases = &self.engine.leases;
         Ok(leases.store.servers(leases.timing.command_timeout).await?)
+    }
+
+    /// Tries each right of Redis' ACL that locks need, and returns those that the user lacks on each server. Empty for an
+    /// in-memory store; in a cluster, one entry for each master.
+    ///
+    /// For operators, as [`servers`](Self::servers): it sends about fifty commands, most of which the server answers with
+    /// an error. None of them changes a key. A server that does not answer has its error in its entry.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NoRuntime`] outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example(client: lock_runtime::LockClient) -> Result<(), lock_runtime::LockError> {
+    /// for server in client.missing_rights().await? {
+    ///     for missing in server.missing.into_iter().flatten() {
+    ///         println!("{}: {} is needed for {}", server.address, missing.right, missing.needed_for);
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn missing_rights(&self) -> Result<Vec<ServerRights>, LockError> {
+        check_runtime()?;
+        let leases = &self.engine.leases;
+        Ok(leases.store.missing_rights(leases.timing.command_timeout).await?)
     }
 
     /// Returns the current holds of this client, in no order. Several guards on one hold, nested or of readers

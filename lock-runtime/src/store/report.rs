@@ -37,3 +37,33 @@ impl ServerReport {
         Self { address: address.into(), facts }
     }
 }
+
+/// What the user of a client lacks on one server.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ServerRights {
+    /// The server's address, without credentials.
+    pub address: String,
+    /// The missing rights, or why they are not known.
+    pub missing: Result<Vec<MissingRight>, StoreError>,
+}
+
+/// A right to run a command, which the server does not give the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MissingRight {
+    /// The right as `ACL SETUSER` grants it, such as `+rpush`.
+    pub right: String,
+    /// What does not work without it, such as `fair mutexes`.
+    pub needed_for: &'static str,
+    /// True if all locks work without it.
+    pub is_optional: bool,
+}
+
+impl ServerRights {
+    /// The rights that a server does not give, or the error of trying them.
+    #[must_use]
+    pub fn new(address: impl Into<String>, missing: Result<Vec<MissingRight>, StoreError>) -> Self {
+        Self { address: address.into(), missing }
+    }
+}

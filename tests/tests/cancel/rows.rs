@@ -337,6 +337,9 @@ pub(crate) const ROWS: &[Row] = &[
     prepared!("LockClient::servers", Mutex, 1, |at, store| async move {
         drop(at.client.servers().await.unwrap());
     }),
+    prepared!("LockClient::missing_rights", Mutex, 1, |at, store| async move {
+        drop(at.client.missing_rights().await.unwrap());
+    }),
     prepared!("LockClient::shutdown", Client, 2, |at, store| {
         drop(held(&at).await);
         async move { assert!(at.client.shutdown(secs(1)).await.is_clean()) }

@@ -23,7 +23,8 @@ async fn every_lock_recovers() {
                 let error = timeout(SOON / 2, acquire).await.expect("waits").unwrap_err();
                 let (kind, text) = kind_and_text(&error);
                 assert_eq!(kind, StoreErrorKind::Denied, "{commands:?}: {text}");
-                assert!(text.contains("may not run the lock scripts"), "{commands:?}: {text}");
+                assert!(text.contains("the user may not run"), "{commands:?}: {text}");
+                assert!(text.contains("The user's rights"), "{commands:?}: {text}");
             }
             sleep(LEASE / 2).await;
             set('+').await;

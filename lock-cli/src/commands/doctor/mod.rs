@@ -1,6 +1,7 @@
 //! `lockctl doctor`: checks the servers, and what the user may do there.
 
 mod permissions;
+mod rights;
 mod server;
 
 use lock_runtime::LockClient;
@@ -40,6 +41,7 @@ pub(super) async fn doctor(client: &LockClient) -> Result<Answer, Failure> {
     for report in client.servers().await? {
         checks.extend(server::checks(&report));
     }
+    checks.extend(rights::checks(client).await?);
     checks.extend(permissions::checks(client).await);
     let is_bad = checks.iter().any(|check| check.verdict == Verdict::Problem);
     let answer = Answer::new(text(&checks), json!({ "checks": checks }));

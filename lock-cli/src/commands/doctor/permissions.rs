@@ -15,8 +15,7 @@ const LEASE: Duration = Duration::from_secs(5);
 /// How long a second acquire waits for the first, which is long enough to subscribe to its release.
 const WAIT: Duration = Duration::from_millis(100);
 
-const ADVICE: &str =
-    "What is refused does not work; grant the user what the documentation of `RedisStore` lists.";
+const ADVICE: &str = "What is refused does not work; docs/operations.md lists what to grant under \"The user's rights\".";
 
 pub(super) async fn checks(client: &LockClient) -> Vec<Check> {
     let name = format!("lock_runtime:doctor:{}", client_id());

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lock_runtime::error::StoreErrorKind;
 use lock_runtime::store::{ServerFacts, ServerReport};
 
 use super::{Check, Verdict};
@@ -34,8 +35,13 @@ pub(super) fn checks(report: &ServerReport) -> Vec<Check> {
             all.iter().map(|look| check(look(facts))).collect()
         }
         Err(error) => {
+            // Locks work without the right to ask.
+            let verdict = match error.kind() {
+                StoreErrorKind::Denied => Verdict::Warning,
+                _ => Verdict::Problem,
+            };
             let advice = "Without an answer nothing else is known; check the address and the user's permissions.";
-            vec![check(("answer", Verdict::Problem, with_causes(error), advice))]
+            vec![check(("answer", verdict, with_causes(error), advice))]
         }
     }
 }

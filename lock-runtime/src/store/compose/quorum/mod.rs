@@ -13,6 +13,7 @@
 
 mod messages;
 mod names;
+mod reports;
 mod server;
 mod tally;
 
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -37,7 +38,7 @@ use crate::fence::FencingToken;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Listening, NamesCursor, NamesPage,
     OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, ServerReport,
-    Store, StoreFuture, Subscription, Target, unsupported,
+    ServerRights, Store, StoreFuture, Subscription, Target, unsupported,
 };
 
 /// How long requests under way may delay the closing of the store.
@@ -324,10 +325,11 @@ impl Store for QuorumStore {
     }
 
     fn servers(&self, _: Duration) -> StoreFuture<'_, Vec<ServerReport>> {
-        StoreFuture::new(async move {
-            let asked = self.servers.iter().map(|server| server.store.servers(server.timeout));
-            Ok(try_join_all(asked).await?.into_iter().flatten().collect())
-        })
+        StoreFuture::new(self.reports())
+    }
+
+    fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
+        StoreFuture::new(self.rights(timeout))
     }
 
     /// Returns the id of all servers, if they share one.

@@ -22,8 +22,8 @@ use crate::store::redis::store::{MAY_SUBSCRIBE_IN_SLOT, RedisStore};
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
     NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, ServerReport, Store, StoreFuture, Subscription, Target, not_listened,
-    renewed_in_parts, tell_part,
+    RenewRequest, ServerReport, ServerRights, Store, StoreFuture, Subscription, Target,
+    not_listened, renewed_in_parts, tell_part,
 };
 
 /// The one slot of a lock.
@@ -332,6 +332,14 @@ impl Store for ClusterStore {
             self.ensure_task();
             let map = self.shared.topology.map();
             Ok(join_all(map.nodes.iter().map(|node| node.store.report(timeout))).await)
+        })
+    }
+
+    fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
+        StoreFuture::new(async move {
+            self.ensure_task();
+            let map = self.shared.topology.map();
+            Ok(join_all(map.nodes.iter().map(|node| node.store.rights(timeout))).await)
         })
     }
 

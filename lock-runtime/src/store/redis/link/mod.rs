@@ -116,6 +116,11 @@ impl Link {
         master.map_or_else(|| self.endpoint.address(), Master::address)
     }
 
+    /// True if sentinels name the server.
+    pub(crate) fn has_sentinels(&self) -> bool {
+        self.endpoint.master().is_some()
+    }
+
     /// The number of the connection, if there is one.
     pub(crate) fn connection(&self) -> Option<u64> {
         self.current.load().as_ref().map(|connection| connection.number)
@@ -336,7 +341,7 @@ impl Link {
 }
 
 /// True if no further answer will come over the connection.
-fn is_broken(error: &RedisError) -> bool {
+pub(crate) fn is_broken(error: &RedisError) -> bool {
     error.is_unrecoverable_error() || error.is_io_error()
 }
 

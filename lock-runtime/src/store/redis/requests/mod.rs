@@ -9,5 +9,6 @@ pub(crate) mod info;
 pub(crate) mod names;
 pub(crate) mod renew;
 pub(crate) mod replicated;
+pub(crate) mod rights;
 
 pub(crate) use self::holds::HoldRequest;

@@ -81,14 +81,76 @@ pub(crate) fn config_error(message: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Config, message.into())
 }
 
+/// What the user lacks, by a reply of the server.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Denial<'a> {
+    /// The right to run a command; `None` if the server does not name it.
+    Command(Option<&'a str>),
+    /// A pattern for a key.
+    Key,
+    /// A pattern for a channel.
+    Channel,
+}
+
+/// What the server denies the user; `None` for all other errors.
+pub(crate) fn denial(error: &RedisError) -> Option<Denial<'_>> {
+    let detail = error.detail().unwrap_or_default();
+    // Inside a script a denial is a plain ERR, with the first text in Redis 7.0, with the other later.
+    let in_script =
+        detail.contains("user executing the script") || detail.starts_with("ACL failure in script");
+    match error.code() {
+        Some("NOPERM") => {}
+        Some("ERR") if in_script => {}
+        _ => return None,
+    }
+    let text = detail.strip_prefix("ACL failure in script: ").unwrap_or(detail);
+    // What follows is the place in the script.
+    let text = text.rsplit_once(" script: ").map_or(text, |(text, _)| text);
+    if let Some(text) = text.strip_suffix("' command") {
+        return Some(Denial::Command(text.rsplit_once('\'').map(|(_, command)| command)));
+    }
+    let is_about = |what: &str| {
+        text.ends_with(what)
+            || text.contains(&format!("one of the {what}s"))
+            || text.contains(&format!("the {what} mentioned"))
+    };
+    Some(match text {
+        _ if is_about("key") => Denial::Key,
+        _ if is_about("channel") => Denial::Channel,
+        _ => Denial::Command(None),
+    })
+}
+
+impl fmt::Display for Denial<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command(Some(command)) => {
+                write!(f, "the user may not run `{command}`; grant it `+{command}`")
+            }
+            Self::Command(None) => f.write_str(
+                "the user may not run a command of the lock scripts; `lockctl doctor` names it",
+            ),
+            Self::Key => f.write_str(
+                "the user may not use a key of this lock; grant it the pattern of its keys",
+            ),
+            Self::Channel => f.write_str(
+                "the user may not use a channel of this lock; grant it the pattern of its channels",
+            ),
+        }?;
+        f.write_str(" (docs/operations.md, \"The user's rights\")")
+    }
+}
+
 /// Classifies an error reply.
 pub(crate) fn server_error(error: RedisError) -> StoreError {
-    const NOT_ALLOWED: &str =
-        "the user may not run the lock scripts; `RedisStore` says what it needs";
     use StoreErrorKind::{
         Config, Denied, NotReady, OutOfMemory, OutcomeUnknown, Protocol, WrongType,
     };
 
+    if let Some(denial) = denial(&error) {
+        let message = denial.to_string();
+        return StoreError::new(Denied, message).with_source(Cause(error));
+    }
     let code = error.code().unwrap_or_default();
     let detail = error.detail().unwrap_or_default();
     let not_now = format!("the server cannot serve locks now ({code})");
@@ -99,7 +161,6 @@ pub(crate) fn server_error(error: RedisError) -> StoreError {
         "WRONGTYPE" => (WrongType, script_message(detail)),
         "NOAUTH" => (Denied, "the server wants a password; write redis://:password@host"),
         "WRONGPASS" => (Denied, "the server refuses the user name or password"),
-        "NOPERM" => (Denied, NOT_ALLOWED),
         "MOVED" | "ASK" => (
             Config,
             "the server is a node of a cluster; connect to it with `connect_cluster`, or as \
@@ -116,13 +177,6 @@ pub(crate) fn server_error(error: RedisError) -> StoreError {
             OutcomeUnknown,
             "the lock is being moved to another node; the command may have run in part",
         ),
-        // A missing permission inside a script is a plain ERR, with this text in Redis 7.0, with the other later.
-        "ERR"
-            if detail.contains("user executing the script")
-                || detail.starts_with("ACL failure in script") =>
-        {
-            (Denied, NOT_ALLOWED)
-        }
         "ERR" if detail.contains("max number of clients") => {
             (NotReady, "the server has too many connections")
         }
@@ -157,8 +211,7 @@ pub(crate) fn needs(error: impl Into<StoreError>, permission: &str) -> StoreErro
 
 /// True if the user may not read that key.
 pub(crate) fn is_forbidden_key(error: &StoreError) -> bool {
-    let text = |reply: &RedisError| reply.detail().is_some_and(|detail| detail.contains("key"));
-    cause(error).is_some_and(|reply| reply.code() == Some("NOPERM") && text(reply))
+    cause(error).is_some_and(|reply| denial(reply) == Some(Denial::Key))
 }
 
 /// Classifies the error of an attempt to connect.
@@ -243,6 +296,66 @@ mod tests {
             let error = server_error(error);
             assert_eq!(error.kind(), kind, "{code} {detail}");
             assert_eq!(error.kind().is_transient(), matches!(kind, NotReady | OutcomeUnknown));
+        }
+    }
+
+    /// In the words of Redis 7.0 and of later versions, outside and inside of scripts.
+    #[test]
+    fn denials_are_told_apart() {
+        let named = |command| Some(Denial::Command(Some(command)));
+        let place = "script: 4871ab, on @user_script:2.";
+        for (code, detail, denied) in [
+            ("NOPERM", "this user has no permissions to run the 'hkeys' command", named("hkeys")),
+            (
+                "NOPERM",
+                "User x has no permissions to run the 'script|load' command",
+                named("script|load"),
+            ),
+            (
+                "ERR",
+                "ACL failure in script: User x has no permissions to run the 'get' command",
+                named("get"),
+            ),
+            (
+                "ERR",
+                "The user executing the script can't run this command or subcommand",
+                Some(Denial::Command(None)),
+            ),
+            (
+                "NOPERM",
+                "this user has no permissions to access one of the keys used as arguments",
+                Some(Denial::Key),
+            ),
+            ("NOPERM", "No permissions to access a key", Some(Denial::Key)),
+            (
+                "ERR",
+                "ACL failure in script: User x has no permissions to access the 'channel' key",
+                Some(Denial::Key),
+            ),
+            (
+                "ERR",
+                "The user executing the script can't access at least one of the keys mentioned in the command arguments",
+                Some(Denial::Key),
+            ),
+            (
+                "NOPERM",
+                "this user has no permissions to access one of the channels used as arguments",
+                Some(Denial::Channel),
+            ),
+            ("NOPERM", "No permissions to access a channel", Some(Denial::Channel)),
+            (
+                "ERR",
+                "The user executing the script can't publish to the channel mentioned in the command",
+                Some(Denial::Channel),
+            ),
+            ("NOPERM", "something new", Some(Denial::Command(None))),
+            ("ERR", "something new", None),
+            ("WRONGTYPE", "this user has no permissions to run the 'get' command", None),
+        ] {
+            for detail in [detail.to_owned(), format!("{detail} {place}")] {
+                let error = redis::make_extension_error(code.to_owned(), Some(detail.clone()));
+                assert_eq!(denial(&error), denied, "{code} {detail}");
+            }
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::opaque::opaque_debug;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
     NamesCursor, NamesPage, OnMessage, OnRenewed, ReleaseReply, ReleaseRequest, RenewRequest,
-    ServerReport, Store, StoreFuture, Subscription, Target, no_hold,
+    ServerReport, ServerRights, Store, StoreFuture, Subscription, Target, no_hold,
 };
 
 /// A store that keeps locks on one Redis server, version 7.0 or later.
@@ -291,6 +291,10 @@ impl Store for RedisStore {
 
     fn servers(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerReport>> {
         StoreFuture::new(async move { Ok(vec![self.report(timeout).await]) })
+    }
+
+    fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
+        StoreFuture::new(async move { Ok(vec![self.rights(timeout).await]) })
     }
 
     fn clock(&self) -> Clock {

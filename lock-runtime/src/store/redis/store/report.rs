@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use super::RedisStore;
 use crate::error::StoreError;
 use crate::store::redis::requests::answers::surprise;
-use crate::store::redis::requests::info;
+use crate::store::redis::requests::{info, rights};
 use crate::store::redis::server::errors::needs;
-use crate::store::{ServerFacts, ServerReport};
+use crate::store::{ServerFacts, ServerReport, ServerRights};
 
 const MAY_ASK: &str = "`+info`, with which a server describes itself";
 const MAY_TELL_TIME: &str = "`+time`";
@@ -20,6 +20,12 @@ impl RedisStore {
     pub(in crate::store::redis) async fn report(&self, timeout: Duration) -> ServerReport {
         let facts = self.facts(Instant::now() + timeout).await;
         ServerReport::new(self.link.address(), facts)
+    }
+
+    pub(in crate::store::redis) async fn rights(&self, timeout: Duration) -> ServerRights {
+        self.link.ensure_task();
+        let missing = rights::missing(&self.link, Instant::now() + timeout).await;
+        ServerRights::new(self.link.address(), missing)
     }
 
     async fn facts(&self, deadline: Instant) -> Result<ServerFacts, StoreError> {

@@ -145,7 +145,7 @@ async fn credentials_and_a_database() {
     master.client().cmd(&user).await;
     let error = refused("redis://roleless:pw@locks", &urls).await;
     assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
-    assert!(error.to_string().contains("`RedisStore` says what it needs"), "{error}");
+    assert!(error.to_string().contains("grant it `+role`"), "{error}");
     let without = format!("redis://:s3cr3t@127.0.0.1:{}", sentinels.port(0));
     let error = refused("redis://:server@locks", [without]).await;
     assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");

@@ -1,0 +1,21 @@
+//! What the servers of a quorum report of themselves, for people who operate them.
+
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+
+use super::QuorumStore;
+use crate::error::StoreError;
+use crate::store::{ServerReport, ServerRights};
+
+impl QuorumStore {
+    pub(super) async fn reports(&self) -> Result<Vec<ServerReport>, StoreError> {
+        let asked = self.servers.iter().map(|server| server.store.servers(server.timeout));
+        Ok(try_join_all(asked).await?.into_iter().flatten().collect())
+    }
+
+    pub(super) async fn rights(&self, timeout: Duration) -> Result<Vec<ServerRights>, StoreError> {
+        let asked = self.servers.iter().map(|server| server.store.missing_rights(timeout));
+        Ok(try_join_all(asked).await?.into_iter().flatten().collect())
+    }
+}
