@@ -68,6 +68,7 @@ pub struct LockSection {
     #[serde(deserialize_with = "table::by_name")]
     pub policies: BTreeMap<String, LockPolicy>,
     /// Which requests lock.
+    #[serde(deserialize_with = "table::routes")]
     pub routes: Vec<LockRoute>,
 }
 
