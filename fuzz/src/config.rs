@@ -169,7 +169,7 @@ pub fn address(input: &[u8]) {
     let _ = (fuzz::server(&plain).is_ok(), fuzz::sentinels(&plain, &[&after]).is_ok());
     let _ = fuzz::shown_address(&plain);
     check_configured(&plain, |said| said);
-    // It never shows the password either, and for a socket, which has none, no path that is wrong.
+    // A configuration shows no path of a socket either.
     check_configured(&url, |said| {
         assert!(!said.contains(SECRET), "{url:?}: {said}");
         said

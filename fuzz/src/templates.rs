@@ -40,13 +40,13 @@ pub fn key_template(input: &[u8]) {
     assert_eq!(written(&segments), template);
     let names: Vec<_> = segments.iter().filter_map(name).collect();
     let is_value = |name: &&str| {
-        let with_name = ["path.", "query.", "header.", "ext."].map(|start| name.strip_prefix(start));
+        let with_name =
+            ["path.", "query.", "header.", "ext."].map(|start| name.strip_prefix(start));
         let has_name = with_name.into_iter().flatten().any(|name| !name.is_empty());
         matches!(*name, "method" | "route") || has_name
     };
-    let is_wrong = template.is_empty()
-        || template.contains(char::is_control)
-        || !names.iter().all(is_value);
+    let is_wrong =
+        template.is_empty() || template.contains(char::is_control) || !names.iter().all(is_value);
     assert!(problem.is_some() || !is_wrong, "{template:?}");
     let neighbours = segments.iter().map(|segment| match segment {
         Segment::Text(text) => Part::Text(text.as_str()),
