@@ -80,7 +80,7 @@ const WRONG: &[(&str, &str)] = &[
     // An address that cannot be parsed is shown without what may be a password.
     ("[lock]\nurl = \"redis://user:s3cr3t@h:abc\"", "lock.url: \"redis://…@h:…\" has a port that is no number"),
     ("[lock]\nurl = \"redis://user:s3cr3t\"", "lock.url: \"redis://…:…\" has a port that is no number"),
-    ("[lock]\nurl = \"redis://:x/s3cr3t@h\"", "lock.url: \"redis://…@h\" has a port that is no number"),
+    ("[lock]\nurl = \"redis://:x/s3cr3t@h\"", "lock.url: \"redis://…@h\" has no host"),
     ("[lock]\nurl = \"http://s3cr3t\"", "lock.url: \"http://…\" is no address"),
     ("[lock]\nquorum = [\"redis://:s3cr3t@\"]\nrestart_guard = \"none\"", "lock.quorum[0]: \"redis://…@…\" has no host"),
     ("[lock.policies.p]\nhttp.methods = [\"redis://:s3cr3t@h\"]", "lock.policies.p.http.methods[0]: \"…\" is no method"),
