@@ -45,7 +45,7 @@ fn try_reload(client: &LockClient) -> Result<LockConfig, Failure> {
     if let Some(problem) = new.check(lock_runtime::site::sites()).into_iter().next() {
         return Err(problem.into());
     }
-    // A route's key must only name parameters that its path has.
+    // Checked before it is in effect: the layer must have a key for each route.
     LockLayer::routes(client)?.check(client, &new)?;
     client.reload(new.clone())?;
     Ok(new)

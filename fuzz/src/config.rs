@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::fmt::Write;
 
-use lock_runtime::fuzz;
-use lock_runtime::policy::LockConfig;
+use lock_runtime::policy::{LockConfig, LockSection};
+use lock_runtime::{LockOptions, fuzz};
 
 use crate::input::{parts, text};
 
@@ -90,6 +90,8 @@ pub fn configuration(input: &[u8]) {
         "1.5",
         "1979-05-27",
         "policies.p.",
+        "\"order:{path.id}\"",
+        "\"{header.x}:{path.other}\"",
     ];
     let toml = text(input, words);
     match LockConfig::from_toml(&toml) {
@@ -99,6 +101,8 @@ pub fn configuration(input: &[u8]) {
                 assert!(config.policy(name).is_ok(), "{name:?}");
                 let problem = policy.key().and_then(fuzz::template_problem);
                 assert_eq!(problem, None, "{name:?}");
+                let settings = policy.settings();
+                assert!(settings.apply_to(LockOptions::default()).is_ok(), "{settings:?}");
             }
             for route in config.routes() {
                 assert_eq!(fuzz::path_problem(&route.path), None);
@@ -164,4 +168,22 @@ pub fn address(input: &[u8]) {
     let plain = format!("{before}{after}");
     let _ = (fuzz::server(&plain).is_ok(), fuzz::sentinels(&plain, &[&after]).is_ok());
     let _ = fuzz::shown_address(&plain);
+    check_configured(&plain, |said| said);
+    // A configuration shows no path of a socket either.
+    check_configured(&url, |said| {
+        assert!(!said.contains(SECRET), "{url:?}: {said}");
+        said
+    });
+}
+
+/// A configuration accepts the address if `connect` does, apart from schemes in capitals.
+fn check_configured(url: &str, check: impl Fn(String) -> String) {
+    let mut section = LockSection::default();
+    section.url = Some(url.into());
+    let refused = section.validate().err().map(|error| check(everything(&error)));
+    let scheme = url.split(':').next().unwrap_or_default().trim();
+    let is_lower = !scheme.contains(|c: char| c.is_ascii_uppercase());
+    if fuzz::server(url).is_ok() && is_lower && url.contains("://") {
+        assert_eq!(refused, None, "{url:?}");
+    }
 }

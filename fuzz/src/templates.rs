@@ -7,7 +7,7 @@ use lock_syntax::template::{Part, Segment, parse, unseparated};
 use crate::input::{parts, text};
 
 /// A template can be written again from what was parsed; it never makes one name of different values; the
-/// configuration refuses what cannot be parsed.
+/// configuration refuses what cannot be parsed, and names without a meaning for requests.
 pub fn key_template(input: &[u8]) {
     let words: &[&str] = &[
         "{a}",
@@ -25,6 +25,10 @@ pub fn key_template(input: &[u8]) {
         "\n",
         "ü",
         "order",
+        "{header.x}",
+        "{route}",
+        "{ext.",
+        "{query.a b}",
     ];
     let [template, one, other] = parts(input);
     let template = text(template, words);
@@ -35,16 +39,21 @@ pub fn key_template(input: &[u8]) {
     };
     assert_eq!(written(&segments), template);
     let names: Vec<_> = segments.iter().filter_map(name).collect();
-    let is_wrong = template.is_empty()
-        || template.contains(char::is_control)
-        || names.iter().any(|name| name.trim().is_empty());
-    assert_eq!(problem.is_some(), is_wrong, "{template:?}: {problem:?}");
+    let is_value = |name: &&str| {
+        let with_name =
+            ["path.", "query.", "header.", "ext."].map(|start| name.strip_prefix(start));
+        let has_name = with_name.into_iter().flatten().any(|name| !name.is_empty());
+        matches!(*name, "method" | "route") || has_name
+    };
+    let is_wrong =
+        template.is_empty() || template.contains(char::is_control) || !names.iter().all(is_value);
+    assert!(problem.is_some() || !is_wrong, "{template:?}");
     let neighbours = segments.iter().map(|segment| match segment {
         Segment::Text(text) => Part::Text(text.as_str()),
         Segment::Placeholder(name) => Part::Escaped(*name),
     });
     if unseparated(neighbours).is_some() {
-        return;
+        return assert!(problem.is_some(), "{template:?}");
     }
     let (one, other) = (text(one, words), text(other, words));
     let differ = (0..names.len()).any(|at| {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use humantime::format_duration;
 use proc_macro2::Span;
 use quote::ToTokens as _;
 use syn::{Expr, ReturnType};
@@ -100,7 +101,8 @@ fn check_times(args: &Args, errors: &mut Errors) {
 }
 
 fn longer(than: &str, at_least: Duration, limit: Duration) -> String {
-    format!("`at_least` of {at_least:?} is longer than {than} of {limit:?}; make it shorter")
+    let (at_least, limit) = (format_duration(at_least), format_duration(limit));
+    format!("`at_least` of {at_least} is longer than {than} of {limit}; make it shorter")
 }
 
 fn check_contradictions(args: &Args, errors: &mut Errors) {

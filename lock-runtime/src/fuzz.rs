@@ -61,13 +61,13 @@ pub fn answer_repeated(message: &[u8], request: Uuid) -> Option<Vec<Vec<u8>>> {
 
 /// Returns the problem of a key template in a configuration.
 #[must_use]
-pub fn template_problem(template: &str) -> Option<&'static str> {
+pub fn template_problem(template: &str) -> Option<String> {
     policy::template_problem(template)
 }
 
 /// Returns the problem of the path of a route in a configuration.
 #[must_use]
-pub fn path_problem(path: &str) -> Option<&'static str> {
+pub fn path_problem(path: &str) -> Option<String> {
     policy::path_problem(path)
 }
 

@@ -2,7 +2,7 @@
 
 /// The wrong file, and the exact message without where in the text it is.
 #[rustfmt::skip]
-pub const WRONG_TYPES: [(&str, &str); 36] = [
+pub const WRONG_TYPES: [(&str, &str); 39] = [
     ("[server]\nport = 80", "there is no table `lock`; put the settings of locks there, such as `lock.url`"),
     ("lock = 3", "lock: invalid type: integer `3`, expected the table [lock]"),
     ("lock = 'redis://:secret@one'", "lock: invalid type: text, expected the table [lock]"),
@@ -11,6 +11,9 @@ pub const WRONG_TYPES: [(&str, &str); 36] = [
     ("[lock.policies]\np = ['b']", "lock.policies.p: invalid type: sequence, expected a table of lock settings"),
     ("[lock]\nroutes = [['POST', '/', 'p']]", "lock.routes[0]: invalid type: sequence, expected a table with a path and a policy"),
     ("[lock]\nurll = 'memory:'", "lock.urll: unknown field `urll`, expected one of `url`, `cluster`, `sentinel`, `quorum`, `restart_guard`, `namespace`, `token_ttl`, `override`, `defaults`, `base`, `policies`, `routes`; did you mean `url`?"),
+    ("[lock.policy.p]\nwait = '1s'", "lock.policy: unknown field `policy`, expected one of `url`, `cluster`, `sentinel`, `quorum`, `restart_guard`, `namespace`, `token_ttl`, `override`, `defaults`, `base`, `policies`, `routes`; did you mean `policies`?"),
+    ("[lock.routes]\npath = '/'\npolicy = 'p'", "lock.routes: invalid type: map, expected a list of routes; write [[lock.routes]] above each route"),
+    ("[lock]\nroutes = 'p'", "lock.routes: invalid type: text, expected a list of routes; write [[lock.routes]] above each route"),
     ("[lock]\nurl = 6379", "lock.url: invalid type: integer, expected a string"),
     ("[lock]\nnamespace = true", "lock.namespace: invalid type: boolean `true`, expected a string"),
     ("[lock]\noverride = 'confg'", "lock.override: unknown variant `confg`, expected `literals` or `config`; did you mean `config`?"),
@@ -43,9 +46,9 @@ pub const WRONG_TYPES: [(&str, &str); 36] = [
 
 /// The wrong file, and everything that is wrong with it.
 #[rustfmt::skip]
-pub const WRONG_WHOLES: [(&str, &[&str]); 44] = [
+pub const WRONG_WHOLES: [(&str, &[&str]); 58] = [
     ("[lock]\nurl = 'memory:'\nquorum = ['redis://a']\nrestart_guard = '30s'", &["lock.url: is given beside lock.quorum; locks live in one place, keep one"]),
-    ("[lock]\nurl = 'localhost:6379'", &["lock.url: is no address; write redis://host:port, rediss://host:port or unix:///path, or memory: for locks of this process"]),
+    ("[lock]\nurl = 'localhost:6379'", &["lock.url: \"localhost:6379\" is no address; write redis://host:port, rediss://host:port or unix:///path, or memory: for locks of this process"]),
     ("[lock]\nquorum = ['redis://a']", &["lock.restart_guard: is not given, and a quorum needs a choice; write the longest lease in use, such as \"30s\", or \"none\" where no server forgets a lock in a restart"]),
     ("[lock]\nquorum = ['redis://a']\nrestart_guard = '0s'", &["lock.restart_guard: \"0s\" guards nothing; write the longest lease in use, such as \"30s\", or \"none\" where no server forgets a lock in a restart"]),
     ("[lock]\nquorum = ['redis://a']\nrestart_guard = '1s'", &["lock.restart_guard: \"1s\" is shorter than the 30s for which lock.defaults keeps locks; write at least \"30s\""]),
@@ -54,16 +57,16 @@ pub const WRONG_WHOLES: [(&str, &[&str]); 44] = [
     ("[lock]\nrestart_guard = 'none'\nquorum = []", &["lock.quorum: is empty; list at least one address"]),
     ("[lock]\nrestart_guard = '30s'\nquorum = ['redis://a', 'redis://b', 'redis://a']", &["lock.quorum[2]: is an address that the list has already; list each once"]),
     ("[lock]\nsentinel = { master = '', nodes = ['redis://a'] }", &["lock.sentinel.master: is empty; name what the sentinels watch"]),
-    ("[lock]\nsentinel = { master = 'unix:///m', nodes = ['a:26379'] }", &["lock.sentinel.master: is no master; write its name, or redis://user:password@name/database (rediss:// for TLS)", "lock.sentinel.nodes[0]: is no address; write redis://host:port, rediss://host:port or unix:///path, or memory: for locks of this process"]),
+    ("[lock]\nsentinel = { master = 'unix:///m', nodes = ['a:26379'] }", &["lock.sentinel.master: \"unix://…/…\" is no master; write its name, or redis://user:password@name/database (rediss:// for TLS)", "lock.sentinel.nodes[0]: \"a:26379\" is no address; write redis://host:port, rediss://host:port or unix:///path, or memory: for locks of this process"]),
     ("[lock]\nnamespace = ''", &["lock.namespace: invalid lock key \"\": it is empty; give it a name"]),
     ("[lock.defaults]\nkind = 'fair'\nkey = 'a'", &["lock.defaults.key: belongs into a policy: the defaults are those of all locks; move it", "lock.defaults.kind: belongs into a policy: the defaults are those of all locks; move it"]),
     ("[lock.policies.p]\nwait = '0s'", &["lock.policies.p.wait: \"0s\" never waits; write \"none\" to say so"]),
-    ("[lock.policies.p]\nlease = '20ms'", &["lock.policies.p.lease: a lease of \"20ms\" does not work; give between \"100ms\" and \"1day\""]),
-    ("[lock.policies.p]\nlease = 'watchdog 2days'", &["lock.policies.p.lease: a lease of \"watchdog 2days\" does not work; give between \"100ms\" and \"1day\""]),
+    ("[lock.policies.p]\nlease = '20ms'", &["lock.policies.p.lease: a lease of \"20ms\" does not work; give between \"100ms\" and \"24h\""]),
+    ("[lock.policies.p]\nlease = 'watchdog 2days'", &["lock.policies.p.lease: a lease of \"watchdog 2days\" does not work; give between \"100ms\" and \"24h\""]),
     ("[lock.policies.p]\nat_least = '0s'\nmax_hold = '0s'", &["lock.policies.p.at_least: \"0s\" says nothing; omit it, or set a positive duration", "lock.policies.p.max_hold: \"0s\" says nothing; omit it, or set a positive duration"]),
-    ("[lock.policies.p]\nat_least = '25h'", &["lock.policies.p.at_least: \"1day 1h\" is too long; a lock is kept for \"1day\" at most"]),
+    ("[lock.policies.p]\nat_least = '25h'", &["lock.policies.p.at_least: \"25h\" is too long; a lock is kept for \"24h\" at most"]),
     ("[lock.policies.p]\nreplicas = { at_least = 0, timeout = '1us' }", &["lock.policies.p.replicas.at_least: 0 asks for none; leave replicas out or ask for one", "lock.policies.p.replicas.timeout: \"1us\" gives them no time; give at least \"1ms\""]),
-    ("[lock.policies.p]\nreplicas = { at_least = 1, timeout = '5s' }\nlease = '5s'", &["lock.policies.p.replicas.timeout: \"5s\" is not less than the lease \"5s\" of lock.policies.p.lease; give them less"]),
+    ("[lock.policies.p]\nreplicas = { at_least = 1, timeout = '5s' }\nlease = '5s'", &["lock.policies.p.replicas.timeout: \"5s\" is not less than the lease \"5s\" of lock.policies.p.lease; give them less, or set a longer lease"]),
     ("[lock.defaults]\nlease = '10s'\n[lock.policies.p]\nmax_hold = '5m'", &["lock.policies.p.max_hold: \"5m\" has no meaning with the fixed lease \"10s\" of lock.defaults.lease, which is never renewed; take one out or write lease = \"watchdog\""]),
     ("[lock.base.b]\nat_least = '1m'\n[lock.policies.p]\nbase = 'b'\nlease = '10s'\n[lock.policies.q]\nbase = 'b'\nlease = '2m'", &["lock.base.b.at_least: \"1m\" is longer than the fixed lease \"10s\" of lock.policies.p.lease; make the lease as long"]),
     ("[lock.defaults]\nlease = '10s'\nmax_hold = '5m'\n[lock.policies.p]\n[lock.policies.q]", &["lock.defaults.max_hold: \"5m\" has no meaning with the fixed lease \"10s\" of lock.defaults.lease, which is never renewed; take one out or write lease = \"watchdog\""]),
@@ -79,7 +82,7 @@ pub const WRONG_WHOLES: [(&str, &[&str]); 44] = [
     ("[lock.policies.p]\nkey = 'cart:}'\n[lock.base.b]\nkey = 'a:{}'", &["lock.base.b.key: \"a:{}\" has a `{}` that names nothing; write `{path.id}` or the like", "lock.policies.p.key: \"cart:}\" has a `}` that closes nothing; write `}}` for a brace of the key"]),
     ("[lock.policies.p]\nhttp = { methods = ['post'] }\n[lock.policies.q]\nhttp = { methods = [] }", &["lock.policies.p.http.methods[0]: \"post\" is no method; write them in capitals, such as \"POST\"", "lock.policies.q.http.methods: is empty, so nothing would lock; list methods or leave it out"]),
     ("[[lock.routes]]\npath = '/'\npolicy = 'chekout'\n[lock.policies.checkout]", &["lock.routes[0].policy: no lock policy \"chekout\": did you mean \"checkout\"?"]),
-    ("[[lock.routes]]\npath = 'orders'\npolicy = 'p'\nkey = ''\n[lock.policies.p]", &["lock.routes[0].path: \"orders\" does not start with `/`; write it as in the router, such as \"/orders/{id}\"", "lock.routes[0].key: \"\" is empty; give the lock a name, such as \"order:{path.id}\""]),
+    ("[[lock.routes]]\npath = 'orders'\npolicy = 'p'\nkey = ''\n[lock.policies.p]", &["lock.routes[0].path: \"orders\" does not begin with `/`; write it as \"/orders/{id}/pay\" or \"/files/{*path}\"", "lock.routes[0].key: \"\" is empty; give the lock a name, such as \"order:{path.id}\""]),
     ("[lock.policies.q]\nhttp = { methods = 'all but PUT, get', max_body_hold = '0s' }", &["lock.policies.q.http.methods[1]: \"get\" is no method; write them in capitals, such as \"POST\"", "lock.policies.q.http.max_body_hold: \"0s\" sends no body; give it time, or write hold = \"response\""]),
     // A route that an earlier one shadows, by whatever each says of its methods.
     ("[[lock.routes]]\npath = '/a/{id}'\npolicy = 'p'\n[[lock.routes]]\npath = '/a/{nr}'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1]: locks nothing: lock.routes[0], \"/a/{id}\", takes all its requests; put this one in front of it, or take it out"]),
@@ -90,4 +93,19 @@ pub const WRONG_WHOLES: [(&str, &[&str]); 44] = [
     ("[[lock.routes]]\npath = '/a'\npolicy = 'get'\n[[lock.routes]]\npath = '/a'\npolicy = 'post'\n[[lock.routes]]\npath = '/{a}'\npolicy = 'get'\n[[lock.routes]]\npath = '/a'\npolicy = 'both'\n[lock.policies]\nget = { http = { methods = ['GET'] } }\npost = { http = { methods = ['POST'] } }\nboth = { http = { methods = ['POST', 'HEAD'] } }", &["lock.routes[3]: locks nothing: lock.routes[0], \"/a\", and lock.routes[1], \"/a\", take all its requests; put this one in front of them, or take it out"]),
     ("[[lock.routes]]\nmethods = ['PUT', 'POST']\npath = '/a'\npolicy = 'p'\n[[lock.routes]]\nmethods = ['POST']\npath = '/a'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1]: POST \"/a\" is lock.routes[0] already; take one out"]),
     ("[lock]\nquorum = ['redis://a']\nrestart_guard = '30s'\n[lock.policies.p]\nkind = 'fair'", &["lock.policies.p.kind: \"fair\" is not supported with lock.quorum; use \"mutex\""]),
+    // What a client or a layer would refuse when the service starts.
+    ("[lock]\nurl = 'redis://u:pw@h:abc'", &["lock.url: \"redis://…@h:…\" has a port that is no number from 1 to 65535; write it behind the host, as in redis://host:6379; special characters of a password are written as %23 for `#`, %2F for `/`, %3F for `?`"]),
+    ("[lock]\ncluster = ['redis://one:6379', 'redis://two:66379']", &["lock.cluster[1]: \"redis://…:…\" has a port that is no number from 1 to 65535; write it behind the host, as in redis://host:6379"]),
+    ("[lock]\nurl = 'redis://:pw@h:6379/locks'", &["lock.url: \"redis://…@h:6379/…\" has a database that is no number; write it behind the port, as in redis://host:6379/2; special characters of a password are written as %23 for `#`, %2F for `/`, %3F for `?`"]),
+    ("[lock]\nurl = 'unix://run/redis.sock'", &["lock.url: \"unix://…/…\" has no path; write unix:///path"]),
+    ("[lock.policies.p]\nkey = 'order:{id}'", &["lock.policies.p.key: \"order:{id}\" has the unknown placeholder `{id}`; a parameter of the path is `{path.id}`"]),
+    ("[lock.base.b]\nkey = 'order:{path.id:raw}'\n[lock.policies.p]\nkey = '{cookie.id}'", &["lock.base.b.key: \"order:{path.id:raw}\" has the unknown placeholder `{path.id:raw}`; there are `{method}`, `{route}`, `{path.<parameter>}`, `{query.<parameter>}`, `{header.<name>}` and `{ext.<name>}`", "lock.policies.p.key: \"{cookie.id}\" has the unknown placeholder `{cookie.id}`; there are `{method}`, `{route}`, `{path.<parameter>}`, `{query.<parameter>}`, `{header.<name>}` and `{ext.<name>}`"]),
+    ("[[lock.routes]]\npath = '/orders/{id}'\npolicy = 'p'\nkey = 'order:{id}'\n[lock.policies.p]", &["lock.routes[0].key: \"order:{id}\" has the unknown placeholder `{id}`; a parameter of the path is `{path.id}`"]),
+    ("[lock.policies.p]\nkey = '{path.a}{path.b}'\n[lock.policies.q]\nkey = '{header.x y}'\n[lock.policies.r]\nkey = '{query.}'\n[lock.policies.s]\nkey = 'redisson_lock_token:{path.id}'", &["lock.policies.p.key: \"{path.a}{path.b}\" has the neighbours `{path.a}` and `{path.b}`, which could run together: different values would make the same key; put a `:` between them", "lock.policies.q.key: \"{header.x y}\" names a header in `{header.x y}` that cannot exist: \"x y\" is no header name; write it as in `{header.x-tenant}`", "lock.policies.r.key: \"{query.}\" names no query parameter in `{query.}`; write it, such as `{query.q}`", "lock.policies.s.key: \"redisson_lock_token:{path.id}\" makes no valid key: it begins with `redisson_lock_token:`, which is reserved for the keys of other locks; put text in front of it"]),
+    ("[[lock.routes]]\npath = '/orders/{order}/pay'\npolicy = 'p'\n[lock.policies.p]\nkey = 'order:{path.id}'", &["lock.routes[0].path: \"/orders/{order}/pay\" does not have `{path.id}`, which is in the key \"order:{path.id}\" of lock.policies.p; it has `{path.order}`: rename the parameter, or give this route a key"]),
+    ("[[lock.routes]]\npath = '/orders'\npolicy = 'p'\nkey = 'order:{path.id}'\n[lock.policies.p]\nkey = 'orders'", &["lock.routes[0].key: \"order:{path.id}\" has `{path.id}`, which is not in the path \"/orders\"; that has no parameters"]),
+    ("[[lock.routes]]\npath = '/orders/v{id}'\npolicy = 'p'\n[[lock.routes]]\npath = '/{*a}/b'\npolicy = 'p'\n[[lock.routes]]\npath = '/{a}/{a}'\npolicy = 'p'\n[[lock.routes]]\npath = '/%FF'\npolicy = 'p'\n[[lock.routes]]\npath = '/a?b'\npolicy = 'p'\n[lock.policies.p]\nkey = 'k'", &["lock.routes[0].path: \"/orders/v{id}\" has a segment with a brace that is not one parameter; write it as \"/orders/{id}/pay\" or \"/files/{*path}\"", "lock.routes[1].path: \"/{*a}/b\" continues after its `{*…}`; write it as \"/orders/{id}/pay\" or \"/files/{*path}\"", "lock.routes[2].path: \"/{a}/{a}\" has the same parameter twice; write it as \"/orders/{id}/pay\" or \"/files/{*path}\"", "lock.routes[3].path: \"/%FF\" has a segment that is not UTF-8 when it is decoded; write it as \"/orders/{id}/pay\" or \"/files/{*path}\"", "lock.routes[4].path: \"/a?b\" has a query; a route is a path only, take it out"]),
+    ("[lock.policies.p]\nreplicas = { at_least = 1, timeout = '60s' }\n[lock.policies.q]\nreplicas = { at_least = 1, timeout = '60s' }\nlease = 'watchdog 2m'", &["lock.policies.p.replicas.timeout: \"1m\" is not less than the default lease, \"watchdog 30s\"; give them less, or set a longer lease"]),
+    ("[lock.defaults]\nat_least = '2m'\n[lock.policies.p]\nmax_hold = '1m'", &["lock.defaults.at_least: \"2m\" is longer than the \"1m\" of lock.policies.p.max_hold; make that as long"]),
+    ("[lock.policies.p]\nlease = '24h 1ms'\n[lock.policies.q]\nlease = '0s'", &["lock.policies.p.lease: a lease of \"24h 1ms\" does not work; give between \"100ms\" and \"24h\"", "lock.policies.q.lease: a lease of \"0s\" does not work; give between \"100ms\" and \"24h\""]),
 ];

@@ -51,7 +51,27 @@ pub(super) fn check(file: &Path) -> Result<Answer, Failure> {
         Some(lock) => lock.table("policies").map_or_else(Vec::new, |all| shown(all, lock)),
         None => Vec::new(),
     };
-    Ok(Answer::new(text_of(file, &config, &policies), json_of(&policies)))
+    let hints = hints(&config);
+    Ok(Answer::new(text_of(file, &config, &policies, &hints), json_of(&policies, &hints)))
+}
+
+/// What a service must set in code, because the file does not.
+fn hints(config: &LockConfig) -> Vec<String> {
+    let no_server = config.address().is_none().then(|| {
+        "it names no server: a service must connect in code, or set lock.url (\"memory:\" for locks of one process)"
+            .to_owned()
+    });
+    let keyless = config.routes().iter().enumerate().filter_map(|(at, route)| {
+        let policy = config.policy(&route.policy).ok()?;
+        let has_key = route.key.is_some() || policy.key().is_some();
+        (!has_key).then(|| {
+            format!(
+                "lock.routes[{at}] and its policy have no key: a layer refuses that, unless it has a key in \
+                 code; give one of them a key, such as \"order:{{path.id}}\""
+            )
+        })
+    });
+    no_server.into_iter().chain(keyless).collect()
 }
 
 /// A policy, its bases and the defaults put together.
@@ -110,13 +130,17 @@ fn values(layers: &[(String, &Table)]) -> Vec<From> {
     values
 }
 
-fn text_of(file: &Path, config: &LockConfig, policies: &[Shown]) -> String {
+fn text_of(file: &Path, config: &LockConfig, policies: &[Shown], hints: &[String]) -> String {
     let mut text = format!(
         "{}: valid, with {} and {}\n",
         file.display(),
         count_of(policies.len(), "policy", "policies"),
         count(config.routes().len(), "route"),
     );
+    for hint in hints {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "hint: {hint}");
+    }
     for policy in policies {
         // Writing to a String cannot fail.
         let _ = write!(text, "\n{}\n", harmless(&policy.name));
@@ -136,7 +160,7 @@ fn text_of(file: &Path, config: &LockConfig, policies: &[Shown]) -> String {
     text
 }
 
-fn json_of(policies: &[Shown]) -> Value {
+fn json_of(policies: &[Shown], hints: &[String]) -> Value {
     let policies = policies.iter().map(|policy| {
         let values = policy.values.iter().map(|from| {
             let From { field, value, table, line } = from;
@@ -144,5 +168,5 @@ fn json_of(policies: &[Shown]) -> Value {
         });
         json!({ "name": policy.name, "values": values.collect::<Vec<_>>() })
     });
-    json!({ "valid": true, "policies": policies.collect::<Vec<_>>() })
+    json!({ "valid": true, "hints": hints, "policies": policies.collect::<Vec<_>>() })
 }

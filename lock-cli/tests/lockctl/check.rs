@@ -31,7 +31,7 @@ async fn a_wrong_file_is_refused_as_the_service_would() {
         assert_eq!((ran.code, ran.stderr, &*ran.stdout), (1, expected, ""), "{text}");
         checked += 1;
     }
-    assert!(checked > 66, "{checked} files");
+    assert!(checked > 82, "{checked} files");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -72,4 +72,26 @@ async fn each_value_of_a_policy_has_its_place() {
         ran.failed(1, &format!("{}: trailing characters", file.display()));
     }
     lockctl(&["check", "/nowhere/app.toml"]).await.failed(2, "/nowhere/app.toml cannot be read");
+}
+
+/// What a file leaves to the code is no mistake, and worth a sentence.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_file_leaves_to_the_code_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[lock.policies.p]\nkey = 'a:{path.id}'\n[lock.policies.keyless]\n\
+                [[lock.routes]]\npath = '/a/{id}'\npolicy = 'p'\n\
+                [[lock.routes]]\npath = '/b'\npolicy = 'keyless'\n";
+    let (_, ran) = check(&folder, "app.toml", text, &[]).await;
+    assert_eq!((ran.code, &*ran.stderr), (0, ""), "{ran:?}");
+    let hints: Vec<_> = ran.stdout.lines().filter(|line| line.starts_with("hint: ")).collect();
+    let [server, key] = hints[..] else { panic!("{}", ran.stdout) };
+    assert!(server.contains("it names no server") && server.contains("lock.url"), "{server}");
+    assert!(key.contains("lock.routes[1] and its policy have no key"), "{key}");
+    let (_, json) = check(&folder, "app.toml", text, &["--json"]).await;
+    assert_eq!(json.json()["hints"].as_array().unwrap().len(), 2, "{json:?}");
+
+    let complete =
+        format!("{}\n[lock]\nurl = 'memory:'", text.replace("keyless]", "keyless]\nkey = 'b'"));
+    let (_, ran) = check(&folder, "app.toml", &complete, &[]).await;
+    assert!(ran.code == 0 && !ran.stdout.contains("hint:"), "{ran:?}");
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use humantime::format_duration;
 use lock_syntax::{MAX_LEASE, MIN_LEASE};
 use syn::spanned::Spanned as _;
 use syn::{Expr, ExprLit, Lit};
@@ -72,7 +73,8 @@ pub(super) fn lease(value: Expr) -> syn::Result<LeaseArg> {
 
 fn check_lease(lease: Duration) -> Result<(), String> {
     if lease < MIN_LEASE {
-        Err(format!("a lease of {lease:?} is too short to be kept; give at least {MIN_LEASE:?}"))
+        let (given, least) = (format_duration(lease), format_duration(MIN_LEASE));
+        Err(format!("a lease of {given} is too short to be kept; give at least {least}"))
     } else if lease > MAX_LEASE {
         Err("a lease over 24 hours is too long; `lease = watchdog` lasts as long as the body runs"
             .to_owned())

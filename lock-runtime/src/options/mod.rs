@@ -6,6 +6,7 @@ use std::time::Duration;
 
 mod limits;
 mod settings;
+mod text;
 pub(crate) mod values;
 
 pub use self::limits::{DEFAULT_LEASE, MAX_LEASE, MAX_MULTI_NAMES, MIN_LEASE};
@@ -13,6 +14,7 @@ pub(crate) use self::limits::{DEFAULT_TOKEN_TTL, TOKEN_TTL};
 pub use self::settings::LockSettings;
 #[cfg(feature = "policy")]
 pub(crate) use self::settings::for_each_setting;
+pub(crate) use self::text::duration_text;
 pub use self::values::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, Wait};
 use crate::error::LockError;
 
@@ -220,7 +222,8 @@ impl LockOptionsBuilder {
     /// Sets how many tasks of this client may queue for the key, behind the one that has it or asks the store
     /// for it, before further ones get [`LockError::Busy`]. For a fair mutex, where all ask the store, one more
     /// than that. Re-entries that wait inside one hold are counted for that hold alone. A larger number keeps a
-    /// burst waiting, a smaller one sheds it early. Default: 16 384.
+    /// burst waiting, a smaller one sheds it early; with 0 no task queues behind another of its client. Default:
+    /// 16 384.
     // S-18.
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.settings.max_waiters = Some(max_waiters);
@@ -261,10 +264,10 @@ impl LockOptionsBuilder {
         if let Some(Replicas { at_least, timeout }) = replicas
             && (at_least == 0 || timeout < Duration::from_millis(1) || timeout >= lease.duration())
         {
+            let (timeout, lease) = (duration_text(timeout), duration_text(lease.duration()));
             return invalid(format!(
-                "replicas are {at_least} within {timeout:?}; ask for at least one, within at least \
-                 a millisecond and less than the lease of {:?}",
-                lease.duration()
+                "replicas are {at_least} within {timeout}; ask for at least one, within at least \
+                 a millisecond and less than the lease of {lease}"
             ));
         }
         if let Some(at_least) = at_least {
@@ -275,7 +278,8 @@ impl LockOptionsBuilder {
                 invalid("max_hold is zero; omit it, or set a positive duration".into())
             }
             (Some(max_hold), Lease::Fixed(_)) => invalid(format!(
-                "max_hold {max_hold:?} has no meaning with a fixed lease, which is never renewed"
+                "max_hold {} has no meaning with a fixed lease, which is never renewed",
+                duration_text(max_hold)
             )),
             _ => Ok(LockOptions { settings: self.settings }),
         }
@@ -315,13 +319,17 @@ fn check_at_least(
             "at_least is zero; omit it, or set a positive duration".to_owned()
         }
         _ if at_least > MAX_LEASE => {
-            format!("at_least is {at_least:?}, and a lock is kept for {MAX_LEASE:?} at most")
+            let (given, most) = (duration_text(at_least), duration_text(MAX_LEASE));
+            format!("at_least is {given}, and a lock is kept for {most} at most")
         }
         (Lease::Fixed(lease), _) if at_least > lease => format!(
-            "at_least {at_least:?} is longer than the fixed lease of {lease:?}; make the lease as long"
+            "at_least {} is longer than the fixed lease of {}; make the lease as long",
+            duration_text(at_least),
+            duration_text(lease)
         ),
         (Lease::Watchdog(_), Some(max_hold)) if at_least > max_hold => {
-            format!("at_least {at_least:?} is longer than max_hold {max_hold:?}; make that as long")
+            let (at_least, max_hold) = (duration_text(at_least), duration_text(max_hold));
+            format!("at_least {at_least} is longer than max_hold {max_hold}; make that as long")
         }
         _ => return Ok(()),
     };
@@ -330,15 +338,14 @@ fn check_at_least(
 
 /// Refuses leases that are too short for renewals, and those that outlive the fencing counter.
 pub(crate) fn check_lease(lease: Duration) -> Result<(), LockError> {
-    if lease < MIN_LEASE {
-        return Err(LockError::InvalidOptions(format!(
-            "a lease of {lease:?} is too short to be kept; give at least {MIN_LEASE:?}"
-        )));
-    }
-    if lease > MAX_LEASE {
-        return Err(LockError::InvalidOptions(format!(
-            "a lease of {lease:?} is too long; give at most {MAX_LEASE:?} or use a watchdog lease"
-        )));
-    }
-    Ok(())
+    let problem = if lease < MIN_LEASE {
+        let (given, least) = (duration_text(lease), duration_text(MIN_LEASE));
+        format!("a lease of {given} is too short to be kept; give at least {least}")
+    } else if lease > MAX_LEASE {
+        let (given, most) = (duration_text(lease), duration_text(MAX_LEASE));
+        format!("a lease of {given} is too long; give at most {most} or use a watchdog lease")
+    } else {
+        return Ok(());
+    };
+    Err(LockError::InvalidOptions(problem))
 }

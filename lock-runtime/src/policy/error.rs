@@ -26,7 +26,7 @@ use serde_path_to_error::{Path, Segment};
 ///     "lock.policies.checkout.base: there is no lock.base.strct; did you mean \"strict\"?",
 /// ]);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ConfigError {
     problems: Vec<ConfigProblem>,
 }
@@ -45,6 +45,8 @@ pub struct ConfigError {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConfigProblem {
+    /// The file or provider of the value.
+    source: Option<String>,
     path: String,
     message: String,
 }
@@ -66,7 +68,7 @@ impl ConfigError {
         let said = said.replace("expected `one of `", "expected one of `").replace("``", "`");
         let near = suggestion(&said).map(|name| format!("; did you mean `{name}`?"));
         let message = format!("{said}{}{place}", near.unwrap_or_default());
-        Self::new(vec![ConfigProblem { path, message }])
+        Self::new(vec![ConfigProblem::new(path, message)])
     }
 
     /// There is no table `lock`.
@@ -84,14 +86,15 @@ impl ConfigError {
         Self::new(vec![ConfigProblem::new("", format!("{what}: {said}{place}"))])
     }
 
-    /// The same, with the source of the value at each path.
+    /// The same, with the source of the value at each path in front.
     #[cfg(any(feature = "toml", feature = "figment"))]
     pub(super) fn with_sources(mut self, source: impl Fn(&str) -> Option<String>) -> Self {
         for problem in &mut self.problems {
-            if let Some(source) = source(&problem.path)
-                && !problem.message.ends_with(&source)
+            problem.source = source(&problem.path);
+            if let Some(source) = &problem.source
+                && let Some(message) = problem.message.strip_suffix(&format!(" in {source}"))
             {
-                problem.message = format!("{} in {source}", problem.message);
+                problem.message = message.to_owned();
             }
         }
         self
@@ -114,11 +117,18 @@ impl fmt::Display for ConfigError {
     }
 }
 
+/// The sentences, because a `main` that returns the error prints this form.
+impl fmt::Debug for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl std::error::Error for ConfigError {}
 
 impl ConfigProblem {
     pub(super) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { path: path.into(), message: message.into() }
+        Self { source: None, path: path.into(), message: message.into() }
     }
 
     /// Returns its path, such as `lock.policies.checkout.wait`.
@@ -136,6 +146,9 @@ impl ConfigProblem {
 
 impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(source) = &self.source {
+            write!(f, "{source}: ")?;
+        }
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;
         }
@@ -177,7 +190,12 @@ fn suggestion(message: &str) -> Option<String> {
         let name = found.strip_prefix(table)?.strip_prefix('_')?;
         Some(format!("{table}.{name}"))
     };
-    names.clone().find_map(in_table).or_else(|| nearest(found, names).map(str::to_owned))
+    let near = nearest(found, names.clone());
+    // Too many letters differ for `nearest`.
+    let plural = || found.strip_suffix('y').map(|stem| format!("{stem}ies"));
+    let is_plural = |name: &&str| plural().is_some_and(|plural| plural == **name);
+    let near = near.or_else(|| names.clone().find(is_plural));
+    names.find_map(in_table).or_else(|| near.map(str::to_owned))
 }
 
 /// Replaces text that is not shown.
@@ -196,7 +214,7 @@ pub(super) fn is_odd_name(name: &str) -> bool {
 
 /// True for a text with colons and slashes of its own that may be a part of an address: a template has
 /// neither `@` nor `//`, and begins with no colon.
-fn may_be_secret(text: &str) -> bool {
+pub(super) fn may_be_secret(text: &str) -> bool {
     text.contains(['@', '\\']) || text.contains("//") || text.starts_with(':')
 }
 

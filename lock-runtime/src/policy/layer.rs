@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use humantime::format_duration;
+use lock_syntax::template::{Piece, pieces};
 
-use super::error::{ConfigProblem, quoted};
+use super::error::{ConfigProblem, may_be_secret, quoted};
 use super::http::Methods;
 use super::model::LockPolicy;
 use super::{template, text};
-use crate::options::{Lease, LockKind, MAX_LEASE, MIN_LEASE, Replicas, Wait};
+use crate::options::{Lease, LockKind, MAX_LEASE, MIN_LEASE, Replicas, Wait, duration_text};
 
 /// A policy, a base or the defaults, and the path to it.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl Layer<'_> {
             }
         }
         if let Some(at_least) = policy.at_least.filter(|at_least| *at_least > MAX_LEASE) {
-            let (given, most) = (format_duration(at_least), format_duration(MAX_LEASE));
+            let (given, most) = (duration_text(at_least), duration_text(MAX_LEASE));
             let message = format!("\"{given}\" is too long; a lock is kept for \"{most}\" at most");
             found.push(self.problem("at_least", message));
         }
@@ -51,7 +51,7 @@ impl Layer<'_> {
                 found.push(self.problem("replicas.at_least", message));
             }
             if timeout < Duration::from_millis(1) {
-                let given = format_duration(timeout);
+                let given = duration_text(timeout);
                 let message = format!("\"{given}\" gives them no time; give at least \"1ms\"");
                 found.push(self.problem("replicas.timeout", message));
             }
@@ -70,11 +70,23 @@ impl Layer<'_> {
 pub(super) fn key_problem(path: &str, key: Option<&str>) -> Option<ConfigProblem> {
     let key = key?;
     let problem = template::problem(key)?;
+    // The problem may repeat what stands between braces.
+    let names = pieces(key).filter_map(|piece| match piece {
+        Ok(Piece::Placeholder(name)) => Some(name),
+        _ => None,
+    });
+    let repeats = |name: &str| !name.is_empty() && problem.contains(name);
+    let problem = match may_be_secret(key) && names.into_iter().any(repeats) {
+        true => "has a mistake between its braces, which may be a part of an address; write \
+                 `{path.id}` or the like"
+            .to_owned(),
+        false => problem,
+    };
     Some(ConfigProblem::new(format!("{path}.key"), format!("{} {problem}", quoted(key))))
 }
 
 fn out_of_range(lease: &str) -> String {
-    let (least, most) = (format_duration(MIN_LEASE), format_duration(MAX_LEASE));
+    let (least, most) = (duration_text(MIN_LEASE), duration_text(MAX_LEASE));
     format!("a lease of \"{lease}\" does not work; give between \"{least}\" and \"{most}\"")
 }
 
@@ -112,41 +124,57 @@ fn said<T>(
 
 /// Returns the contradictions between the layers of one policy, given the nearest first.
 pub(super) fn contradictions(chain: &[Layer<'_>]) -> Vec<ConfigProblem> {
-    let Some((lease_path, lease)) = said(chain, "lease", |policy| policy.lease) else {
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    let lease_text = text::lease_text(lease);
+    let lease = said(chain, "lease", |policy| policy.lease);
     let at_least = said(chain, "at_least", |policy| policy.at_least);
     let max_hold = said(chain, "max_hold", |policy| policy.max_hold);
-    if let (Lease::Fixed(_), Some((path, max_hold))) = (lease, max_hold) {
-        let max_hold = format_duration(max_hold);
+    let mut found = Vec::new();
+    if let Some((lease_path, lease @ Lease::Fixed(fixed))) = &lease {
+        let fixed_lease =
+            format!("the fixed lease \"{}\" of {lease_path}", text::lease_text(*lease));
+        if let Some((path, max_hold)) = &max_hold {
+            let max_hold = duration_text(*max_hold);
+            let message = format!(
+                "\"{max_hold}\" has no meaning with {fixed_lease}, which is never renewed; take one \
+                 out or write lease = \"watchdog\""
+            );
+            found.push(ConfigProblem::new(path, message));
+        }
+        if let Some((path, at_least)) = at_least.as_ref().filter(|(_, it)| it > fixed) {
+            let at_least = duration_text(*at_least);
+            let message =
+                format!("\"{at_least}\" is longer than {fixed_lease}; make the lease as long");
+            found.push(ConfigProblem::new(path, message));
+        }
+    } else if let (Some((path, at_least)), Some((hold_path, max_hold))) = (&at_least, &max_hold)
+        && at_least > max_hold
+    {
+        let (at_least, max_hold) = (duration_text(*at_least), duration_text(*max_hold));
         let message = format!(
-            "\"{max_hold}\" has no meaning with the fixed lease \"{lease_text}\" of \
-             {lease_path}, which is never renewed; take one out or write lease = \"watchdog\""
+            "\"{at_least}\" is longer than the \"{max_hold}\" of {hold_path}; make that as long"
         );
         found.push(ConfigProblem::new(path, message));
     }
-    if let (Lease::Fixed(fixed), Some((path, at_least))) = (lease, at_least)
-        && at_least > fixed
-    {
-        let at_least = format_duration(at_least);
-        let message = format!(
-            "\"{at_least}\" is longer than the fixed lease \"{lease_text}\" of {lease_path}; \
-             make the lease as long"
-        );
-        found.push(ConfigProblem::new(path, message));
-    }
-    if let Some((path, replicas)) = said(chain, "replicas", |policy| policy.replicas)
-        && replicas.timeout >= lease.duration()
-    {
-        let timeout = format_duration(replicas.timeout);
-        let message = format!(
-            "\"{timeout}\" is not less than the lease \"{lease_text}\" of {lease_path}; give them less"
-        );
-        found.push(ConfigProblem::new(format!("{path}.timeout"), message));
-    }
+    found.extend(slow_replicas(chain, lease));
     found
+}
+
+/// Returns the problem of replicas that may take as long as the lease.
+fn slow_replicas(chain: &[Layer<'_>], lease: Option<(String, Lease)>) -> Option<ConfigProblem> {
+    let (path, replicas) = said(chain, "replicas", |policy| policy.replicas)?;
+    let (whose, lease) = match lease {
+        Some((path, lease)) => {
+            (format!("the lease \"{}\" of {path}", text::lease_text(lease)), lease)
+        }
+        None => {
+            let lease = Lease::default();
+            (format!("the default lease, \"{}\"", text::lease_text(lease)), lease)
+        }
+    };
+    let timeout = duration_text(replicas.timeout);
+    let message =
+        format!("\"{timeout}\" is not less than {whose}; give them less, or set a longer lease");
+    (replicas.timeout >= lease.duration())
+        .then(|| ConfigProblem::new(format!("{path}.timeout"), message))
 }
 
 /// Returns the problem of a setting that a quorum does not support.

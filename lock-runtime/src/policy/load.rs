@@ -84,8 +84,8 @@ impl LockConfig {
     /// let figment = Figment::new().merge(Toml::string(text)).merge(variables);
     /// assert_eq!(
     ///     LockConfig::from_figment(&figment).unwrap_err().to_string(),
-    ///     "lock.defaults.wait: invalid type: found signed int `3`, expected how long to wait: \"3s\", \
-    ///      \"none\" or \"forever\" in TOML source string"
+    ///     "TOML source string: lock.defaults.wait: invalid type: found signed int `3`, expected how long \
+    ///      to wait: \"3s\", \"none\" or \"forever\""
     /// );
     /// ```
     #[cfg(feature = "figment")]

@@ -114,6 +114,7 @@ mod load;
 mod model;
 mod pattern;
 mod resolve;
+mod route;
 mod shadow;
 mod sites;
 mod table;
@@ -131,7 +132,8 @@ use serde::de::{Deserializer, Error};
 #[cfg(feature = "__fuzz")]
 pub(crate) mod fuzz {
     pub(crate) use super::pattern::{matches, overlap};
-    pub(crate) use super::template::{path_problem, problem as template_problem};
+    pub(crate) use super::route::path_problem;
+    pub(crate) use super::template::problem as template_problem;
 }
 
 pub use self::address::{Address, LockAddress, Sentinel};
@@ -141,7 +143,11 @@ pub use self::http::{
 };
 pub use self::model::{LockPolicy, LockRoute, LockSection, Overrides};
 pub use self::resolve::Policy;
+#[doc(hidden)]
+pub use self::route::{RouteSegment, route_segments};
 pub use self::sites::SiteProblem;
+#[doc(hidden)]
+pub use self::template::{KeyPiece, key_pieces};
 use crate::error::LockError;
 pub use crate::options::values::RestartGuard;
 use crate::options::{LockOptions, LockSettings};

@@ -68,6 +68,7 @@ pub struct LockSection {
     #[serde(deserialize_with = "table::by_name")]
     pub policies: BTreeMap<String, LockPolicy>,
     /// Which requests lock.
+    #[serde(deserialize_with = "table::routes")]
     pub routes: Vec<LockRoute>,
 }
 
@@ -96,7 +97,7 @@ macro_rules! lock_policy {
         pub struct LockPolicy {
             /// The entry of `[lock.base]` that is the base of this.
             pub base: Option<String>,
-            /// The key template, for layers.
+            /// The key template, for layers: `"order:{path.id}"`.
             pub key: Option<String>,
             $($(#[$doc])* #[serde(deserialize_with = $reader)] pub $name: Option<$type>,)*
             /// The settings for layers.
@@ -145,11 +146,12 @@ pub struct LockRoute {
     /// The methods; by default those of the policy.
     #[serde(default)]
     pub methods: Option<Methods>,
-    /// The route's path, such as `/orders/{id}`, or `/admin/{*rest}` for all paths below `/admin`.
+    /// The route's path, such as `/orders/{id}`, or `/admin/{*rest}` for all paths below `/admin`. It has every
+    /// `{path.…}` of the key.
     pub path: String,
     /// The policy's name.
     pub policy: String,
-    /// The key template, in place of the policy's.
+    /// The key template, in place of the policy's. If neither has one, the layer needs a key in code.
     #[serde(default)]
     pub key: Option<String>,
     /// When the lock is released, in place of the policy's setting.

@@ -6,8 +6,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::value::{MapAccessDeserializer, MapDeserializer};
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::value::{MapAccessDeserializer, MapDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use super::error::shown;
 
@@ -67,6 +67,35 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Table<T> {
 /// The error for text in place of a table or a list.
 pub(super) fn text_in_place_of<E: Error>(expected: &str) -> E {
     E::custom(format_args!("invalid type: text, expected {expected}"))
+}
+
+/// Reads the list of routes.
+pub(super) fn routes<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    from.deserialize_any(Routes(PhantomData))
+}
+
+const ROUTES: &str = "a list of routes; write [[lock.routes]] above each route";
+
+struct Routes<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Routes<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(ROUTES)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Vec<T>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list))
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<Vec<T>, E> {
+        Err(text_in_place_of(ROUTES))
+    }
 }
 
 /// Reads tables by name, each name once.

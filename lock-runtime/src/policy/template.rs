@@ -1,39 +1,162 @@
-//! Checks the braces of key templates and route paths, as far as possible without a request.
+//! Key templates of layers: parsed and checked for a configuration when it is read, and for a layer when it is built.
 
-use lock_syntax::template::{BraceProblem, Segment, parse};
+use std::fmt;
 
-/// Returns the problem of a key template.
-pub(crate) fn problem(template: &str) -> Option<&'static str> {
+use lock_syntax::template::{BraceProblem, Part, Segment, parse, unseparated};
+
+use crate::error::LockError;
+use crate::key::LockKey;
+
+/// A part of the key template of a layer.
+#[doc(hidden)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyPiece<'a> {
+    /// Text between placeholders.
+    Text(String),
+    /// `{method}`
+    Method,
+    /// `{route}`
+    Route,
+    /// `{path.id}`
+    Path(&'a str),
+    /// `{query.q}`
+    Query(&'a str),
+    /// `{header.x-tenant}`, as written.
+    Header(&'a str),
+    /// `{ext.tenant}`
+    Ext(&'a str),
+}
+
+/// Parses the key template of a layer, and checks everything that needs no layer.
+///
+/// # Errors
+///
+/// What is wrong with it, and what to write instead: the rest of a sentence that begins with the template.
+#[doc(hidden)]
+pub fn key_pieces(template: &str) -> Result<Vec<KeyPiece<'_>>, String> {
     if template.is_empty() {
-        return Some(r#"is empty; give the lock a name, such as "order:{path.id}""#);
+        return Err(r#"is empty; give the lock a name, such as "order:{path.id}""#.to_owned());
     }
     if template.contains(char::is_control) {
-        return Some("contains a control character, which no key may; take it out");
+        return Err("contains a control character, which no key may; take it out".to_owned());
     }
-    let nameless = |segment: &Segment<'_>| matches!(segment, Segment::Placeholder(name) if name.trim().is_empty());
-    match parse(template) {
-        Err(BraceProblem::Unclosed) => {
-            Some("has a `{` that is never closed; write `{{` for a brace of the key")
+    let segments = parse(template).map_err(|problem| match problem {
+        BraceProblem::Unclosed => {
+            "has a `{` that is never closed; write `{{` for a brace of the key"
         }
-        Err(BraceProblem::Unopened) => {
-            Some("has a `}` that closes nothing; write `}}` for a brace of the key")
+        BraceProblem::Unopened => {
+            "has a `}` that closes nothing; write `}}` for a brace of the key"
         }
-        Ok(segments) if segments.iter().any(nameless) => {
-            Some("has a `{}` that names nothing; write `{path.id}` or the like")
+    })?;
+    let piece = |segment| match segment {
+        Segment::Text(text) => Ok(KeyPiece::Text(text)),
+        Segment::Placeholder(name) => placeholder(name),
+    };
+    let pieces: Vec<_> = segments.into_iter().map(piece).collect::<Result<_, _>>()?;
+    check_separators(&pieces)?;
+    check_shape(&pieces)?;
+    Ok(pieces)
+}
+
+fn placeholder(name: &str) -> Result<KeyPiece<'_>, String> {
+    let unnamed = |what: &str, example: &str| {
+        Err(format!("names no {what} in `{{{name}}}`; write it, such as `{{{example}}}`"))
+    };
+    match name.split_once('.') {
+        None if name == "method" => Ok(KeyPiece::Method),
+        None if name == "route" => Ok(KeyPiece::Route),
+        _ if name.trim().is_empty() => {
+            Err("has a `{}` that names nothing; write `{path.id}` or the like".to_owned())
         }
-        Ok(_) => None,
+        Some(("path", "")) => unnamed("path parameter", "path.id"),
+        Some(("header", "")) => unnamed("header", "header.x-tenant"),
+        Some(("query", "")) => unnamed("query parameter", "query.q"),
+        Some(("ext", "")) => unnamed("extension", "ext.tenant"),
+        Some(("query", parameter)) => Ok(KeyPiece::Query(parameter)),
+        Some(("ext", extension)) => Ok(KeyPiece::Ext(extension)),
+        Some(("path", parameter)) if !parameter.contains(['/', '*', ':']) => {
+            Ok(KeyPiece::Path(parameter))
+        }
+        Some(("header", header)) if header.bytes().all(is_of_header) => {
+            Ok(KeyPiece::Header(header))
+        }
+        Some(("header", header)) => Err(format!(
+            "names a header in `{{{name}}}` that cannot exist: {header:?} is no header name; write it \
+             as in `{{header.x-tenant}}`"
+        )),
+        // Attributes name an argument so, and axum writes a path's parameter so.
+        None if is_parameter(name) => Err(format!(
+            "has the unknown placeholder `{{{name}}}`; a parameter of the path is `{{path.{name}}}`"
+        )),
+        _ => Err(format!(
+            "has the unknown placeholder `{{{name}}}`; there are `{{method}}`, `{{route}}`, \
+             `{{path.<parameter>}}`, `{{query.<parameter>}}`, `{{header.<name>}}` and `{{ext.<name>}}`"
+        )),
     }
 }
 
-/// Returns the problem of a route's path.
-pub(crate) fn path_problem(path: &str) -> Option<&'static str> {
-    if !path.starts_with('/') {
-        return Some(
-            "does not start with `/`; write it as in the router, such as \"/orders/{id}\"",
-        );
+/// True for the bytes of header names: the tokens of HTTP.
+fn is_of_header(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// True for what can only be meant as a parameter: a name, and no word that stands before one.
+fn is_parameter(name: &str) -> bool {
+    let is_name = name.starts_with(|c: char| c.is_lowercase())
+        && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    is_name && !["path", "query", "header", "ext"].contains(&name)
+}
+
+/// Checks that no two neighbouring values could run together and make one key of different values.
+// S-3.
+fn check_separators(pieces: &[KeyPiece<'_>]) -> Result<(), String> {
+    let parts = pieces.iter().map(|piece| match piece {
+        KeyPiece::Text(text) => Part::Text(text.as_str()),
+        value => Part::Escaped(value),
+    });
+    match unseparated(parts) {
+        None => Ok(()),
+        Some((before, after)) => Err(format!(
+            "has the neighbours `{{{before}}}` and `{{{after}}}`, which could run together: different \
+             values would make the same key; put a `:` between them"
+        )),
     }
-    if path.contains(['?', '#']) {
-        return Some("has a query; a route is a path only, take it out");
+}
+
+/// Checks what all keys of this shape have in common.
+// S-1, S-2.
+fn check_shape(pieces: &[KeyPiece<'_>]) -> Result<(), String> {
+    let sample = pieces.iter().map(|piece| match piece {
+        KeyPiece::Text(text) => text.as_str(),
+        _ => "_",
+    });
+    match LockKey::new(sample.collect::<String>()) {
+        Ok(_) => Ok(()),
+        Err(LockError::InvalidKey { problem, .. }) => {
+            // A namespace comes later, so it is no help here.
+            let problem = problem.replace("put text or a namespace in", "put text in");
+            Err(format!("makes no valid key: {problem}"))
+        }
+        Err(error) => Err(format!("makes no valid key: {error}")),
     }
-    problem(path)
+}
+
+impl fmt::Display for KeyPiece<'_> {
+    /// Writes the text, or what stands between the braces.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Method => f.write_str("method"),
+            Self::Route => f.write_str("route"),
+            Self::Path(name) => write!(f, "path.{name}"),
+            Self::Query(name) => write!(f, "query.{name}"),
+            Self::Header(name) => write!(f, "header.{name}"),
+            Self::Ext(name) => write!(f, "ext.{name}"),
+        }
+    }
+}
+
+/// Returns the problem of a key template.
+pub(crate) fn problem(template: &str) -> Option<String> {
+    key_pieces(template).err()
 }

@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 use super::RestartGuard;
 use super::table;
-use crate::options::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, Wait};
+use crate::options::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, Wait, duration_text};
 
 /// Reads text, and reports the expected form of text that it cannot read.
 struct Text<T> {
@@ -148,7 +148,7 @@ fn percent(number: u64) -> Option<u8> {
 /// Returns the text form of a lease.
 pub(super) fn lease_text(lease: Lease) -> String {
     match lease {
-        Lease::Watchdog(lease) => format!("watchdog {}", humantime::format_duration(lease)),
-        Lease::Fixed(lease) => humantime::format_duration(lease).to_string(),
+        Lease::Watchdog(lease) => format!("watchdog {}", duration_text(lease)),
+        Lease::Fixed(lease) => duration_text(lease),
     }
 }

@@ -1,22 +1,23 @@
 //! Checks the table `[lock]` and turns it into a [`LockConfig`], or reports all its problems.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+mod address;
+mod routes;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use humantime::format_duration;
 use lock_syntax::nearest;
 
-use super::address::{Address, LockAddress};
-use super::error::{ConfigError, ConfigProblem, is_odd_name, join, quoted, shown};
-use super::http::{HttpPolicy, Methods};
+use super::address::LockAddress;
+use super::error::{ConfigError, ConfigProblem, is_odd_name, join, shown};
+use super::http::HttpPolicy;
 use super::layer::{self, Layer};
-use super::model::{LockPolicy, LockRoute, LockSection};
+use super::model::{LockPolicy, LockSection};
 use super::resolve::{Policy, Resolved};
-use super::shadow::EarlierRoutes;
-use super::{LockConfig, RestartGuard, pattern, template};
+use super::{LockConfig, RestartGuard, pattern};
 use crate::key::LockKey;
 use crate::observe::{Label, NO_POLICY};
-use crate::options::{LockSettings, TOKEN_TTL};
+use crate::options::{LockSettings, TOKEN_TTL, duration_text};
 
 impl LockSection {
     /// Checks the whole table, and merges each policy with its bases.
@@ -34,7 +35,7 @@ impl LockSection {
             check.report("lock.namespace", harmless(error.to_string(), &[namespace]));
         }
         if let Some(token_ttl) = self.token_ttl.filter(|it| !TOKEN_TTL.contains(it)) {
-            let given = format_duration(token_ttl);
+            let given = duration_text(token_ttl);
             let message = format!("\"{given}\" does not work; give between \"1h\" and \"30days\"");
             check.report("lock.token_ttl", message);
         }
@@ -81,35 +82,6 @@ impl Check {
         }
     }
 
-    /// Checks the address. No message repeats it, because it may contain a password.
-    fn address(&mut self, section: &LockSection) -> Option<LockAddress> {
-        let LockSection { url, cluster, sentinel, quorum, .. } = section;
-        let given = [
-            ("url", url.clone().map(LockAddress::of_url)),
-            ("cluster", cluster.clone().map(LockAddress::Cluster)),
-            ("sentinel", sentinel.clone().map(LockAddress::Sentinel)),
-            ("quorum", quorum.clone().map(LockAddress::Quorum)),
-        ];
-        let given: Vec<_> = given.into_iter().filter_map(|(name, it)| Some((name, it?))).collect();
-        if let [(one, _), (other, _), ..] = &given[..] {
-            let message =
-                format!("is given beside lock.{other}; locks live in one place, keep one");
-            self.report(format!("lock.{one}"), message);
-        }
-        let (name, address) = given.into_iter().next()?;
-        let path = format!("lock.{name}");
-        match &address {
-            LockAddress::Memory => {}
-            LockAddress::Server(url) => self.server(&path, url),
-            LockAddress::Cluster(nodes) | LockAddress::Quorum(nodes) => self.servers(&path, nodes),
-            LockAddress::Sentinel(sentinel) => {
-                self.master("lock.sentinel.master", &sentinel.master);
-                self.servers("lock.sentinel.nodes", &sentinel.nodes);
-            }
-        }
-        Some(address)
-    }
-
     /// Checks that a quorum's configuration chooses a restart guard, as `QuorumBuilder` requires.
     // S-29.
     fn restart_guard(&mut self, section: &LockSection) {
@@ -147,47 +119,11 @@ impl Check {
         else {
             return;
         };
-        let (guard, kept) = (format_duration(guard), format_duration(kept));
+        let (guard, kept) = (duration_text(guard), duration_text(kept));
         let message = format!(
             "\"{guard}\" is shorter than the {kept} for which {path} keeps locks; write at least \"{kept}\""
         );
         self.report("lock.restart_guard", message);
-    }
-
-    fn master(&mut self, path: &str, master: &Address) {
-        if master.as_str().is_empty() {
-            return self.report(path, "is empty; name what the sentinels watch");
-        }
-        if let Some((scheme, _)) = master.as_str().split_once("://")
-            && !["redis", "rediss", "valkey", "valkeys"].contains(&scheme)
-        {
-            let expected = "is no master; write its name, or redis://user:password@name/database \
-                            (rediss:// for TLS)";
-            self.report(path, expected);
-        }
-    }
-
-    fn servers(&mut self, path: &str, nodes: &[Address]) {
-        if nodes.is_empty() {
-            self.report(path, "is empty; list at least one address");
-        }
-        for (at, node) in nodes.iter().enumerate() {
-            let path = format!("{path}[{at}]");
-            if nodes[..at].contains(node) {
-                self.report(&path, "is an address that the list has already; list each once");
-            }
-            self.server(&path, node);
-        }
-    }
-
-    fn server(&mut self, path: &str, address: &Address) {
-        const SCHEMES: [&str; 6] =
-            ["redis://", "rediss://", "unix://", "redis+unix://", "valkey://", "valkeys://"];
-        if !SCHEMES.iter().any(|scheme| address.as_str().starts_with(scheme)) {
-            let expected = "is no address; write redis://host:port, rediss://host:port or \
-                            unix:///path, or memory: for locks of this process";
-            self.report(path, expected);
-        }
     }
 
     /// Checks each table by itself.
@@ -334,54 +270,6 @@ impl Check {
             }
         }
     }
-
-    fn routes(&mut self, routes: &[LockRoute], config: &LockConfig) {
-        let mut taken = HashMap::new();
-        let mut earlier = EarlierRoutes::default();
-        for (at, route) in routes.iter().enumerate() {
-            let path = format!("lock.routes[{at}]");
-            let policy = config.policy(&route.policy);
-            if let Err(error) = &policy {
-                let known = config.policies().map(|policy| policy.name());
-                let names: Vec<_> = known.chain([route.policy.as_str()]).collect();
-                self.report(format!("{path}.policy"), harmless(error.to_string(), &names));
-            }
-            if let Some(problem) = template::path_problem(&route.path) {
-                self.report(format!("{path}.path"), format!("{} {problem}", quoted(&route.path)));
-            }
-            self.report_all(layer::key_problem(&path, route.key.as_deref()));
-            self.report_all(layer::methods(&path, route.methods.as_ref()));
-            let listed = match &route.methods {
-                Some(Methods::These(methods)) => &methods[..],
-                _ => &[],
-            };
-            let mut is_told = false;
-            for method in listed {
-                if let Some(before) = taken.insert((&route.path, method), at) {
-                    let route = quoted(&route.path);
-                    let message =
-                        format!("{method} {route} is lock.routes[{before}] already; take one out");
-                    self.report(&path, message);
-                    is_told = true;
-                }
-            }
-            let Ok(policy) = policy else { continue };
-            if let Some(before) = earlier.add(at, route, &policy).filter(|_| !is_told) {
-                self.report(&path, shadowed(&before, routes));
-            }
-        }
-    }
-}
-
-/// The message for a route whose requests all match the routes at these positions.
-fn shadowed(before: &BTreeSet<usize>, routes: &[LockRoute]) -> String {
-    let named =
-        before.iter().map(|at| format!("lock.routes[{at}], {},", quoted(&routes[*at].path)));
-    let named = named.collect::<Vec<_>>().join(" and ");
-    let (take, them) = if before.len() == 1 { ("takes", "it") } else { ("take", "them") };
-    format!(
-        "locks nothing: {named} {take} all its requests; put this one in front of {them}, or take it out"
-    )
 }
 
 /// Returns the message of another module about these names, or a shorter one if a name may be part of an address.

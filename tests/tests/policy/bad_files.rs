@@ -47,7 +47,13 @@ fn what_is_right_is_accepted() {
     for text in [
         "[lock]",
         "[lock]\nurl = 'memory:'\n[server]\nport = 80",
-        "[lock.policies.p]\nkey = '{{cart}}:{path.id:raw}'",
+        "[lock.policies.p]\nkey = '{{cart}}:{path.id}'",
+        // Keys that only a layer can check, and a route whose key is in the code of the layer.
+        "[lock.policies.p]\nkey = '{ext.user}:{path.id}:{header.X-Tenant}:{query.a b}:{method}:{route}'",
+        "[[lock.routes]]\npath = '/a/{id}'\npolicy = 'p'\n[lock.policies.p]",
+        "[[lock.routes]]\npath = '/a/{nr}'\npolicy = 'p'\nkey = 'a:{path.nr}'\n[lock.policies.p]\nkey = 'a:{path.id}'",
+        "[lock]\nurl = 'redis://user:p%23%2F@[::1]:6380/2?protocol=resp3'",
+        "[lock.defaults]\nlease = 'watchdog 2m'\n[lock.policies.p]\nreplicas = { at_least = 1, timeout = '1m' }",
         "[lock.defaults]\nlease = '10s'\n[lock.policies.p]\nlease = 'watchdog'\nmax_hold = '5m'",
         "[lock.policies.p]\nmax_waiters = 0\nenforce = 0",
         "[lock.policies.p]\nwait = '1m30s'\nlease = 'watchdog  1m 30s'\nkind = 'semaphore( 3 )'",
@@ -83,4 +89,28 @@ fn no_message_repeats_an_address() {
         let config = read(text).unwrap();
         assert!(!format!("{config:?}").contains("secret"));
     }
+}
+
+/// A `main` that returns the error prints its debug form.
+#[test]
+fn the_debug_form_is_the_sentences() {
+    let error = read("[lock.policies.p]\nwait = '0s'\nmax_hold = '0s'").unwrap_err();
+    let sentences = "lock.policies.p.wait: \"0s\" never waits; write \"none\" to say so\n\
+                     lock.policies.p.max_hold: \"0s\" says nothing; omit it, or set a positive duration";
+    assert_eq!(
+        (error.to_string(), format!("{error:?}")),
+        (sentences.to_owned(), sentences.to_owned())
+    );
+}
+
+/// A task that comes second does not wait for the first of its client.
+#[tokio::test]
+async fn no_waiters_means_that_no_task_queues() {
+    let config = read("[lock.policies.p]\nmax_waiters = 0").unwrap();
+    let client = lock_runtime::LockClient::builder().config(config).in_memory().unwrap();
+    let held = client.policy_lock("p", ["a"]).lock().await.unwrap();
+    let error = client.policy_lock("p", ["a"]).lock().await.unwrap_err();
+    assert!(matches!(error, lock_runtime::LockError::Busy { .. }), "{error}");
+    held.release().await.unwrap();
+    client.policy_lock("p", ["a"]).lock().await.unwrap().release().await.unwrap();
 }

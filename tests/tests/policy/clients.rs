@@ -72,7 +72,7 @@ fn a_configuration_has_to_go_with_the_client() {
     let fixed = LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(5))).build().unwrap();
     let config = read("[lock.policies.p]\nmax_hold = '1m'").unwrap();
     let expected = "invalid lock options: lock.policies.p contradicts the options of the client: \
-                    invalid lock options: max_hold 60s has no meaning with a fixed lease, which is \
+                    invalid lock options: max_hold 1m has no meaning with a fixed lease, which is \
                     never renewed";
     let builder = LockClient::builder().options(fixed);
     let error = builder.clone().config(config.clone()).in_memory().unwrap_err();

@@ -145,16 +145,27 @@ fn a_figment_names_the_file() {
         jail.create_file("local.toml", "[lock.defaults]\nwait = 3")?;
         let files = Figment::new().merge(Toml::file("app.toml")).merge(Toml::file("local.toml"));
         let error = LockConfig::from_figment(&files).unwrap_err().to_string();
-        assert!(error.starts_with("lock.defaults.wait: "), "{error}");
+        assert!(error.contains("local.toml: lock.defaults.wait: "), "{error}");
         assert!(error.contains("local.toml") && !error.contains("app.toml"), "{error}");
         let error = LockConfig::from_toml_file("local.toml").unwrap_err().to_string();
         assert!(
-            error.starts_with("lock.defaults.wait: ") && error.ends_with(" in local.toml"),
+            error.starts_with("local.toml: lock.defaults.wait: ")
+                && error.ends_with("(line 2, column 8)"),
             "{error}"
+        );
+        jail.create_file("two.toml", "[lock.policies.p]\nwait = '0s'\nmax_hold = '0s'")?;
+        let error = LockConfig::from_toml_file("two.toml").unwrap_err().to_string();
+        let lines: Vec<_> = error.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "two.toml: lock.policies.p.wait: \"0s\" never waits; write \"none\" to say so",
+                "two.toml: lock.policies.p.max_hold: \"0s\" says nothing; omit it, or set a positive duration",
+            ]
         );
         jail.create_file("open.toml", "[lock\n")?;
         let error = LockConfig::from_toml_file("open.toml").unwrap_err().to_string();
-        assert!(error.ends_with(" in open.toml"), "{error}");
+        assert!(error.starts_with("open.toml: the TOML cannot be parsed: "), "{error}");
         Ok(())
     });
 }

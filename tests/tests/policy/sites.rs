@@ -56,7 +56,7 @@ fn unknown_policies_and_contradictions_are_reported_by_place() {
             "src/shop.rs:1: shop::pay cannot be locked: no lock policy \"chekout\": did you mean \
          \"checkout\"?",
             "src/shop.rs:2: shop::pay contradicts its policy \"checkout\": invalid lock options: \
-         max_hold 300s has no meaning with a fixed lease, which is never renewed",
+         max_hold 5m has no meaning with a fixed lease, which is never renewed",
             "src/shop.rs:3: shop::pay contradicts its policy \"refund\": invalid lock options: at_least \
          3s is longer than the fixed lease of 2s; make the lease as long",
             "src/shop.rs:4: shop::pay contradicts its policy \"refund\": invalid lock options: max_hold \

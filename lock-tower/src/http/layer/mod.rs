@@ -71,18 +71,18 @@ impl HttpLockLayer {
     /// use lock_runtime::{LockClient, policy::LockConfig};
     /// use lock_tower::LockLayer;
     ///
-    /// let route = "[[lock.routes]]\npath = '/orders/{id}/pay'\npolicy = 'checkout'\n";
-    /// let file = |policy: &str| LockConfig::from_toml(&format!("{policy}\n{route}"));
-    /// let good = file("[lock.policies.checkout]\nkey = 'order:{path.id}'")?;
-    /// let client = LockClient::builder().config(good).in_memory()?;
-    /// let layer = LockLayer::routes(&client)?;
+    /// let file = |key: &str| {
+    ///     LockConfig::from_toml(&format!("[lock.policies.checkout]\nkey = '{key}'"))
+    /// };
+    /// let client = LockClient::builder().config(file("cart:{header.x-cart}")?).in_memory()?;
+    /// let layer = LockLayer::http().client(client.clone()).policy("checkout").build()?;
     ///
-    /// let typo = file("[lock.policies.checkout]\nkey = 'order:{path.nr}'")?;
-    /// let error = layer.check(&client, &typo).unwrap_err();
+    /// // Only the layer knows its extensions.
+    /// let error = layer.check(&client, &file("cart:{ext.tenant}")?).unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "lock.routes[0] (/orders/{id}/pay): `{path.nr}` is not in the route `/orders/{id}/pay`, \
-    ///      which has `{path.id}`"
+    ///     "`{ext.tenant}` is an extension whose type the layer does not know; name it with \
+    ///      `extension::<Type>(\"tenant\")`, it knows none"
     /// );
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+pub(crate) use lock_runtime::policy::RouteSegment as Segment;
+use lock_runtime::policy::route_segments;
 use percent_encoding::percent_decode_str;
 
 use crate::http::error::BuildError;
@@ -13,49 +15,19 @@ pub(crate) struct Route {
     segments: Vec<Segment>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Segment {
-    /// Matches itself, however it is encoded.
-    Fixed(String),
-    /// `{id}`: one segment that is not empty.
-    One(String),
-    /// `{*rest}`: the rest of the path, which is not empty.
-    Rest(String),
-}
-
 impl Route {
     pub(crate) fn parse(text: &str) -> Result<Self, BuildError> {
-        let wrong = |why: &str| {
-            Err(BuildError::new(format!(
-                "the route `{text}` {why}; write it as `/orders/{{id}}/pay` or `/files/{{*path}}`"
-            )))
-        };
-        let Some(path) = text.strip_prefix('/') else { return wrong("does not begin with `/`") };
-        if path.split('/').any(|segment| decode(segment).is_none()) {
-            return wrong("has a segment that is not UTF-8 when it is decoded");
-        }
-        let segments: Option<Vec<_>> = path.split('/').map(segment).collect();
-        let Some(segments) = segments else {
-            return wrong("has a segment with a brace that is not one parameter");
-        };
-        let route = Self { text: text.to_owned(), segments };
-        let rest = route.segments.iter().position(|part| matches!(part, Segment::Rest(_)));
-        if rest.is_some_and(|at| at + 1 < route.segments.len()) {
-            return wrong("continues after its `{*…}`");
-        }
-        let names: Vec<_> = route.parameters().collect();
-        if (1..names.len()).any(|at| names[..at].contains(&names[at])) {
-            return wrong("has the same parameter twice");
-        }
-        Ok(route)
+        let segments = route_segments(text).map_err(|problem| {
+            BuildError::new(format!(
+                "the route `{text}` {problem}; write it as `/orders/{{id}}/pay` or `/files/{{*path}}`"
+            ))
+        })?;
+        Ok(Self { text: text.to_owned(), segments })
     }
 
     /// Returns the names of the parameters.
     pub(crate) fn parameters(&self) -> impl Iterator<Item = &str> {
-        self.segments.iter().filter_map(|segment| match segment {
-            Segment::Fixed(_) => None,
-            Segment::One(name) | Segment::Rest(name) => Some(name.as_str()),
-        })
+        self.segments.iter().filter_map(Segment::parameter)
     }
 
     /// Returns the parameter's value in `path`, encoded as it is there, if the path matches.
@@ -142,21 +114,6 @@ impl std::fmt::Display for Route {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }
-}
-
-fn segment(text: &str) -> Option<Segment> {
-    if !text.contains(['{', '}']) {
-        return decode(text).map(|text| Segment::Fixed(text.into_owned()));
-    }
-    let name = text.strip_prefix('{')?.strip_suffix('}')?;
-    let (name, rest) = match name.strip_prefix('*') {
-        Some(name) => (name, true),
-        None => (name, false),
-    };
-    if name.is_empty() || name.contains(['{', '}', '*']) {
-        return None;
-    }
-    Some(if rest { Segment::Rest(name.to_owned()) } else { Segment::One(name.to_owned()) })
 }
 
 /// A segment of a router's pattern, as axum writes it.

@@ -1,8 +1,7 @@
-//! Key templates over a request, parsed and checked when the layer is built.
+//! Key templates over a request. `lock_runtime::policy` parses and checks them, also in configurations.
 
 use http::HeaderName;
-use lock_runtime::{LockError, LockKey};
-use lock_syntax::template::{BraceProblem, Part, Segment, parse, unseparated};
+use lock_runtime::policy::{KeyPiece, key_pieces};
 
 use crate::http::error::BuildError;
 
@@ -32,10 +31,9 @@ pub(crate) enum Piece {
 
 impl Template {
     pub(crate) fn parse(text: &str) -> Result<Self, BuildError> {
-        let template = Self { pieces: pieces(text)? };
-        template.check_separators()?;
-        template.check_shape()?;
-        Ok(template)
+        let wrong = |problem| BuildError::new(format!("the key template {problem}"));
+        let pieces = key_pieces(text).map_err(wrong)?;
+        Ok(Self { pieces: pieces.into_iter().map(piece).collect::<Result<_, _>>()? })
     }
 
     pub(crate) fn pieces(&self) -> &[Piece] {
@@ -62,115 +60,26 @@ impl Template {
     pub(crate) fn has_route(&self) -> bool {
         self.pieces.contains(&Piece::Route)
     }
+}
 
-    /// Checks that no two neighbouring values could run together and make one key of different values.
-    fn check_separators(&self) -> Result<(), BuildError> {
-        let parts = self.pieces.iter().map(|piece| match piece {
-            Piece::Text(text) => Part::Text(text.as_str()),
-            value => Part::Escaped(value),
-        });
-        match unseparated(parts) {
-            None => Ok(()),
-            Some((before, after)) => Err(BuildError::new(format!(
-                "`{{{before}}}` and `{{{after}}}` could run together, and different values \
-                 then make the same key; put a `:` between them"
-            ))),
-        }
-    }
-
-    /// What is wrong with every key of this shape is wrong with the template.
-    // S-1, S-2.
-    fn check_shape(&self) -> Result<(), BuildError> {
-        let sample: String = self
-            .pieces
-            .iter()
-            .map(|piece| if let Piece::Text(text) = piece { text.as_str() } else { "_" })
-            .collect();
-        match LockKey::new(&sample) {
-            Ok(_) => Ok(()),
-            Err(LockError::InvalidKey { problem, .. }) => {
-                // The client with its namespace comes later, so that is no help here.
-                let problem = problem.replace("put text or a namespace in", "put text in");
-                Err(BuildError::new(format!("the key template makes no valid key: {problem}")))
+fn piece(piece: KeyPiece<'_>) -> Result<Piece, BuildError> {
+    Ok(match piece {
+        KeyPiece::Text(text) => Piece::Text(text),
+        KeyPiece::Method => Piece::Method,
+        KeyPiece::Route => Piece::Route,
+        KeyPiece::Path(name) => Piece::Path(name.to_owned()),
+        KeyPiece::Query(name) => Piece::Query(name.to_owned()),
+        KeyPiece::Ext(name) => Piece::Ext(name.to_owned()),
+        KeyPiece::Header(name) => match name.parse() {
+            Ok(name) => Piece::Header(name),
+            Err(_) => {
+                return Err(BuildError::new(format!(
+                    "the key template has the header {name:?}, \
+                     which no request can have; write another one"
+                )));
             }
-            Err(error) => Err(BuildError::new(error.to_string())),
-        }
-    }
-}
-
-impl std::fmt::Display for Piece {
-    /// The text between the braces.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Text(text) => f.write_str(text),
-            Self::Method => f.write_str("method"),
-            Self::Route => f.write_str("route"),
-            Self::Query(name) => write!(f, "query.{name}"),
-            Self::Ext(name) => write!(f, "ext.{name}"),
-            Self::Path(name) => write!(f, "path.{name}"),
-            Self::Header(name) => write!(f, "header.{name}"),
-        }
-    }
-}
-
-fn pieces(template: &str) -> Result<Vec<Piece>, BuildError> {
-    let segments = parse(template).map_err(|problem| match problem {
-        BraceProblem::Unclosed => BuildError::new(
-            "a `{` in the key template is never closed; write `{{` for a brace that is part of the key",
-        ),
-        BraceProblem::Unopened => BuildError::new(
-            "a `}` in the key template closes nothing; write `}}` for a brace that is part of the key",
-        ),
-    })?;
-    if segments.is_empty() {
-        return Err(BuildError::new(
-            "the key template is empty; give the lock a name, such as `order:{path.id}`",
-        ));
-    }
-    let piece = |segment| match segment {
-        Segment::Text(text) => Ok(Piece::Text(text)),
-        Segment::Placeholder(name) => placeholder(name),
-    };
-    segments.into_iter().map(piece).collect()
-}
-
-fn placeholder(name: &str) -> Result<Piece, BuildError> {
-    let unnamed = |what: &str, example: &str| {
-        BuildError::new(format!("`{{{name}}}` names no {what}; write it, such as `{{{example}}}`"))
-    };
-    match name.split_once('.') {
-        None if name == "method" => Ok(Piece::Method),
-        None if name == "route" => Ok(Piece::Route),
-        Some(("path", "")) => Err(unnamed("path parameter", "path.id")),
-        Some(("header", "")) => Err(unnamed("header", "header.x-tenant")),
-        Some(("query", "")) => Err(unnamed("query parameter", "query.q")),
-        Some(("ext", "")) => Err(unnamed("extension", "ext.tenant")),
-        Some(("query", parameter)) => Ok(Piece::Query(parameter.to_owned())),
-        Some(("ext", extension)) => Ok(Piece::Ext(extension.to_owned())),
-        Some(("path", parameter)) if !parameter.contains(['/', '*', ':']) => {
-            Ok(Piece::Path(parameter.to_owned()))
-        }
-        Some(("header", header)) => header.parse().map(Piece::Header).map_err(|_| {
-            BuildError::new(format!(
-                "`{{{name}}}` names no header that could exist: {header:?} is no header name"
-            ))
-        }),
-        // Attributes name an argument so, and axum writes a path's parameter so.
-        None if is_parameter(name) => Err(BuildError::new(format!(
-            "unknown placeholder `{{{name}}}`; a parameter of the path is `{{path.{name}}}`"
-        ))),
-        _ => Err(BuildError::new(format!(
-            "unknown placeholder `{{{name}}}`; there are `{{method}}`, `{{route}}`, \
-             `{{path.<parameter>}}`, `{{query.<parameter>}}`, `{{header.<name>}}` and `{{ext.<name>}}`"
-        ))),
-    }
-}
-
-/// True for what can only be meant as a parameter: a name, and no word that stands before one.
-fn is_parameter(name: &str) -> bool {
-    let is_name = name.starts_with(|c: char| c.is_lowercase())
-        && name.chars().all(|c| c.is_alphanumeric() || c == '_');
-    is_name && !["path", "query", "header", "ext"].contains(&name)
+        },
+    })
 }
 
 #[cfg(test)]
@@ -208,7 +117,7 @@ mod tests {
             ("a{", "never closed; write `{{`"),
             ("{path.a{path.b}}", "never closed"),
             ("a}", "closes nothing; write `}}`"),
-            ("{}", "unknown placeholder `{}`; there are `{method}`"),
+            ("{}", "has a `{}` that names nothing"),
             ("{path}", "unknown placeholder `{path}`; there are"),
             ("{id}", "unknown placeholder `{id}`; a parameter of the path is `{path.id}`"),
             ("{Method}", "unknown placeholder `{Method}`"),
@@ -217,16 +126,16 @@ mod tests {
                 "{querry.q}",
                 "unknown placeholder `{querry.q}`; there are `{method}`, `{route}`, `{path.<p",
             ),
-            ("{query.}", "`{query.}` names no query parameter"),
-            ("{ext.}", "`{ext.}` names no extension"),
+            ("{query.}", "names no query parameter in `{query.}`"),
+            ("{ext.}", "names no extension in `{ext.}`"),
             ("{path.id:raw}", "unknown placeholder `{path.id:raw}`"),
-            ("{path.}", "`{path.}` names no path parameter"),
-            ("{header.}", "`{header.}` names no header; write it"),
+            ("{path.}", "names no path parameter in `{path.}`"),
+            ("{header.}", "names no header in `{header.}`; write it"),
             ("{header.x y}", "\"x y\" is no header name"),
-            ("{path.a}{path.b}", "`{path.a}` and `{path.b}` could run together"),
-            ("{method}-{header.x}", "`{method}` and `{header.x}` could run together"),
+            ("{path.a}{path.b}", "`{path.a}` and `{path.b}`, which could run together"),
+            ("{method}-{header.x}", "`{method}` and `{header.x}`, which could run together"),
             ("{path.a}%{path.b}", "put a `:` between them"),
-            ("a\n{path.b}", "control character '\\n'"),
+            ("a\n{path.b}", "contains a control character"),
             ("a{{b", "hash tag"),
             ("a{{}}{path.b}", "hash tag"),
             (
@@ -240,6 +149,19 @@ mod tests {
             let message = Template::parse(template).unwrap_err().to_string();
             assert!(message.contains(reason), "{template}: {message}");
             assert!(!message.contains('\n') && !message.ends_with('.'), "{message}");
+        }
+    }
+
+    /// The configuration does not know the library that parses names of headers.
+    #[test]
+    fn a_configuration_knows_the_names_of_headers() {
+        for c in '\0'..='\u{100}' {
+            let name = format!("x{c}");
+            let template = format!("k:{{header.{name}}}");
+            let is_accepted = key_pieces(&template).is_ok();
+            // Braces end the placeholder.
+            let is_header = name.parse::<HeaderName>().is_ok() && !"{}".contains(c);
+            assert_eq!(is_accepted, is_header, "{name:?}");
         }
     }
 

@@ -25,14 +25,14 @@ async fn each_client_has_its_own_policy() {
     }
     // A configuration that goes with no layer: the client keeps to its own old one.
     let log = Log::start_at(tracing::Level::DEBUG);
-    b.reload(config(&basket.replace("header.", "hedder."))).unwrap();
+    b.reload(config(&basket.replace("header.x-cart", "ext.cart"))).unwrap();
     for _ in 0..10 {
         assert_eq!((post(&layer, &a).await, post(&layer, &b).await), (423, 429));
     }
     let told = log.text();
     assert_eq!(told.matches("keeps the previous one").count(), 1, "{told}");
     // A client that never had a good one has nobody else's.
-    let (c, _cart) = busy(&CHECKOUT.replace("header.", "hedder."), "cart:7").await;
+    let (c, _cart) = busy(&CHECKOUT.replace("header.x-cart", "ext.cart"), "cart:7").await;
     for _ in 0..3 {
         assert_eq!((post(&layer, &c).await, post(&layer, &a).await), (500, 423));
     }
@@ -78,7 +78,7 @@ async fn clients_come_and_go() {
         assert_eq!(post(&layer, &all[n].0).await, 423);
         assert_eq!(post(&layer, &all[0].0).await, 423);
     }
-    let bad = CHECKOUT.replace("header.", "hedder.");
+    let bad = CHECKOUT.replace("header.x-cart", "ext.cart");
     for (n, (client, _)) in all.iter().enumerate() {
         client.reload(config(&bad)).unwrap();
         // The first has come back all the time; of the others, the last 63 are known.
@@ -91,7 +91,7 @@ async fn clients_come_and_go() {
 /// A policy that goes with no layer stops nobody whom it is not to hold up.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_enforced_needs_no_plan() {
-    let bad = CHECKOUT.replace("header.", "hedder.");
+    let bad = CHECKOUT.replace("header.x-cart", "ext.cart");
     let (strict, _cart) = busy(&bad, "cart:7").await;
     let (lax, _cart) = busy(&bad.replace("wait =", "enforce = 0\nwait ="), "cart:7").await;
     let (layer, log) = (
@@ -100,7 +100,7 @@ async fn what_is_not_enforced_needs_no_plan() {
     );
     assert_eq!((post(&layer, &strict).await, post(&layer, &lax).await), (500, 200));
     let told = log.text();
-    assert!(told.contains("does not enforce") && told.contains("hedder"), "{told}");
+    assert!(told.contains("does not enforce") && told.contains("ext.cart"), "{told}");
     // Where it can be told before there are requests, it is.
     assert!(LockLayer::http().client(lax).policy("checkout").build().is_err());
 }

@@ -260,7 +260,7 @@ async fn come_and_go(world: &World, orders: &[&str]) -> (Statuses, usize) {
             }
             // Sound, and nothing that a layer could follow.
             6 => {
-                world.reload(&text("key = 'order:{hedder.x-order}'\nwait = 'none'"));
+                world.reload(&text("key = 'order:{ext.order}'\nwait = 'none'"));
                 misfits += 1;
             }
             _ => world.reload(&text(orders[n % orders.len()])),

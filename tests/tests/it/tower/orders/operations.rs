@@ -126,7 +126,7 @@ async fn a_configuration_is_read_again() {
 
     write(&PATIENT.replace("1m", "long"));
     shop.signal(0, Signal::HUP);
-    logged("the new one is refused: lock.policies.payments.wait").await;
+    logged("lock.policies.payments.wait: invalid value").await;
     // The name of the policy is in an attribute.
     write(&PATIENT.replace("payments", "payment"));
     shop.signal(0, Signal::HUP);
@@ -136,7 +136,7 @@ async fn a_configuration_is_read_again() {
         "{PATIENT}\n[[lock.routes]]\npath = '/a/{{id}}'\nkey = '{{path.nr}}'\npolicy = 'refunds'"
     ));
     shop.signal(0, Signal::HUP);
-    logged("the new one is refused: lock.routes[0] (/a/{id}): `{path.nr}` is not in").await;
+    logged("the new one is refused: lock.routes[0].key: ").await;
     timeout(secs(30), busy()).await.expect("the old one has stayed");
 
     held.release().await.unwrap();

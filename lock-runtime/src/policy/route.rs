@@ -1,0 +1,79 @@
+//! Paths of routes: parsed and checked for a configuration when it is read, and for a layer when it is built.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+/// A segment of the path of a route.
+#[doc(hidden)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RouteSegment {
+    /// Matches itself, however it is encoded; here it is decoded.
+    Fixed(String),
+    /// `{id}`: one segment that is not empty.
+    One(String),
+    /// `{*rest}`: the rest of the path, which is not empty.
+    Rest(String),
+}
+
+impl RouteSegment {
+    /// Returns the name of the parameter.
+    #[must_use]
+    pub fn parameter(&self) -> Option<&str> {
+        match self {
+            Self::Fixed(_) => None,
+            Self::One(name) | Self::Rest(name) => Some(name),
+        }
+    }
+}
+
+/// Parses the path of a route.
+///
+/// # Errors
+///
+/// What is wrong with it, without what to write instead: the rest of a sentence that begins with the path.
+#[doc(hidden)]
+pub fn route_segments(path: &str) -> Result<Vec<RouteSegment>, &'static str> {
+    let path = path.strip_prefix('/').ok_or("does not begin with `/`")?;
+    let segments: Vec<_> = path.split('/').map(segment).collect::<Result<_, _>>()?;
+    let rest = segments.iter().position(|segment| matches!(segment, RouteSegment::Rest(_)));
+    if rest.is_some_and(|at| at + 1 < segments.len()) {
+        return Err("continues after its `{*…}`");
+    }
+    let names: Vec<_> = segments.iter().filter_map(RouteSegment::parameter).collect();
+    if (1..names.len()).any(|at| names[..at].contains(&names[at])) {
+        return Err("has the same parameter twice");
+    }
+    Ok(segments)
+}
+
+fn segment(text: &str) -> Result<RouteSegment, &'static str> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    let decoded = decoded.map_err(|_| "has a segment that is not UTF-8 when it is decoded")?;
+    if !text.contains(['{', '}']) {
+        return Ok(RouteSegment::Fixed(Cow::into_owned(decoded)));
+    }
+    let name = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    let (name, is_rest) = match name.map(|name| (name, name.strip_prefix('*'))) {
+        Some((_, Some(name))) => (name, true),
+        Some((name, None)) => (name, false),
+        None => ("", false),
+    };
+    if name.is_empty() || name.contains(['{', '}', '*']) {
+        return Err("has a segment with a brace that is not one parameter");
+    }
+    let name = name.to_owned();
+    Ok(if is_rest { RouteSegment::Rest(name) } else { RouteSegment::One(name) })
+}
+
+/// Returns the problem of the path of a configured route, and what to write instead.
+pub(crate) fn path_problem(path: &str) -> Option<String> {
+    if path.contains(['?', '#']) {
+        return Some("has a query; a route is a path only, take it out".to_owned());
+    }
+    if path.contains(char::is_control) {
+        return Some("contains a control character, which no path has; take it out".to_owned());
+    }
+    let problem = route_segments(path).err()?;
+    Some(format!("{problem}; write it as \"/orders/{{id}}/pay\" or \"/files/{{*path}}\""))
+}
