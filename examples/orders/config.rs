@@ -42,9 +42,7 @@ pub(crate) fn reload(client: &LockClient) {
 fn try_reload(client: &LockClient) -> Result<LockConfig, Failure> {
     let new = load()?;
     // Checked before it is in effect: an annotated function must not lose its policy.
-    if let Some(problem) = new.check(lock_runtime::site::sites()).into_iter().next() {
-        return Err(problem.into());
-    }
+    new.check(lock_runtime::site::sites())?;
     // A route's key must only name parameters that its path has.
     LockLayer::routes(client)?.check(client, &new)?;
     client.reload(new.clone())?;

@@ -141,7 +141,7 @@ pub use self::http::{
 };
 pub use self::model::{LockPolicy, LockRoute, LockSection, Overrides};
 pub use self::resolve::Policy;
-pub use self::sites::SiteProblem;
+pub use self::sites::{SiteProblem, SiteProblems};
 use crate::error::LockError;
 pub use crate::options::values::RestartGuard;
 use crate::options::{LockOptions, LockSettings};
