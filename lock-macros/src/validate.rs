@@ -93,8 +93,8 @@ fn inner_type(ty: &Type) -> Option<&Type> {
 /// True if the type most likely implements `KeyPart`, by its name: types are not known to an attribute.
 fn is_key_part(ty: &Type) -> bool {
     const KNOWN: [&str; 17] = [
-        "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "bool",
-        "char", "str", "String", "Uuid",
+        "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",
+        "bool", "char", "str", "String", "Uuid",
     ];
     match ty {
         Type::Reference(reference) => is_key_part(&reference.elem),

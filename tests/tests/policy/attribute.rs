@@ -168,7 +168,8 @@ async fn sites_are_checked_before_there_is_traffic() {
     // Whether it is logged, or returned by `main`: one problem on a line.
     assert_eq!(error.to_string(), texts.join("\n"));
     assert_eq!(format!("{error:?}"), texts.join("\n"));
-    let of_main = (|| -> Result<(), Box<dyn std::error::Error>> { Ok(client(bad).check_sites()?) })();
+    let of_main =
+        (|| -> Result<(), Box<dyn std::error::Error>> { Ok(client(bad).check_sites()?) })();
     assert_eq!(of_main.unwrap_err().to_string(), texts.join("\n"));
     assert!(texts[..3].iter().all(|text| text.contains("no lock policy \"trial\"")), "{texts:?}");
     assert!(texts[3].contains("policy/attribute.rs:"), "{texts:?}");

@@ -65,7 +65,8 @@ async fn a_start_can_wait_for_its_server() {
     connected.unwrap().mutex("a").lock().await.unwrap().release().await.unwrap();
 
     let server = RedisServer::builder().password("right").start().await;
-    let wrong = read(&format!("[lock]\nurl = '{}'", server.url_with_password(Some("wrong")))).unwrap();
+    let wrong =
+        read(&format!("[lock]\nurl = '{}'", server.url_with_password(Some("wrong")))).unwrap();
     let error = connect(&wrong).await.unwrap_err();
     assert!(error.to_string().contains("check both in the address"), "{error}");
 

@@ -29,7 +29,9 @@ fn counts(outcome: Result<LockGuard, LockError>) -> (usize, usize) {
     match outcome {
         Err(ref error @ LockError::NotReplicated { acked, wanted, timeout, .. }) => {
             let text = error.to_string();
-            let of = format!("reached {acked} of {wanted} replicas in {timeout:?} and was released; check");
+            let of = format!(
+                "reached {acked} of {wanted} replicas in {timeout:?} and was released; check"
+            );
             assert!(text.contains(&of), "{text}");
             (acked, wanted)
         }

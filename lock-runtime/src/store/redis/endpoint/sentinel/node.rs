@@ -10,8 +10,8 @@ use futures_util::future::join;
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, PushInfo, PushKind, RedisError, RedisResult, Value,
-    from_redis_value,
+    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, PushInfo, PushKind, RedisError,
+    RedisResult, Value, from_redis_value,
 };
 use tokio::sync::Notify;
 
