@@ -3,7 +3,6 @@
 
 use std::error::Error;
 use std::fmt;
-
 use std::time::Duration;
 
 use redis::{ConnectionInfo, RedisError};
@@ -106,8 +105,8 @@ pub(crate) fn config_error(message: impl Into<String>) -> StoreError {
 /// What a server answers that has no database of the wanted number.
 const NO_DATABASE: &str = "DB index is out of range";
 
-const WRONG_PASSWORD: &str = "the server refuses the user name or password; check both in the address, \
-     where special characters are percent-encoded, such as %40 for @";
+const WRONG_PASSWORD: &str = "refuses the user name or password; check both in the address, where special \
+     characters are percent-encoded, such as %40 for @";
 
 /// Classifies an error reply.
 pub(crate) fn server_error(error: RedisError) -> StoreError {
@@ -120,6 +119,7 @@ pub(crate) fn server_error(error: RedisError) -> StoreError {
     let code = error.code().unwrap_or_default();
     let detail = error.detail().unwrap_or_default();
     let not_now = format!("the server cannot serve locks now ({code})");
+    let wrong_password = format!("the server {WRONG_PASSWORD}");
     let (kind, message) = match code {
         "BUSY" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "TRYAGAIN" | "CLUSTERDOWN"
         | "MISCONF" | "READONLY" => (NotReady, &*not_now),
@@ -129,7 +129,7 @@ pub(crate) fn server_error(error: RedisError) -> StoreError {
         ),
         "WRONGTYPE" => (WrongType, script_message(detail)),
         "NOAUTH" => (Denied, "the server wants a password; write redis://:password@host"),
-        "WRONGPASS" => (Denied, WRONG_PASSWORD),
+        "WRONGPASS" => (Denied, &*wrong_password),
         "NOPERM" => (Denied, NOT_ALLOWED),
         "MOVED" | "ASK" => (
             Config,
@@ -216,11 +216,7 @@ pub(crate) fn connect_error(error: RedisError, address: impl fmt::Display) -> St
         }
         redis::ErrorKind::Parse => (Config, "is not Redis; check host and port of the address"),
         redis::ErrorKind::InvalidClientConfig => (Config, "cannot be used with this address"),
-        redis::ErrorKind::AuthenticationFailed => (
-            Denied,
-            "refuses the user name or password; check both in the address, where special characters are \
-             percent-encoded, such as %40 for @",
-        ),
+        redis::ErrorKind::AuthenticationFailed => (Denied, WRONG_PASSWORD),
         _ => return server_error(error),
     };
     StoreError::new(kind, format!("the server at {address} {what}")).with_source(Cause(error))
