@@ -98,7 +98,7 @@ async fn count<const N: usize>(
     Ok(())
 }
 
-/// An error and what caused it; what a store says is in the cause.
+/// An error and what caused it.
 fn with_causes(error: &(dyn Error + 'static)) -> String {
     let chain = std::iter::successors(Some(error), |&error| error.source());
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -67,7 +67,7 @@ async fn server(client: &LockClient) -> Result<String, LockError> {
     Ok(servers.map(|server| server.address).collect::<Vec<_>>().join(", "))
 }
 
-/// An error and what caused it; what a store says is in the cause.
+/// An error and what caused it.
 fn with_causes(error: &(dyn Error + 'static)) -> String {
     let chain = std::iter::successors(Some(error), |&error| error.source());
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -42,10 +42,8 @@ pub(crate) fn reload(client: &LockClient) {
 fn try_reload(client: &LockClient) -> Result<LockConfig, Failure> {
     let new = load()?;
     // Checked before it is in effect: an annotated function must not lose its policy.
-    if let Some(problem) = new.check(lock_runtime::site::sites()).into_iter().next() {
-        return Err(problem.into());
-    }
-    // Checked before it is in effect: the layer must have a key for each route.
+    new.check(lock_runtime::site::sites())?;
+    // The layer must have a key for each route.
     LockLayer::routes(client)?.check(client, &new)?;
     client.reload(new.clone())?;
     Ok(new)

@@ -5,7 +5,8 @@ use std::time::Duration;
 use humantime::format_duration;
 use proc_macro2::Span;
 use quote::ToTokens as _;
-use syn::{Expr, ReturnType};
+use syn::ext::IdentExt as _;
+use syn::{Expr, FnArg, GenericArgument, Pat, PathArguments, ReturnType, Type};
 
 use crate::args::{Args, LeaseArg, OnBusy, Time, WaitArg, word};
 use crate::errors::{Errors, nearest};
@@ -31,14 +32,83 @@ pub(crate) fn check(function: &Function, args: &Args, scope: &Scope, errors: &mu
 
 fn check_key(function: &Function, args: &Args, scope: &Scope, errors: &mut Errors) {
     if args.is_missing("key") && args.is_missing("keys") {
-        let example = scope.names().into_iter().find(|name| name != "self");
-        let example = example.map_or("nightly-report".to_owned(), |name| {
-            format!("{}:{{{name}}}", function.sig.ident)
-        });
+        let (example, why) = example_key(function, scope);
         errors.push_at(
             args.below.unwrap_or_else(Span::call_site),
-            format!("the lock has no key; write `#[distributed_lock(key = \"{example}\")]`"),
+            format!("the lock has no key; write `#[distributed_lock(key = \"{example}\")]`{why}"),
         );
+    }
+}
+
+/// Returns a key for the function that is likely to compile, and what to know about it.
+fn example_key(function: &Function, scope: &Scope) -> (String, String) {
+    let names: Vec<_> = scope.names().into_iter().filter(|name| name != "self").collect();
+    let types = argument_types(function);
+    let has = |name: &&String, wanted: fn(&Type) -> bool| {
+        types.iter().any(|(argument, ty)| *argument == **name && wanted(ty))
+    };
+    let function = &function.sig.ident;
+    if let Some(name) = names.iter().find(|name| has(name, is_key_part)) {
+        return (format!("{function}:{{{name}}}"), String::new());
+    }
+    match names.first() {
+        Some(name) if has(&name, |_| true) => (
+            format!("{function}:{{{name}.id}}"),
+            format!(", with the field of `{name}` that tells the calls apart"),
+        ),
+        Some(name) => (format!("{function}:{{{name}}}"), String::new()),
+        None => ("nightly-report".to_owned(), String::new()),
+    }
+}
+
+/// Returns the arguments whose type the signature shows, as in `id: u64` and `Path(id): Path<u64>`.
+fn argument_types(function: &Function) -> Vec<(String, &Type)> {
+    let shown = function.sig.inputs.iter().filter_map(|input| {
+        let FnArg::Typed(argument) = input else { return None };
+        let (pattern, ty) = match &*argument.pat {
+            Pat::TupleStruct(tuple) if tuple.elems.len() == 1 => {
+                (tuple.elems.first()?, inner_type(&argument.ty)?)
+            }
+            pattern => (pattern, &*argument.ty),
+        };
+        match pattern {
+            Pat::Ident(name) => Some((name.ident.unraw().to_string(), ty)),
+            _ => None,
+        }
+    });
+    shown.collect()
+}
+
+/// Returns the type in the angle brackets of a type, the last one if there are several.
+fn inner_type(ty: &Type) -> Option<&Type> {
+    let Type::Path(path) = ty else { return None };
+    let PathArguments::AngleBracketed(inside) = &path.path.segments.last()?.arguments else {
+        return None;
+    };
+    inside.args.iter().rev().find_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}
+
+/// True if the type most likely implements `KeyPart`, by its name: types are not known to an attribute.
+fn is_key_part(ty: &Type) -> bool {
+    const KNOWN: [&str; 17] = [
+        "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",
+        "bool", "char", "str", "String", "Uuid",
+    ];
+    match ty {
+        Type::Reference(reference) => is_key_part(&reference.elem),
+        Type::Group(group) => is_key_part(&group.elem),
+        Type::Paren(paren) => is_key_part(&paren.elem),
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| {
+            let name = last.ident.to_string();
+            let has_inside = matches!(&*name, "Box" | "Arc" | "Rc" | "Cow");
+            KNOWN.contains(&&*name)
+                || name.ends_with("Id")
+                || has_inside && inner_type(ty).is_some_and(is_key_part)
+        }),
+        _ => false,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Errors: one [`LockError`] for callers to match, and one opaque [`StoreError`] as its source.
+//! Errors: one [`LockError`] for callers to match, and one opaque [`StoreError`] that it may hold.
 //!
 //! One type serves every operation because the bodies of annotated functions need a single
 //! `From<LockError>`. Messages are lower-case fragments that never repeat their `source()`.
@@ -120,7 +120,10 @@ pub enum LockError {
     },
     /// The lock was granted but not acknowledged by enough replicas, and was released. For clients that ask for
     /// replicas.
-    #[error("lock {key:?} reached {acked} of {wanted} replicas")]
+    #[error(
+        "lock {key:?} reached {acked} of {wanted} replicas in {timeout:?} and was released; check that the \
+         replicas follow their master, or allow them more time"
+    )]
     #[non_exhaustive]
     NotReplicated {
         /// The lock's full name.
@@ -129,6 +132,8 @@ pub enum LockError {
         acked: usize,
         /// Replicas that were required.
         wanted: usize,
+        /// How long they had to acknowledge.
+        timeout: Duration,
     },
     /// An annotated function found no client.
     #[error(
@@ -165,8 +170,9 @@ pub enum LockError {
          `LockClient` there, or move the call to `tokio::task::spawn_blocking`"
     )]
     InAsyncTask,
-    /// The store failed; see the source for the cause.
-    #[error("the lock store {}", .0.kind().in_short())]
+    /// The store failed. The message and the [`source`](StdError::source) are those of the [`StoreError`], so
+    /// match on this variant to get the `StoreError` itself.
+    #[error(transparent)]
     Store(#[from] StoreError),
 }
 
@@ -313,7 +319,7 @@ fn aside<T>(value: Option<T>, known: impl FnOnce(T) -> String) -> String {
 }
 
 /// To the millisecond, if it is longer than one.
-fn rounded(time: Duration) -> Duration {
+pub(crate) fn rounded(time: Duration) -> Duration {
     match u64::try_from(time.as_millis()) {
         Ok(millis) if millis > 0 => Duration::from_millis(millis),
         _ => time,
@@ -323,9 +329,26 @@ fn rounded(time: Duration) -> Duration {
 /// A failure of the store, classified by how a caller can react.
 ///
 /// Opaque on purpose: the Redis client library is not part of this crate's API. The cause is in
-/// [`source`](StdError::source).
+/// [`source`](StdError::source). `Debug` writes the kind, the message and all causes in one line, for a `main`
+/// that returns the error.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::LockError;
+/// use lock_runtime::error::{StoreError, StoreErrorKind};
+///
+/// let refused = std::io::Error::other("connection refused");
+/// let error = StoreError::new(StoreErrorKind::Unavailable, "the server cannot be reached");
+/// let error = LockError::from(error.with_source(refused));
+/// assert_eq!(error.to_string(), "the server cannot be reached");
+/// assert_eq!(
+///     format!("{error:?}"),
+///     "Store(Unavailable: the server cannot be reached: connection refused)"
+/// );
+/// ```
 // S-33.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct StoreError {
     kind: StoreErrorKind,
     message: Arc<str>,
@@ -365,20 +388,6 @@ impl StoreErrorKind {
     /// True if the request may have run all the same.
     pub(crate) fn may_have_run(self) -> bool {
         matches!(self, Self::OutcomeUnknown | Self::Denied | Self::Protocol)
-    }
-
-    /// Describes the failure, for programs that print an error without its source.
-    fn in_short(self) -> &'static str {
-        match self {
-            Self::Unavailable => "cannot be reached",
-            Self::OutcomeUnknown => "did not answer",
-            Self::NotReady => "cannot serve this now",
-            Self::OutOfMemory => "is out of memory",
-            Self::Denied => "refuses this client",
-            Self::WrongType => "has something else under this name",
-            Self::Config => "cannot be used with this address or setting",
-            Self::Protocol => "gave an answer that is not understood",
-        }
     }
 }
 
@@ -423,6 +432,14 @@ impl StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.kind)?;
+        let mut causes = std::iter::successors(self.source(), |&cause| cause.source());
+        causes.try_for_each(|cause| write!(f, ": {cause}"))
     }
 }
 

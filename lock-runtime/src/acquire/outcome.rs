@@ -6,15 +6,17 @@ use tokio::time::timeout;
 
 use super::PendingAcquire;
 use super::waiting::A_MOMENT;
-use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
+use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind, rounded};
 use crate::options::Wait;
 
 impl PendingAcquire {
     pub(super) fn not_replicated(&self, acked: u32) -> LockError {
+        let replicas = self.spec.options.replicas();
         LockError::NotReplicated {
             key: self.spec.target.key().to_string(),
             acked: acked as usize,
-            wanted: self.spec.options.replicas().map_or(0, |replicas| replicas.at_least) as usize,
+            wanted: replicas.map_or(0, |replicas| replicas.at_least) as usize,
+            timeout: replicas.map_or(Duration::ZERO, |replicas| replicas.timeout),
         }
     }
 
@@ -42,7 +44,8 @@ impl PendingAcquire {
 
     /// The error of a store that has not answered whether the lock is free.
     fn unanswered(&self) -> LockError {
-        let message = "the store did not say in time whether the lock is free";
+        let waited = rounded(self.started.elapsed());
+        let message = format!("the store did not say in {waited:?} whether the lock is free");
         StoreError::new(StoreErrorKind::Unavailable, message).into()
     }
 

@@ -220,17 +220,19 @@ impl LockClient {
         config.over(*self.settings.options)
     }
 
-    /// Reports every annotated function of the program that names a policy which the configuration does not
-    /// have, or whose literals contradict its policy: call it when the program starts, before there is traffic.
+    /// Checks every annotated function of the program against the configuration in effect: call it when the
+    /// program starts, before there is traffic.
     ///
     /// # Errors
     ///
-    /// All problems that [`LockConfig::check`] finds in [`sites`](crate::site::sites). A client without a
-    /// configuration is checked against an empty one.
+    /// [`SiteProblems`](crate::policy::SiteProblems) with every function that names a policy which the
+    /// configuration does not have, or whose literals contradict its policy, as [`LockConfig::check`] finds
+    /// them in [`sites`](crate::site::sites). A client without a configuration is checked against an empty one.
     ///
     /// # Examples
     ///
     /// ```
+    /// use lock_runtime::policy::LockConfig;
     /// use lock_runtime::{LockClient, LockError, distributed_lock};
     ///
     /// #[distributed_lock(key = "cart:{id}", policy = "checkout")]
@@ -238,15 +240,19 @@ impl LockClient {
     ///     Ok(())
     /// }
     ///
-    /// let problems = LockClient::in_memory().check_sites().unwrap_err();
-    /// assert!(problems.iter().any(|it| it.to_string().contains("no lock policy \"checkout\"")));
+    /// fn start(config: &str) -> Result<LockClient, Box<dyn std::error::Error>> {
+    ///     let config = LockConfig::from_toml(config)?;
+    ///     let client = LockClient::builder().config(config).in_memory()?;
+    ///     client.check_sites()?;
+    ///     Ok(client)
+    /// }
+    ///
+    /// assert!(start("[lock.policies.checkout]\nwait = '2s'").is_ok());
+    /// let error = start("[lock.policies.chekout]\nwait = '2s'").unwrap_err();
+    /// assert!(error.to_string().contains("no lock policy \"checkout\""));
     /// ```
     #[cfg(feature = "sites")]
-    pub fn check_sites(&self) -> Result<(), Vec<crate::policy::SiteProblem>> {
-        let config = self.config().unwrap_or_default();
-        match config.check(crate::site::sites()) {
-            problems if problems.is_empty() => Ok(()),
-            problems => Err(problems),
-        }
+    pub fn check_sites(&self) -> Result<(), crate::policy::SiteProblems> {
+        self.config().unwrap_or_default().check(crate::site::sites())
     }
 }

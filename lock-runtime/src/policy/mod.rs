@@ -145,7 +145,7 @@ pub use self::model::{LockPolicy, LockRoute, LockSection, Overrides};
 pub use self::resolve::Policy;
 #[doc(hidden)]
 pub use self::route::{RouteSegment, route_segments};
-pub use self::sites::SiteProblem;
+pub use self::sites::{SiteProblem, SiteProblems};
 #[doc(hidden)]
 pub use self::template::{KeyPiece, key_pieces};
 use crate::error::LockError;

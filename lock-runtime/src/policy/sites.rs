@@ -6,22 +6,56 @@ use super::{LockAddress, LockConfig};
 use crate::options::{LockKind, LockOptions};
 use crate::site::LockSite;
 
-/// An annotated function that does not match a configuration.
+/// Why a configuration does not fit the program: every annotated function that does not match it, one on a
+/// line. `Debug` writes the same lines, for a `main` that returns the error.
 ///
 /// # Examples
 ///
 /// ```
-/// use lock_runtime::policy::{LockConfig, SiteProblem};
+/// use lock_runtime::policy::LockConfig;
 /// use lock_runtime::site::LockSite;
 ///
-/// fn report(config: &LockConfig, sites: &[LockSite]) -> Result<(), Vec<SiteProblem>> {
-///     match config.check(sites) {
-///         problems if problems.is_empty() => Ok(()),
-///         problems => Err(problems),
+/// fn report(config: &LockConfig, sites: &[LockSite]) {
+///     if let Err(error) = config.check(sites) {
+///         for problem in error.problems() {
+///             eprintln!("{}: {}", problem.site().name(), problem.message());
+///         }
 ///     }
 /// }
-/// assert!(report(&LockConfig::default(), &[]).is_ok());
+/// # report(&LockConfig::default(), &[]);
 /// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct SiteProblems {
+    problems: Vec<SiteProblem>,
+}
+
+impl SiteProblems {
+    /// Returns the problems; there is at least one.
+    #[must_use]
+    pub fn problems(&self) -> &[SiteProblem] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for SiteProblems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, problem) in self.problems.iter().enumerate() {
+            let separator = if at == 0 { "" } else { "\n" };
+            write!(f, "{separator}{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for SiteProblems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for SiteProblems {}
+
+/// An annotated function that does not match a configuration: one of the [`SiteProblems`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteProblem {
     site: LockSite,
@@ -52,16 +86,25 @@ impl fmt::Display for SiteProblem {
 impl std::error::Error for SiteProblem {}
 
 impl LockConfig {
-    /// Reports every annotated function that names an unknown policy, or whose literals contradict its policy
-    /// or the defaults.
+    /// Checks annotated functions against this configuration: before it comes into effect, with
+    /// [`sites`](crate::site::sites) (feature `sites`). [`LockClient::check_sites`](crate::LockClient) checks
+    /// them against the configuration in effect.
     ///
     /// Expressions of an attribute are known only when it runs, and not checked here. If a client has options
     /// of its own, its locks may contradict those as well.
-    #[must_use]
-    pub fn check<'a>(&self, sites: impl IntoIterator<Item = &'a LockSite>) -> Vec<SiteProblem> {
+    ///
+    /// # Errors
+    ///
+    /// [`SiteProblems`] with every function that names an unknown policy, or whose literals contradict its
+    /// policy or the defaults.
+    pub fn check<'a>(
+        &self,
+        sites: impl IntoIterator<Item = &'a LockSite>,
+    ) -> Result<(), SiteProblems> {
         let problem =
             |site: &LockSite| self.misfit(site).map(|message| SiteProblem { site: *site, message });
-        sites.into_iter().filter_map(problem).collect()
+        let problems: Vec<_> = sites.into_iter().filter_map(problem).collect();
+        if problems.is_empty() { Ok(()) } else { Err(SiteProblems { problems }) }
     }
 
     fn misfit(&self, site: &LockSite) -> Option<String> {

@@ -162,9 +162,15 @@ async fn sites_are_checked_before_there_is_traffic() {
     let good = "[lock.policies.checkout]\n[lock.policies.trial]\n[lock.policies.pinned]";
     assert_eq!(client(good).check_sites(), Ok(()));
     let bad = "[lock.policies.checkout]\n[lock.policies.pinned]\nmax_hold = '1m'";
-    let problems = client(bad).check_sites().unwrap_err();
-    let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    let error = client(bad).check_sites().unwrap_err();
+    let texts: Vec<_> = error.problems().iter().map(ToString::to_string).collect();
     assert_eq!(texts.len(), 4, "{texts:?}");
+    // Whether it is logged, or returned by `main`: one problem on a line.
+    assert_eq!(error.to_string(), texts.join("\n"));
+    assert_eq!(format!("{error:?}"), texts.join("\n"));
+    let of_main =
+        (|| -> Result<(), Box<dyn std::error::Error>> { Ok(client(bad).check_sites()?) })();
+    assert_eq!(of_main.unwrap_err().to_string(), texts.join("\n"));
     assert!(texts[..3].iter().all(|text| text.contains("no lock policy \"trial\"")), "{texts:?}");
     assert!(texts[3].contains("policy/attribute.rs:"), "{texts:?}");
     assert!(texts[3].contains("contradicts its policy \"pinned\""), "{texts:?}");

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::read;
 use lock_runtime::error::StoreErrorKind;
+use lock_runtime::policy::LockConfig;
 use lock_runtime::{Lease, LockClient, LockError, LockOptions};
 use lock_tests::RedisServer;
 
@@ -42,6 +43,37 @@ async fn a_client_connects_to_a_quorum() {
 async fn a_client_of_this_process() {
     let client = LockClient::from_config(read("[lock]\nurl = 'memory:'").unwrap()).await.unwrap();
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
+}
+
+/// `docs/operations.md`: a start that repeats what can get better by itself, and nothing else.
+#[tokio::test]
+async fn a_start_can_wait_for_its_server() {
+    let connect = async |config: &LockConfig| loop {
+        match LockClient::from_config(config.clone()).await {
+            Err(error) if error.is_retryable() => {}
+            outcome => return outcome,
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let server = RedisServer::start().await;
+    let config = read(&format!("[lock]\nurl = '{}'", server.url())).unwrap();
+    server.kill();
+    let (connected, ()) = tokio::join!(connect(&config), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        server.restart().await;
+    });
+    connected.unwrap().mutex("a").lock().await.unwrap().release().await.unwrap();
+
+    let server = RedisServer::builder().password("right").start().await;
+    let wrong =
+        read(&format!("[lock]\nurl = '{}'", server.url_with_password(Some("wrong")))).unwrap();
+    let error = connect(&wrong).await.unwrap_err();
+    assert!(error.to_string().contains("check both in the address"), "{error}");
+
+    // The policies of a file, and one server that is not up yet.
+    let config = read("[lock.policies.p]\nwait = 'none'").unwrap();
+    let client = LockClient::builder().config(config).connect_lazy("redis://127.0.0.1:1").unwrap();
+    assert!(client.policy("p").is_ok() && client.ready().await.is_err());
 }
 
 #[tokio::test]

@@ -25,7 +25,9 @@ fn saying(
 
 fn problems(config: &str, sites: &[LockSite]) -> Vec<String> {
     let config = read(config).unwrap();
-    config.check(sites).iter().map(ToString::to_string).collect()
+    let found = config.check(sites).err();
+    let found = found.iter().flat_map(|error| error.problems());
+    found.map(ToString::to_string).collect()
 }
 
 #[test]

@@ -1,5 +1,7 @@
 #![allow(unused)]
 
+use std::sync::Arc;
+
 use lock_runtime::{LockError, distributed_lock};
 
 #[distributed_lock(key = "order:{id}\n")]
@@ -24,6 +26,21 @@ async fn pay(order: u64) -> Result<(), LockError> {
 
 #[distributed_lock]
 async fn nightly() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock]
+async fn of_a_struct(order: &Order) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock]
+async fn of_a_struct_and_a_number(order: Order, line: &u32) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock]
+async fn of_an_extractor(shop: Arc<Shop>, Path(item): Path<ItemId>) -> Result<(), LockError> {
     Ok(())
 }
 
@@ -127,6 +144,12 @@ async fn padded(id: u64) -> Result<(), LockError> {
 struct Order {
     id: u64,
 }
+
+struct Shop;
+
+struct ItemId(u64);
+
+struct Path<T>(T);
 
 #[distributed_lock(key = "order:{ordr.id}")]
 async fn misspelt(order: &Order, tenant: &str) -> Result<(), LockError> {

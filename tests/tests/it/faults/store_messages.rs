@@ -55,7 +55,7 @@ async fn no_cause_is_told_twice() {
     let server = RedisServer::builder().password("right").start().await;
     let urls = ["redis://127.0.0.1:1".to_owned(), server.url_with_password(Some("wrong"))];
     for url in urls {
-        let error = refused(&url).await;
+        let error = LockClient::connect(&url).await.unwrap_err();
         let first: &(dyn Error + 'static) = &error;
         let chain = std::iter::successors(Some(first), |&error| error.source());
         let texts: Vec<_> = chain.map(ToString::to_string).collect();
@@ -63,7 +63,67 @@ async fn no_cause_is_told_twice() {
         for pair in texts.windows(2) {
             assert!(!pair[0].contains(&pair[1]) && !pair[1].contains(&pair[0]), "{texts:?}");
         }
+        let everything = texts.join(": ");
+        assert!(format!("{error:?}").contains(&everything), "{error:?}: {everything}");
     }
+}
+
+/// The text of the error of a lock alone: which server it is, what is wrong, and what to do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_message_names_the_server_and_the_remedy() {
+    let server = RedisServer::builder().password("right").start().await;
+    let at = format!("127.0.0.1:{}", server.port());
+    let password = "refuses the user name or password; check both in the address, where special \
+                    characters are percent-encoded, such as %40 for @";
+    for (url, expected) in [
+        (
+            "redis://127.0.0.1:1".to_owned(),
+            "the server at 127.0.0.1:1 cannot be reached; check the address and that it runs".to_owned(),
+        ),
+        (server.url_with_password(Some("wrong")), format!("the server at {at} {password}")),
+        (
+            format!("{}/99", server.url()),
+            format!(
+                "the server at {at} has no database 99; write a lower number behind the address, or \
+                 raise the server's setting `databases`"
+            ),
+        ),
+        (
+            "memory:".to_owned(),
+            "the address \"memory:\" is for the `lock.url` of a configuration; for locks of this process \
+             alone, make the client with `LockClient::in_memory()`"
+                .to_owned(),
+        ),
+    ] {
+        let error = LockClient::connect(&url).await.unwrap_err();
+        assert_eq!(error.to_string(), expected, "{error:?}");
+    }
+}
+
+/// A server that is full and one that hangs, while the client is connected.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_message_of_a_call_names_the_server_and_the_remedy() {
+    let server = RedisServer::start().await;
+    let limit = ms(200);
+    let client = LockClient::builder().command_timeout(limit).store_patience(ms(300));
+    let client = client.connect(&server.url()).await.unwrap();
+    let guard = client.mutex("held").lock().await.unwrap();
+    server.client().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let error = client.mutex("a").lock().await.unwrap_err();
+    let expected = "the server is out of memory and grants no locks; raise its `maxmemory`, or delete other data";
+    assert_eq!(error.to_string(), expected);
+    server.client().cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    server.pause();
+    let error = client.ready().await.unwrap_err();
+    let expected = format!(
+        "the server at 127.0.0.1:{} did not answer within 200ms; the command may or may not have run",
+        server.port()
+    );
+    assert_eq!(error.to_string(), expected);
+    let error = client.mutex("b").lock().await.unwrap_err().to_string();
+    assert!(error.contains(&format!("127.0.0.1:{}", server.port())), "{error}");
+    server.resume();
+    guard.release().await.unwrap();
 }
 
 #[tokio::test]

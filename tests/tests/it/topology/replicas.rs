@@ -27,8 +27,15 @@ fn replicated(at_least: u32, wait: impl Into<Wait>) -> LockOptions {
 
 fn counts(outcome: Result<LockGuard, LockError>) -> (usize, usize) {
     match outcome {
-        Err(LockError::NotReplicated { acked, wanted, .. }) => (acked, wanted),
-        Err(error) => panic!("{error:?}: {:?}", error.source()),
+        Err(ref error @ LockError::NotReplicated { acked, wanted, timeout, .. }) => {
+            let text = error.to_string();
+            let of = format!(
+                "reached {acked} of {wanted} replicas in {timeout:?} and was released; check"
+            );
+            assert!(text.contains(&of), "{text}");
+            (acked, wanted)
+        }
+        Err(error) => panic!("{error:?}"),
         Ok(guard) => panic!("granted: {guard:?}"),
     }
 }

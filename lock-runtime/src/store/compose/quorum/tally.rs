@@ -94,7 +94,7 @@ impl Votes {
     pub(super) fn close(&mut self, which: impl Fn(usize) -> bool) {
         for (server, vote) in self.0.iter_mut().enumerate() {
             if matches!(vote, Vote::Open) && which(server) {
-                let message = "the server did not answer in time";
+                let message = format!("server {} of the quorum did not answer in time", server + 1);
                 *vote = Vote::Failed(StoreError::new(StoreErrorKind::OutcomeUnknown, message));
             }
         }

@@ -60,7 +60,7 @@ impl Link {
         // Nearly always true at once: the server pushes the confirmation before the answer.
         while !self.channels.is_confirmed(name, connection.number) {
             if connection.is_retired() || Instant::now() >= deadline {
-                return Err(CallError::TimedOut);
+                return Err(self.late());
             }
             sleep(Duration::from_millis(1)).await;
         }

@@ -37,7 +37,7 @@ pub(crate) use self::connection::Connection;
 pub(crate) use self::in_cluster::asking;
 pub(crate) use self::notices::Notices;
 use self::reconnect::ReconnectPause;
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::endpoint::sentinel::Master;
 use crate::store::redis::scripts::{Publish, preparation};
@@ -161,7 +161,7 @@ impl Link {
             Err(_) => self.out_of_time(),
             Ok(Err(error)) if is_broken(&error) => {
                 self.give_up(connection);
-                Err(CallError::Broken(error))
+                Err(CallError::Broken(error, self.address()))
             }
             Ok(result) => {
                 self.suspicious.store(false, Ordering::Relaxed);
@@ -176,7 +176,12 @@ impl Link {
 
     fn out_of_time<T>(&self) -> Result<T, CallError> {
         self.suspect();
-        Err(CallError::TimedOut)
+        Err(self.late())
+    }
+
+    /// The error of a call without an answer.
+    pub(crate) fn late(&self) -> CallError {
+        CallError::TimedOut { server: self.address(), limit: None }
     }
 
     /// Has the task send a PING over the connection.
@@ -336,7 +341,11 @@ impl Link {
 
     /// The error of a call that was not sent for lack of a connection.
     pub(crate) fn away(&self) -> CallError {
-        self.failed.lock().clone().map_or(CallError::NotSent, CallError::Away)
+        let failed = self.failed.lock().clone();
+        CallError::Away(failed.unwrap_or_else(|| {
+            let message = format!("there is no connection to {} yet", self.address());
+            StoreError::new(StoreErrorKind::Unavailable, message)
+        }))
     }
 }
 

@@ -76,7 +76,9 @@ impl Link {
             let subscribed = self.subscribe_on(connection, &name, Instant::now() + limit).await;
             // In a cluster, an error says that another node has the slot by now; the cluster's task subscribes there.
             // Elsewhere the link has given up a broken connection, and the server would repeat a refusal.
-            if let (Publish::Everywhere, Err(CallError::TimedOut)) = (self.publish(), subscribed) {
+            if let (Publish::Everywhere, Err(CallError::TimedOut { .. })) =
+                (self.publish(), subscribed)
+            {
                 self.give_up(connection);
             }
         };

@@ -133,13 +133,13 @@ async fn renew_together(
     let mut answer = pin!(link.run(&call, start + timeout));
     let doubt = start + (lease / 10).clamp(LEAST_DOUBT, MOST_DOUBT);
     let answer = match timeout_at(doubt, &mut answer).await {
-        Ok(answer) => answer?,
+        Ok(answer) => answer,
         Err(_) => {
             link.suspect();
-            answer.await?
+            answer.await
         }
     };
-    owned(requests, &answer)
+    owned(requests, &answer.map_err(|error| error.within(timeout))?)
 }
 
 /// Whether the owner of each request still holds all of its locks.

@@ -79,10 +79,10 @@ impl Replicated {
         request: AcquireRequest,
         replicas: Replicas,
     ) -> Result<AcquireReply, StoreError> {
-        let (start, tokens) = (Instant::now(), request.tokens);
-        let deadline = start + request.timeout;
+        let (start, tokens, limit) = (Instant::now(), request.tokens, request.timeout);
+        let deadline = start + limit;
         // Leaves time for the answer: that too few replicas have acknowledged is one.
-        let until = (deadline - SLICE.min(request.timeout / 4)).min(start + replicas.timeout);
+        let until = (deadline - SLICE.min(limit / 4)).min(start + replicas.timeout);
         let link = self.link();
         let call = HoldRequest::Acquire(request).call(link.publish());
         let (connection, turn, answer, waiting) = loop {
@@ -99,7 +99,7 @@ impl Replicated {
                 Err(CallError::Server(error)) if is_noscript(&error) => {
                     link.load(&call, deadline).await?;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error.within(limit).into()),
             }
         };
         let reply = acquired(&answer, tokens)?;

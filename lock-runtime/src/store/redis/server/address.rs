@@ -9,7 +9,7 @@ use redis::{
 };
 
 use super::TlsOptions;
-use super::errors::Cause;
+use super::errors::{Cause, config_error};
 use crate::error::{StoreError, StoreErrorKind};
 
 /// The system probes a connection that was silent for so long; routers take longer to forget it.
@@ -63,6 +63,12 @@ fn uses_tls(info: &ConnectionInfo) -> bool {
 }
 
 fn unusable(url: &str, error: RedisError) -> StoreError {
+    if url == "memory:" {
+        return config_error(
+            "the address \"memory:\" is for the `lock.url` of a configuration; for locks of this process alone, \
+             make the client with `LockClient::in_memory()`",
+        );
+    }
     let message = format!(
         "the address {:?} cannot be used; expected redis://host:port, rediss://host:port with \
          feature `tls-rustls`, or unix:///path, with special characters of a password \

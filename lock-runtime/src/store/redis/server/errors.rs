@@ -3,10 +3,11 @@
 
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
-use redis::RedisError;
+use redis::{ConnectionInfo, RedisError};
 
-use crate::error::{StoreError, StoreErrorKind};
+use crate::error::{StoreError, StoreErrorKind, rounded};
 
 /// The known effect of a call that failed.
 #[derive(Debug)]
@@ -16,9 +17,14 @@ pub(crate) enum CallError {
     /// The same, with the error of the last attempt to connect.
     Away(StoreError),
     /// There was no answer before the deadline: it may have run.
-    TimedOut,
-    /// The connection broke before the answer: it may have run.
-    Broken(RedisError),
+    TimedOut {
+        /// The address of the server.
+        server: String,
+        /// How long it had, if that is known.
+        limit: Option<Duration>,
+    },
+    /// The connection to the server of that address broke before the answer: it may have run.
+    Broken(RedisError, String),
     /// The answer was another request's: it may have run.
     MixedUp,
     /// The server answered with an error.
@@ -50,7 +56,15 @@ impl CallError {
     /// The error of a call that had to succeed before the call in question was sent.
     pub(crate) fn nothing_ran(self) -> Self {
         match self {
-            Self::TimedOut | Self::Broken(_) | Self::MixedUp => Self::NotSent,
+            Self::TimedOut { .. } | Self::Broken(..) | Self::MixedUp => Self::NotSent,
+            other => other,
+        }
+    }
+
+    /// The error of a call that had so much time.
+    pub(crate) fn within(self, limit: Duration) -> Self {
+        match self {
+            Self::TimedOut { server, .. } => Self::TimedOut { server, limit: Some(limit) },
             other => other,
         }
     }
@@ -66,8 +80,15 @@ impl From<CallError> for StoreError {
             CallError::NotSent => {
                 Self::new(StoreErrorKind::Unavailable, "there is no connection to the server")
             }
-            CallError::TimedOut => unknown("the server did not answer in time"),
-            CallError::Broken(error) => unknown("the connection broke").with_source(Cause(error)),
+            CallError::TimedOut { server, limit } => {
+                let limit = limit.map(|limit| format!("within {:?}", rounded(limit)));
+                let limit = limit.as_deref().unwrap_or("in time");
+                unknown(&format!("the server at {server} did not answer {limit}"))
+            }
+            CallError::Broken(error, server) => {
+                unknown(&format!("the connection to the server at {server} broke"))
+                    .with_source(Cause(error))
+            }
             CallError::MixedUp => unknown("the answer belonged to another request"),
             CallError::Server(error) => server_error(error),
             CallError::Away(error) => error.of_kind(StoreErrorKind::Unavailable),
@@ -80,6 +101,12 @@ impl From<CallError> for StoreError {
 pub(crate) fn config_error(message: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Config, message.into())
 }
+
+/// What a server answers that has no database of the wanted number.
+const NO_DATABASE: &str = "DB index is out of range";
+
+const WRONG_PASSWORD: &str = "refuses the user name or password; check both in the address, where special \
+     characters are percent-encoded, such as %40 for @";
 
 /// What the user lacks, by a reply of the server.
 #[derive(Debug, PartialEq)]
@@ -154,13 +181,17 @@ pub(crate) fn server_error(error: RedisError) -> StoreError {
     let code = error.code().unwrap_or_default();
     let detail = error.detail().unwrap_or_default();
     let not_now = format!("the server cannot serve locks now ({code})");
+    let wrong_password = format!("the server {WRONG_PASSWORD}");
     let (kind, message) = match code {
         "BUSY" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "TRYAGAIN" | "CLUSTERDOWN"
         | "MISCONF" | "READONLY" => (NotReady, &*not_now),
-        "OOM" => (OutOfMemory, "the server is out of memory; raise `maxmemory` or free some"),
+        "OOM" => (
+            OutOfMemory,
+            "the server is out of memory and grants no locks; raise its `maxmemory`, or delete other data",
+        ),
         "WRONGTYPE" => (WrongType, script_message(detail)),
         "NOAUTH" => (Denied, "the server wants a password; write redis://:password@host"),
-        "WRONGPASS" => (Denied, "the server refuses the user name or password"),
+        "WRONGPASS" => (Denied, &*wrong_password),
         "MOVED" | "ASK" => (
             Config,
             "the server is a node of a cluster; connect to it with `connect_cluster`, or as \
@@ -180,8 +211,8 @@ pub(crate) fn server_error(error: RedisError) -> StoreError {
         "ERR" if detail.contains("max number of clients") => {
             (NotReady, "the server has too many connections")
         }
-        "ERR" if detail.contains("DB index is out of range") => {
-            (Config, "the server has no database of that number")
+        "ERR" if detail.contains(NO_DATABASE) => {
+            (Config, "the server has fewer databases; write a lower number behind the address")
         }
         _ => (Protocol, "the server answered with an error that this version does not know"),
     };
@@ -238,10 +269,24 @@ pub(crate) fn connect_error(error: RedisError, address: impl fmt::Display) -> St
         }
         redis::ErrorKind::Parse => (Config, "is not Redis; check host and port of the address"),
         redis::ErrorKind::InvalidClientConfig => (Config, "cannot be used with this address"),
-        redis::ErrorKind::AuthenticationFailed => (Denied, "refuses the user name or password"),
+        redis::ErrorKind::AuthenticationFailed => (Denied, WRONG_PASSWORD),
         _ => return server_error(error),
     };
     StoreError::new(kind, format!("the server at {address} {what}")).with_source(Cause(error))
+}
+
+/// The same, for a server whose whole address is known.
+pub(crate) fn connect_error_of(error: RedisError, info: &ConnectionInfo) -> StoreError {
+    if !error.detail().is_some_and(|detail| detail.contains(NO_DATABASE)) {
+        return connect_error(error, info.addr());
+    }
+    let message = format!(
+        "the server at {} has no database {}; write a lower number behind the address, or raise the server's \
+         setting `databases`",
+        info.addr(),
+        info.redis_settings().db()
+    );
+    config_error(message).with_source(Cause(error))
 }
 
 /// True if no server accepted a connection in time.

@@ -23,7 +23,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use self::address::install_crypto_provider;
-use self::errors::{connect_error, server_error, was_closed};
+use self::errors::{connect_error_of, server_error, was_closed};
 use self::shared_stream::SharedStream;
 #[cfg(feature = "tls-rustls")]
 pub(crate) use self::tls::TlsOptions;
@@ -108,8 +108,8 @@ async fn in_time<T>(
 ) -> Result<T, StoreError> {
     let connected = timeout(limit, connecting).await;
     let late = |_| Err(io::Error::from(io::ErrorKind::TimedOut).into());
-    let address = client.get_connection_info().addr();
-    connected.unwrap_or_else(late).map_err(|error| connect_error(error, address))
+    let info = client.get_connection_info();
+    connected.unwrap_or_else(late).map_err(|error| connect_error_of(error, info))
 }
 
 /// Connects as the client library does, and keeps the stream.

@@ -91,9 +91,11 @@ impl RedisStore {
         }
         if target.replicas().is_some() {
             let link = Arc::clone(self.replicated.link());
-            let deadline = Instant::now() + request.timeout();
+            let limit = request.timeout();
+            let deadline = Instant::now() + limit;
             return Asked::alone(async move {
-                Ok(link.run(&request.call(link.publish()), deadline).await?)
+                let answer = link.run(&request.call(link.publish()), deadline).await;
+                Ok(answer.map_err(|error| error.within(limit))?)
             });
         }
         self.link.ensure_task();
@@ -112,13 +114,15 @@ impl RedisStore {
         link.ensure_task();
         let deadline = Instant::now() + request.timeout;
         Asked::alone(async move {
-            Ok(link.run(&calls::end_later(link.publish(), &request), deadline).await?)
+            let answer = link.run(&calls::end_later(link.publish(), &request), deadline).await;
+            Ok(answer.map_err(|error| error.within(request.timeout))?)
         })
     }
 
     async fn run(&self, call: &ScriptCall, timeout: Duration) -> Result<Answer, StoreError> {
         self.link.ensure_task();
-        Ok(self.link.run(call, Instant::now() + timeout).await?)
+        let answer = self.link.run(call, Instant::now() + timeout).await;
+        Ok(answer.map_err(|error| error.within(timeout))?)
     }
 }
 
@@ -138,7 +142,7 @@ impl Store for RedisStore {
         StoreFuture::new(async move {
             self.link.ensure_task();
             let pong = self.link.call(&redis::cmd("PING"), Instant::now() + timeout).await;
-            Ok(pong.map(drop)?)
+            Ok(pong.map(drop).map_err(|error| error.within(timeout))?)
         })
     }
 

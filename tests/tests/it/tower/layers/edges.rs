@@ -4,6 +4,7 @@
 use lock_runtime::policy::{OnDisconnect, SafeMethods};
 use tracing::Instrument;
 
+use crate::tower::layers::connection::serve;
 use crate::tower::layers::policies::config;
 use crate::tower::prelude::*;
 
@@ -121,4 +122,24 @@ async fn a_handler_that_finishes_keeps_its_span() {
     let text = log.text();
     let line = text.lines().find(|line| line.ends_with("at work")).expect("a line");
     assert!(line.contains("request"), "{line}");
+}
+
+/// A header that is there and empty is not said to be missing, however a server read it.
+#[tokio::test]
+async fn an_empty_header_is_said_to_be_empty() {
+    let layer = LockLayer::http().key("a:{header.x-tenant}").client(LockClient::in_memory());
+    let layer = layer.build().unwrap();
+    let address = serve(Router::new().route("/", post(async || ())).route_layer(layer)).await;
+    for (header, says) in [
+        ("x-tenant:\r\n", "the request's header `x-tenant` is empty"),
+        ("x-tenant:  \t\r\n", "the request's header `x-tenant` is empty"),
+        ("", "the request has no header `x-tenant`"),
+    ] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let start = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\nconnection: close\r\n";
+        stream.write_all(format!("{start}{header}\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        timeout(SOON, stream.read_to_string(&mut answer)).await.expect("a hang").unwrap();
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains(says), "{header}: {answer}");
+    }
 }

@@ -33,6 +33,37 @@ async fn killed_before_a_request_it_is_unavailable() {
     soon!("it goes on", service.clone().oneshot(pay()).await.unwrap().status() == StatusCode::OK);
 }
 
+/// The error that the operator reads in the log has the server's address and its causes; what a client is sent
+/// has neither, in HTTP or in gRPC.
+#[tokio::test]
+async fn an_answer_shows_no_address() {
+    let server = RedisServer::start().await;
+    let locks = client(&server).await;
+    let service = order_layer(&locks).options(terms(secs(1))).build().unwrap();
+    let service = service.layer(Calls::default().service());
+    server.kill();
+    let log = Log::start();
+    let port = server.port().to_string();
+    let mut grpc = pay();
+    grpc.headers_mut().insert("content-type", http::HeaderValue::from_static("application/grpc"));
+    for request in [pay(), grpc] {
+        let answer = service.clone().oneshot(request).await.unwrap();
+        let headers = format!("{:?}", answer.headers());
+        let answer = format!("{headers} {}", seen(answer).await);
+        assert!(answer.contains("Locks are not available"), "{answer}");
+        for secret in [port.as_str(), "127.0.0.1", "refused", "server at", ORDER] {
+            assert!(!answer.contains(secret), "{secret} shows: {answer}");
+        }
+    }
+    let lines = log.lines_with("request refused");
+    assert_eq!(lines.len(), 2, "{}", log.text());
+    let at = format!("error=the server at 127.0.0.1:{port} ");
+    for line in lines {
+        assert_eq!(line.matches(&at).count(), 1, "{line}");
+        assert_eq!(line.matches("server at").count(), 1, "told twice: {line}");
+    }
+}
+
 /// Killed while the handler runs, it ends with the lease if that is over first, and gets through if not.
 #[tokio::test]
 async fn killed_during_a_request_it_is_lost_or_not_noticed() {

@@ -10,8 +10,8 @@ use futures_util::future::join;
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, ErrorKind, PushInfo, PushKind, RedisError, RedisResult, Value,
-    from_redis_value,
+    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, PushInfo, PushKind, RedisError,
+    RedisResult, Value, from_redis_value,
 };
 use tokio::sync::Notify;
 
@@ -84,7 +84,7 @@ impl Node {
 
     fn answered(&self, answer: RedisResult<Option<Master>>) -> Result<Option<Master>, StoreError> {
         self.missed.store(0, Ordering::Relaxed);
-        answer.map_err(refusal)
+        answer.map_err(|error| refusal(error, self.client.get_connection_info().addr()))
     }
 }
 
@@ -129,15 +129,16 @@ pub(crate) fn named(address: Value, state: Option<Value>) -> RedisResult<Option<
     Ok(Some(Master { host: host.into(), port: port.get(), epoch, down_after }))
 }
 
-/// The error of a sentinel that gave no answer.
-fn refusal(error: RedisError) -> StoreError {
+/// The error of the sentinel at that address, which gave no answer.
+fn refusal(error: RedisError, address: &ConnectionAddr) -> StoreError {
     let is_unknown = error.detail().is_some_and(|detail| detail.contains("unknown command"));
     let refusal = if is_unknown {
         config_error(
             "what answers there is no sentinel; give the address of one, whose port is 26379 by default",
         )
     } else if error.is_io_error() || error.is_timeout() {
-        StoreError::new(StoreErrorKind::Unavailable, "a sentinel did not answer in time")
+        let message = format!("the sentinel at {address} did not answer in time");
+        StoreError::new(StoreErrorKind::Unavailable, message)
     } else if error.code().is_none() {
         not_understood()
     } else {

@@ -126,13 +126,15 @@ impl Combiner {
         if !link.is_quiet() {
             return Asked::alone(async move {
                 let _slot = _slot;
-                Ok(link.run(&request.call(publish), deadline).await?)
+                let answer = link.run(&request.call(publish), deadline).await;
+                Ok(answer.map_err(|error| error.within(request.timeout()))?)
             });
         }
         Asked::alone(async move {
             let _slot = _slot;
             let pack = |to: &mut Vec<u8>| request.pack(publish, to);
-            Ok(link.run_alone(now, deadline, pack, || request.call(publish)).await?)
+            let answer = link.run_alone(now, deadline, pack, || request.call(publish)).await;
+            Ok(answer.map_err(|error| error.within(deadline - now))?)
         })
     }
 }
@@ -242,17 +244,22 @@ impl Combiner {
     /// The answer to a request whose time is over.
     fn out_of_time(&self, key: queue::Key) -> Answered {
         let dropped = self.queue.lock().remove(key);
-        match dropped.map(|entry| entry.stage) {
-            Some(Stage::Answered(answer)) => answer,
-            Some(Stage::Unsent) => Err(self.why_out_of_time(false).into()),
-            Some(Stage::Sent) | None => Err(self.why_out_of_time(true).into()),
+        match dropped.map(|entry| (entry.request.timeout(), entry.stage)) {
+            Some((_, Stage::Answered(answer))) => answer,
+            Some((_, Stage::Unsent)) => Err(self.why_out_of_time(None).into()),
+            Some((limit, Stage::Sent)) => Err(self.why_out_of_time(Some(limit)).into()),
+            None => Err(self.link.late().into()),
         }
     }
 
-    fn why_out_of_time(&self, was_sent: bool) -> CallError {
+    /// The error of a request that was sent and had so much time, or that was not sent.
+    fn why_out_of_time(&self, sent: Option<Duration>) -> CallError {
         // Its batch may have a later deadline, but the connection is silent already.
         self.link.suspect();
-        if was_sent { CallError::TimedOut } else { self.link.away() }
+        match sent {
+            Some(limit) => self.link.late().within(limit),
+            None => self.link.away(),
+        }
     }
 }
 

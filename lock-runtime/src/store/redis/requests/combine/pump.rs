@@ -116,7 +116,7 @@ impl Combiner {
     /// Answers the requests whose time is over.
     fn expire(&self) {
         let over = self.queue.lock().out_of_time(Instant::now());
-        let answer = |(key, was_sent)| (key, self.why_out_of_time(was_sent).into());
+        let answer = |(key, sent)| (key, self.why_out_of_time(sent).into());
         let answers: Vec<(Key, StoreError)> = over.into_iter().map(answer).collect();
         let callers = {
             let mut queue = self.queue.lock();
@@ -304,7 +304,7 @@ impl Batch {
 impl Drop for Batch {
     fn drop(&mut self) {
         if !self.keys.is_empty() {
-            self.fail(&CallError::TimedOut.into());
+            self.fail(&self.combiner.link.late().into());
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use slab::Slab;
 use tokio::runtime::Id;
@@ -229,18 +230,18 @@ impl Queue {
         self.requests.iter_mut().filter_map(|(_, entry)| entry.caller.take()).collect()
     }
 
-    /// The requests without an answer whose time is over, and whether they were sent.
-    pub(super) fn out_of_time(&mut self, now: Instant) -> Vec<(Key, bool)> {
+    /// The requests without an answer whose time is over; if they were sent, with the time that they had.
+    pub(super) fn out_of_time(&mut self, now: Instant) -> Vec<(Key, Option<Duration>)> {
         let mut over = Vec::new();
         self.earliest = None;
         for (at, entry) in &self.requests {
-            let was_sent = match entry.stage {
-                Stage::Unsent => false,
-                Stage::Sent => true,
+            let sent = match entry.stage {
+                Stage::Unsent => None,
+                Stage::Sent => Some(entry.request.timeout()),
                 Stage::Answered(_) => continue,
             };
             if entry.deadline <= now {
-                over.push((Key { at, number: entry.number }, was_sent));
+                over.push((Key { at, number: entry.number }, sent));
             } else if self.earliest.is_none_or(|earliest| entry.deadline < earliest) {
                 self.earliest = Some(entry.deadline);
             }

@@ -31,6 +31,11 @@ fn free(name: &str) -> HoldRequest {
     ))
 }
 
+/// The error of a request without an answer.
+fn late() -> StoreError {
+    CallError::TimedOut { server: "127.0.0.1:6379".to_owned(), limit: None }.into()
+}
+
 fn add(queue: &mut Queue, request: HoldRequest, deadline: Instant) -> Key {
     add_at(queue, Instant::now(), request, deadline)
 }
@@ -165,7 +170,7 @@ fn what_is_over_is_not_under_way() {
         }),
         ("dropped", |queue, batch| batch.iter().for_each(|key| drop(queue.remove(*key)))),
         ("out of time", |queue, batch| {
-            let error = || Err(CallError::TimedOut.into());
+            let error = || Err(late());
             drop(queue.answer(batch, std::iter::repeat_with(error)));
         }),
         ("put back, and dropped", |queue, batch| {
@@ -282,12 +287,12 @@ fn those_out_of_time_are_found_once() {
     let over = queue.out_of_time(start + Duration::from_millis(2));
     assert_eq!(numbers(over.iter().map(|(key, _)| key)), [0, 1, 2, 4]);
     assert_eq!(
-        over.iter().map(|(_, was_sent)| *was_sent).collect::<Vec<_>>(),
+        over.iter().map(|(_, sent)| sent.is_some()).collect::<Vec<_>>(),
         [true, true, false, false]
     );
     assert_eq!(queue.earliest, Some(start + Duration::from_millis(3)));
     for (key, _) in over {
-        queue.answer(&[key], [Err(CallError::TimedOut.into())]);
+        queue.answer(&[key], [Err(late())]);
     }
     queue.put_back(&batch[..3], false);
     assert!(queue.take_batch(MAX_BATCH).is_empty(), "sent all the same");
