@@ -137,21 +137,24 @@ pub(crate) async fn missing(
     };
     let of_sentinels = if link.has_sentinels() { WITH_SENTINELS } else { &[] };
     let rights = RIGHTS.iter().chain(of_kind).chain(of_sentinels);
-    let trials = rights.map(|right| right.missing(&connection, &key, deadline));
+    let trials = rights.map(|right| right.missing(link, &connection, &key, deadline));
     Ok(try_join_all(trials).await?.into_iter().flatten().collect())
 }
 
 impl Right {
     async fn missing(
         &self,
+        link: &Link,
         connection: &Connection,
         key: &str,
         deadline: Instant,
     ) -> Result<Option<MissingRight>, StoreError> {
         let answer = timeout_at(deadline, self.trial.run(connection, key)).await;
-        let is_missing = match answer.map_err(|_| CallError::TimedOut)? {
+        let is_missing = match answer.map_err(|_| link.late())? {
             Ok(()) => false,
-            Err(error) if is_broken(&error) => return Err(CallError::Broken(error).into()),
+            Err(error) if is_broken(&error) => {
+                return Err(CallError::Broken(error, link.address()).into());
+            }
             // Inside a script, some versions do not name the command. A denial of another command says nothing.
             Err(error) => match denial(&error) {
                 Some(Denial::Command(denied)) => denied.is_none_or(|denied| denied == self.name),
