@@ -82,7 +82,7 @@ const WRONG: &[(&str, &str)] = &[
     ("[lock]\nurl = \"redis://user:s3cr3t\"", "lock.url: \"redis://…:…\" has a port that is no number"),
     ("[lock]\nurl = \"redis://:x/s3cr3t@h\"", "lock.url: \"redis://…@h\" has no host"),
     ("[lock]\nurl = \"http://s3cr3t\"", "lock.url: \"http://…\" is no address"),
-    ("[lock]\nquorum = [\"redis://:s3cr3t@\"]\nrestart_guard = \"none\"", "lock.quorum[0]: \"redis://…@…\" has no host"),
+    ("[lock]\nquorum = [\"redis://:s3cr3t@\"]\nrestart_guard = \"none\"", "lock.quorum[0]: \"redis://…@\" has no host"),
     ("[lock.policies.p]\nhttp.methods = [\"redis://:s3cr3t@h\"]", "lock.policies.p.http.methods[0]: \"…\" is no method"),
     ("[[lock.routes]]\npath = \"redis://:s3cr3t@h\"\npolicy = \"redis://:s3cr3t@h\"", "lock.routes[0].policy: no lock policy \"…\": "),
     ("[lock.base.\"redis://:s3cr3t@h\"]\nbase = \"redis://:s3cr3t@h\"", "lock.base.….base: bases go round in a circle: … → …; break it"),
