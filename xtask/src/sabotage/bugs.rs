@@ -216,8 +216,8 @@ bugs! {
 
     // The server and the way to it.
     "a broken connection fails the request" in "lock-runtime/src/store/redis/server/errors.rs":
-        "            CallError::Broken(error) => unknown(\"the connection broke\")" =>
-        "            CallError::Broken(error) if PLANTED => Self::new(StoreErrorKind::Protocol, \"broken\").with_source(Cause(error)),\n            CallError::Broken(error) => unknown(\"the connection broke\")",
+        "            CallError::Broken(error, server) => {" =>
+        "            CallError::Broken(error, _) if PLANTED => Self::new(StoreErrorKind::Protocol, \"broken\").with_source(Cause(error)),\n            CallError::Broken(error, server) => {",
         caught by "faults" "f19_connections_reset::every_lock_recovers": "Protocol";
     "a server that is busy is taken for a broken one" in "lock-runtime/src/store/redis/server/errors.rs":
         "        | \"MISCONF\" | \"READONLY\" => (NotReady, &*not_now)," =>

@@ -270,6 +270,7 @@ pub(crate) fn connect_error(error: RedisError, address: impl fmt::Display) -> St
         redis::ErrorKind::Parse => (Config, "is not Redis; check host and port of the address"),
         redis::ErrorKind::InvalidClientConfig => (Config, "cannot be used with this address"),
         redis::ErrorKind::AuthenticationFailed => (Denied, WRONG_PASSWORD),
+        _ if error.code() == Some("WRONGPASS") => (Denied, WRONG_PASSWORD),
         _ => return server_error(error),
     };
     StoreError::new(kind, format!("the server at {address} {what}")).with_source(Cause(error))

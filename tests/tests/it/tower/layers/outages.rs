@@ -57,9 +57,11 @@ async fn an_answer_shows_no_address() {
     }
     let lines = log.lines_with("request refused");
     assert_eq!(lines.len(), 2, "{}", log.text());
-    let at = format!("error=the server at 127.0.0.1:{port} ");
+    // The connection breaks under the first request, and the second finds none.
+    let at = format!("the server at 127.0.0.1:{port} ");
     for line in lines {
-        assert_eq!(line.matches(&at).count(), 1, "{line}");
+        let (_, error) = line.split_once(" error=").expect("the error");
+        assert!(error.contains(&at), "{line}");
         assert_eq!(line.matches("server at").count(), 1, "told twice: {line}");
     }
 }
