@@ -1,5 +1,6 @@
 //! Checks where locks are kept, as far as the text of an address tells: this module parses no address, because only
-//! `store::redis` knows the client library. It refuses no address to which `connect` would connect.
+//! `store::redis` knows the client library. It refuses no address that `connect` accepts, if the scheme is in small letters
+//! and followed by `//`.
 
 use super::Check;
 use crate::policy::LockSection;
