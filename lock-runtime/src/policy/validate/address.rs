@@ -1,5 +1,6 @@
 //! Checks where locks are kept, as far as the text of an address tells: this module parses no address, because only
-//! `store::redis` knows the client library. It refuses no address to which `connect` would connect.
+//! `store::redis` knows the client library. It refuses no address that `connect` accepts, if the scheme is in small letters
+//! and followed by `//`.
 
 use super::Check;
 use crate::policy::LockSection;
@@ -93,13 +94,14 @@ fn problem(address: &str) -> Option<String> {
         return Some(format!("is no address; {FORMS}, or memory: for locks of this process"));
     };
     let rest = &address[scheme.len()..];
-    if scheme.contains("unix") {
-        let is_path = rest.starts_with('/') || rest.starts_with("localhost/");
-        return (!is_path).then(|| "has no path; write unix:///path".to_owned());
-    }
     let (authority, behind) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let (host, port) = host_and_port(host);
+    if scheme.contains("unix") {
+        let is_here = authority.is_empty() || host == "localhost";
+        let is_path = is_here && behind.starts_with('/');
+        return (!is_path).then(|| "has no path; write unix:///path".to_owned());
+    }
     // A password with one of these characters ends the part of the address that has the host.
     let encode = if address.contains('@') {
         "; special characters of a password are written as %23 for `#`, %2F for `/`, %3F for `?`"
