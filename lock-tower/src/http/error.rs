@@ -15,7 +15,7 @@ use lock_runtime::LockError;
 /// let error = LockLayer::http().key("order:{id}").build().unwrap_err();
 /// assert_eq!(
 ///     format!("{error:?}"),
-///     "unknown placeholder `{id}`; a parameter of the path is `{path.id}`"
+///     "the key template has the unknown placeholder `{id}`; a parameter of the path is `{path.id}`"
 /// );
 /// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
