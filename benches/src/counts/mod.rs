@@ -96,10 +96,9 @@ const fn in_memory(name: &'static str, call: Call, pairs: u32) -> Row {
     Row::new(name, Locks::InMemory(call), 1, pairs)
 }
 
-const ROWS: [Row; 13] = [
+const ROWS: [Row; 12] = [
     Row::new("pair, 1 task", Locks::Own, 1, 256).with_server(),
     Row::new("own keys, 64 tasks", Locks::Own, 64, 1024).with_server(),
-    Row::new("hot key, 8 tasks", Locks::Shared, 8, 2048),
     Row::new("hot key, 64 tasks", Locks::Shared, 64, 2048),
     Row::new("hot key, 512 tasks", Locks::Shared, 512, 2048),
     Row::new("read, 1 task", Locks::Read, 1, 256),
