@@ -148,3 +148,11 @@ async fn each_missing_right_in_a_cluster_is_named() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_right_to_choose_a_database_is_named() {
+    let server = RedisServer::start().await;
+    permit(&server, "ops", &all()).await;
+    let url = format!("redis://ops:secret@127.0.0.1:{}/2", server.port());
+    lockctl(&["--url", &url, "doctor"]).await.failed(3, "grant it `+select`");
+}

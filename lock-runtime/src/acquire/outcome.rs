@@ -16,7 +16,10 @@ impl PendingAcquire {
             key: self.spec.target.key().to_string(),
             acked: acked as usize,
             wanted: replicas.map_or(0, |replicas| replicas.at_least) as usize,
-            timeout: replicas.map_or(Duration::ZERO, |replicas| replicas.timeout),
+            // The wait may have left them less than the options give them.
+            timeout: replicas
+                .map_or(Duration::ZERO, |replicas| replicas.timeout)
+                .min(rounded(self.started.elapsed())),
         }
     }
 

@@ -172,7 +172,7 @@ impl LockClient {
     /// Tries each right of Redis' ACL that locks need, and returns those that the user lacks on each server. Empty for an
     /// in-memory store; in a cluster, one entry for each master.
     ///
-    /// For operators, as [`servers`](Self::servers): it sends about fifty commands, most of which the server answers with
+    /// For operators, as [`servers`](Self::servers): it sends about fifty commands, some of which the server answers with
     /// an error. None of them changes a key. A server that does not answer has its error in its entry.
     ///
     /// # Errors

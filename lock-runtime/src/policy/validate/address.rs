@@ -142,8 +142,8 @@ fn is_port(port: &str) -> bool {
     port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()
 }
 
-/// Returns a refused address without any part that may be a password: as errors of `connect` show one, and without
-/// a host that has neither an `@` in front nor a port behind it, because it may be a password whose `@` is missing.
+/// Returns a refused address without any part that may be a password: as errors of `connect` show one. Without an
+/// `@`, what stands behind a scheme may be a user and a password, even a number.
 fn shown(address: &str) -> String {
     const HIDDEN: &str = "…";
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
@@ -152,15 +152,17 @@ fn shown(address: &str) -> String {
         _ => (String::new(), address),
     };
     let (credentials, rest) = match rest.rsplit_once('@') {
+        // The password of a socket stands behind the path.
+        Some((before, _)) if before.contains(['?', '#']) => return format!("{scheme}{HIDDEN}"),
         Some((_, rest)) => ("…@", rest),
         None => ("", rest),
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let (host, port) = host_and_port(authority);
     let is_host = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
-    let port = port.map(|port| if is_port(port) { port } else { HIDDEN });
-    // In an address without a host, the password looks like a port.
-    let is_known = !credentials.is_empty() || port.is_some_and(|port| port != HIDDEN);
+    let has_port = port.is_some_and(is_port);
+    let is_known = !credentials.is_empty() || scheme.is_empty() && has_port;
+    let port = port.map(|port| if is_known && has_port { port } else { HIDDEN });
     let host = if is_known && host.chars().all(is_host) { host } else { HIDDEN };
     let behind = if rest.len() > authority.len() { "/…" } else { "" };
     match port {
@@ -187,7 +189,11 @@ mod tests {
             ("redis://:sec/ret@h", "redis://…@h", "has no host"),
             ("redis://", "redis://…", "has no host"),
             ("redis://:secret@", "redis://…@", "has no host"),
-            ("redis://h:1/two", "redis://h:1/…", "has a database that is no number"),
+            ("redis://h:1/two", "redis://…:…/…", "has a database that is no number"),
+            ("redis://@h:1/two", "redis://…@h:1/…", "has a database that is no number"),
+            ("redis://user:4711/x", "redis://…:…/…", "has a database that is no number"),
+            ("redis://:4711", "redis://…:…", "has no host"),
+            ("unix://run/x?pass=sec@ret", "unix://…", "has no path; write unix:///path"),
             ("redis://secret/h", "redis://…/…", "has a database that is no number"),
             ("unix://run/x", "unix://…/…", "has no path; write unix:///path"),
         ] {

@@ -83,6 +83,19 @@ impl Connection {
         unless_refused(answer?)
     }
 
+    /// Sends `ASKING` and returns its answer. It applies to the next command, which must not be another task's: one
+    /// follows in the same write.
+    pub(crate) async fn ask_asking(&self) -> RedisResult<Value> {
+        let mut connection = self.connection.clone();
+        let mut pair = redis::pipe();
+        pair.cmd("ASKING").cmd("PING");
+        let under_way = call(self.shared.as_ref());
+        let sent = pin!(connection.send_packed_commands(&pair, 0, 2));
+        let answers = self.retirement.before(sent).await;
+        answered(under_way);
+        unless_refused(answers?.into_iter().next().unwrap_or(Value::Nil))
+    }
+
     /// True if a request may be sent [alone](Self::ask_alone) now.
     pub(crate) fn is_quiet(&self) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.stream.is_quiet())

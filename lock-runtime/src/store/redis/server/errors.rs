@@ -131,8 +131,11 @@ pub(crate) fn denial(error: &RedisError) -> Option<Denial<'_>> {
         _ => return None,
     }
     let text = detail.strip_prefix("ACL failure in script: ").unwrap_or(detail);
-    // What follows is the place in the script.
-    let text = text.rsplit_once(" script: ").map_or(text, |(text, _)| text);
+    let text = match text.rsplit_once(" script: ") {
+        Some((text, place)) if place.contains(", on @") => text,
+        // Part of the name of a key.
+        _ => text,
+    };
     if let Some(text) = text.strip_suffix("' command") {
         return Some(Denial::Command(text.rsplit_once('\'').map(|(_, command)| command)));
     }
@@ -278,7 +281,13 @@ pub(crate) fn connect_error(error: RedisError, address: impl fmt::Display) -> St
 
 /// The same, for a server whose whole address is known.
 pub(crate) fn connect_error_of(error: RedisError, info: &ConnectionInfo) -> StoreError {
-    if !error.detail().is_some_and(|detail| detail.contains(NO_DATABASE)) {
+    let detail = error.detail().unwrap_or_default();
+    // The client library takes the code of this reply away.
+    if detail.contains("run the 'select' command") {
+        let message = Denial::Command(Some("select")).to_string();
+        return StoreError::new(StoreErrorKind::Denied, message).with_source(Cause(error));
+    }
+    if !detail.contains(NO_DATABASE) {
         return connect_error(error, info.addr());
     }
     let message = format!(
