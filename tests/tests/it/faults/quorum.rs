@@ -116,8 +116,11 @@ async fn late_grants_are_given_back() {
     // After their time: two of three, so that the vote is lost.
     proxies[1].delay_requests(ms(300));
     proxies[2].delay_requests(ms(300));
-    let error = quorum.lock("slow").try_lock().await.unwrap_err();
-    assert!(matches!(error, LockError::Store(_)), "{error:?}");
+    // Several, since either the vote or a server may be out of time first.
+    for key in ["slow:1", "slow:2", "slow:3", "slow"] {
+        let error = quorum.lock(key).try_lock().await.unwrap_err();
+        assert!(matches!(error, LockError::Store(_)), "{error:?}");
+    }
     assert!(!has_granted(&servers[0], "slow").await);
     for server in &servers[1..] {
         soon!("the late grant", has_granted(server, "redisson_lock_token:{slow}").await);
