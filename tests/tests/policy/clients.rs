@@ -7,6 +7,7 @@ use lock_runtime::error::StoreErrorKind;
 use lock_runtime::policy::LockConfig;
 use lock_runtime::{Lease, LockClient, LockError, LockOptions};
 use lock_tests::RedisServer;
+use tokio::sync::Notify;
 
 #[tokio::test]
 async fn a_client_connects_to_one_server() {
@@ -48,9 +49,10 @@ async fn a_client_of_this_process() {
 /// `docs/operations.md`: a start that repeats what can get better by itself, and nothing else.
 #[tokio::test]
 async fn a_start_can_wait_for_its_server() {
+    let has_failed = Notify::new();
     let connect = async |config: &LockConfig| loop {
         match LockClient::from_config(config.clone()).await {
-            Err(error) if error.is_retryable() => {}
+            Err(error) if error.is_retryable() => has_failed.notify_one(),
             outcome => return outcome,
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -58,11 +60,24 @@ async fn a_start_can_wait_for_its_server() {
     let server = RedisServer::start().await;
     let config = read(&format!("[lock]\nurl = '{}'", server.url())).unwrap();
     server.kill();
-    let (connected, ()) = tokio::join!(connect(&config), async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        server.restart().await;
-    });
-    connected.unwrap().mutex("a").lock().await.unwrap().release().await.unwrap();
+    let started = async {
+        let restart = async {
+            has_failed.notified().await;
+            server.restart().await;
+        };
+        tokio::join!(connect(&config), restart).0
+    };
+    let connected = tokio::time::timeout(Duration::from_secs(20), started).await;
+    connected
+        .expect("it does not connect to the server that is up again")
+        .unwrap()
+        .mutex("a")
+        .lock()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
 
     let server = RedisServer::builder().password("right").start().await;
     let wrong =
