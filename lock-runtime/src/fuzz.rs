@@ -68,7 +68,7 @@ pub fn template_problem(template: &str) -> Option<String> {
 /// Returns the problem of the path of a route in a configuration.
 #[must_use]
 pub fn path_problem(path: &str) -> Option<String> {
-    policy::path_problem(path)
+    policy::configured_path(path).err()
 }
 
 /// True if the pattern, a name with `*`, matches all of the name.

@@ -322,6 +322,8 @@ impl LockClient {
             for engine in &engines {
                 engine.settled().await;
             }
+            // The process may end next, and with it what is under way.
+            let _ = self.engine.leases.store.settled().await;
         };
         let mut settled = std::pin::pin!(settled);
         let in_time = match Instant::now().checked_add(grace) {

@@ -132,7 +132,7 @@ use serde::de::{Deserializer, Error};
 #[cfg(feature = "__fuzz")]
 pub(crate) mod fuzz {
     pub(crate) use super::pattern::{matches, overlap};
-    pub(crate) use super::route::path_problem;
+    pub(crate) use super::route::configured as configured_path;
     pub(crate) use super::template::problem as template_problem;
 }
 

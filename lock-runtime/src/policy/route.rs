@@ -66,14 +66,15 @@ fn segment(text: &str) -> Result<RouteSegment, &'static str> {
     Ok(if is_rest { RouteSegment::Rest(name) } else { RouteSegment::One(name) })
 }
 
-/// Returns the problem of the path of a configured route, and what to write instead.
-pub(crate) fn path_problem(path: &str) -> Option<String> {
+/// Parses the path of a configured route. The problem says what to write instead.
+pub(crate) fn configured(path: &str) -> Result<Vec<RouteSegment>, String> {
     if path.contains(['?', '#']) {
-        return Some("has a query; a route is a path only, take it out".to_owned());
+        return Err("has a query; a route is a path only, take it out".to_owned());
     }
     if path.contains(char::is_control) {
-        return Some("contains a control character, which no path has; take it out".to_owned());
+        return Err("contains a control character, which no path has; take it out".to_owned());
     }
-    let problem = route_segments(path).err()?;
-    Some(format!("{problem}; write it as \"/orders/{{id}}/pay\" or \"/files/{{*path}}\""))
+    route_segments(path).map_err(|problem| {
+        format!("{problem}; write it as \"/orders/{{id}}/pay\" or \"/files/{{*path}}\"")
+    })
 }

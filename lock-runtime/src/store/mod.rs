@@ -322,6 +322,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Returns the clock that measures this store's leases.
     fn clock(&self) -> Clock;
 
+    /// Waits for requests that outlast their callers, as those to the slower servers of a quorum do: not for long, and
+    /// not for servers that do not answer.
+    fn settled(&self) -> StoreFuture<'_, ()> {
+        StoreFuture::new(std::future::ready(Ok(())))
+    }
+
     /// Ends background work. Called at the end of each shutdown that leaves nothing unfinished, so perhaps more
     /// than once.
     fn close(&self) {}

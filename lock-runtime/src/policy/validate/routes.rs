@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use lock_syntax::template::{Piece, pieces};
+
 use super::{Check, harmless};
 use crate::policy::LockConfig;
 use crate::policy::error::{ConfigProblem, join, may_be_secret, quoted};
@@ -9,9 +11,9 @@ use crate::policy::http::Methods;
 use crate::policy::layer;
 use crate::policy::model::LockRoute;
 use crate::policy::resolve::Policy;
-use crate::policy::route::{RouteSegment, path_problem, route_segments};
+use crate::policy::route::{self, RouteSegment};
 use crate::policy::shadow::EarlierRoutes;
-use crate::policy::template::{KeyPiece, key_pieces};
+use crate::policy::template::key_pieces;
 
 impl Check {
     pub(super) fn routes(&mut self, routes: &[LockRoute], config: &LockConfig) {
@@ -25,7 +27,8 @@ impl Check {
                 let names: Vec<_> = known.chain([route.policy.as_str()]).collect();
                 self.report(format!("{path}.policy"), harmless(error.to_string(), &names));
             }
-            if let Some(problem) = path_problem(&route.path) {
+            let segments = route::configured(&route.path);
+            if let Err(problem) = &segments {
                 self.report(format!("{path}.path"), format!("{} {problem}", quoted(&route.path)));
             }
             self.report_all(layer::key_problem(&path, route.key.as_deref()));
@@ -45,7 +48,9 @@ impl Check {
                 }
             }
             let Ok(policy) = policy else { continue };
-            self.report_all(parameter_problem(&path, route, &policy));
+            if let Ok(segments) = segments {
+                self.report_all(parameter_problem(&path, route, &segments, &policy));
+            }
             if let Some(before) = earlier.add(at, route, &policy).filter(|_| !is_told) {
                 self.report(&path, shadowed(&before, routes));
             }
@@ -53,21 +58,28 @@ impl Check {
     }
 }
 
-/// Returns the problem of a key with a `{path.…}` that the path of its route does not have. A malformed key or path is
+/// Returns the problem of a key with a `{path.…}` that the path of its route does not have. A malformed key is
 /// another problem, reported elsewhere.
-fn parameter_problem(path: &str, route: &LockRoute, policy: &Policy) -> Option<ConfigProblem> {
+fn parameter_problem(
+    path: &str,
+    route: &LockRoute,
+    segments: &[RouteSegment],
+    policy: &Policy,
+) -> Option<ConfigProblem> {
     let key = route.key.as_deref().or(policy.key())?;
-    let (pieces, segments) = (key_pieces(key).ok()?, route_segments(&route.path).ok()?);
-    let known: Vec<_> = segments.iter().filter_map(RouteSegment::parameter).collect();
-    let unknown = pieces.iter().find_map(|piece| match piece {
-        KeyPiece::Path(name) if !known.contains(name) => Some(*name),
+    let known = || segments.iter().filter_map(RouteSegment::parameter);
+    let unknown = pieces(key).find_map(|piece| match piece {
+        Ok(Piece::Placeholder(name)) => {
+            name.strip_prefix("path.").filter(|name| known().all(|known| known != *name))
+        }
         _ => None,
     })?;
+    key_pieces(key).ok()?;
     let is_hidden = may_be_secret(key) || may_be_secret(&route.path);
     let named = |name: &str| {
         if is_hidden { "`{path.…}`".to_owned() } else { format!("`{{path.{name}}}`") }
     };
-    let known: Vec<_> = known.into_iter().map(named).collect();
+    let known: Vec<_> = known().map(named).collect();
     let known = if known.is_empty() { "no parameters".to_owned() } else { known.join(", ") };
     let (name, quoted_key, quoted_path) = (named(unknown), quoted(key), quoted(&route.path));
     Some(if route.key.is_some() {

@@ -328,3 +328,34 @@ async fn a_release_reaches_every_server_in_the_end() {
     servers[1..].iter().for_each(RedisServer::resume);
     eventually(LONG, "all is given back", async || on(&servers, "e").await == 0).await;
 }
+
+/// S-19, S-29: a shutdown waits for what slower servers have to release, since the process may end next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_leaves_nothing_on_slower_servers() {
+    let servers = servers(3).await;
+    let proxies = proxies(&servers).await;
+    proxies[2].delay_requests(ms(100));
+    let urls: Vec<_> = proxies.iter().map(Proxy::url).collect();
+    let (go_on, told) = tokio::sync::oneshot::channel();
+    let process = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let quorum = impatient(LONG).connect(urls).await.unwrap();
+            let guard = quorum.lock("s").lock().await.unwrap();
+            told.await.unwrap();
+            guard.release().await.unwrap();
+            assert!(quorum.client().shutdown(LONG).await.is_clean());
+        });
+    });
+    soon!("it is on all", on(&servers, "s").await == 3);
+    go_on.send(()).unwrap();
+    process.await.unwrap();
+    assert_eq!(on(&servers, "s").await, 0);
+    // One that does not answer delays it little.
+    let quorum = connect(impatient(LONG), &servers).await;
+    servers[2].pause();
+    rounds(&quorum, 1).await;
+    let start = Instant::now();
+    assert!(quorum.client().shutdown(SOON).await.is_clean());
+    assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
+}

@@ -26,7 +26,7 @@ use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use uuid::Uuid;
 
 use self::server::{Answer, Server, Verdict};
@@ -424,6 +424,16 @@ impl Store for QuorumStore {
         self.clock.clone()
     }
 
+    fn settled(&self) -> StoreFuture<'_, ()> {
+        StoreFuture::new(async {
+            let until = Instant::now() + CLOSING;
+            for server in self.servers.iter().filter(|server| !server.is_silent()) {
+                server.idle(until).await;
+            }
+            Ok(())
+        })
+    }
+
     fn close(&self) {
         let servers = self.servers.clone();
         let Ok(runtime) = Handle::try_current() else {
@@ -432,10 +442,8 @@ impl Store for QuorumStore {
         runtime.spawn(async move {
             let until = Instant::now() + CLOSING;
             for server in servers {
-                // Slower servers may still have to release.
-                while !server.is_idle() && Instant::now() < until {
-                    sleep(Duration::from_millis(5)).await;
-                }
+                // Silent ones may still have to release.
+                server.idle(until).await;
                 server.store.close();
             }
         });

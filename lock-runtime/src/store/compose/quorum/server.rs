@@ -110,9 +110,11 @@ impl Server {
         Turn { server, owner, number, length, before, releases, _done: done }
     }
 
-    /// True if no request is under way.
-    pub(super) fn is_idle(&self) -> bool {
-        self.queues.lock().by_owner.is_empty()
+    /// Waits until no request is under way, but not longer than that.
+    pub(super) async fn idle(&self, until: Instant) {
+        while !self.queues.lock().by_owner.is_empty() && Instant::now() < until {
+            sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// Asks for the lock, and releases a grant that does not count.
