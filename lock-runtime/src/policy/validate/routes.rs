@@ -63,7 +63,7 @@ impl Check {
 fn parameter_problem(
     path: &str,
     route: &LockRoute,
-    segments: &[RouteSegment],
+    segments: &[RouteSegment<'_>],
     policy: &Policy,
 ) -> Option<ConfigProblem> {
     let key = route.key.as_deref().or(policy.key())?;

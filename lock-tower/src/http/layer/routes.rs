@@ -42,9 +42,7 @@ impl<T> RouteIndex<T> {
         let mut node = &mut self.0;
         for segment in route.segments() {
             node = match segment {
-                Segment::Fixed(text) => {
-                    node.fixed.entry(text.as_str().into()).or_insert_with(Node::new)
-                }
+                Segment::Fixed(text) => node.fixed.entry((**text).into()).or_insert_with(Node::new),
                 Segment::One(_) => node.one.get_or_insert_with(|| Box::new(Node::new())),
                 // `{*rest}` is always the last segment.
                 Segment::Rest(_) => return node.rests.push(value),

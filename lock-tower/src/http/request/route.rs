@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-pub(crate) use lock_runtime::policy::RouteSegment as Segment;
-use lock_runtime::policy::route_segments;
+use lock_runtime::policy::{RouteSegment, route_segments};
 use percent_encoding::percent_decode_str;
 
 use crate::http::error::BuildError;
+
+pub(crate) type Segment = RouteSegment<'static>;
 
 /// A parsed route pattern such as `/orders/{id}/pay`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +23,7 @@ impl Route {
                 "the route `{text}` {problem}; write it as `/orders/{{id}}/pay` or `/files/{{*path}}`"
             ))
         })?;
+        let segments = segments.into_iter().map(RouteSegment::into_owned).collect();
         Ok(Self { text: text.to_owned(), segments })
     }
 
@@ -95,7 +97,7 @@ impl Route {
                 }
                 (Segment::One(_), Some(RouterSegment::One)) => {}
                 (Segment::One(_), Some(_)) => return false,
-                (ours, None) => return *ours == Segment::Fixed(String::new()),
+                (ours, None) => return *ours == Segment::Fixed(Cow::Borrowed("")),
             }
         }
         theirs.next().is_none()
