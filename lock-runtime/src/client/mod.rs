@@ -289,7 +289,8 @@ impl LockClient {
     /// within `grace` are released in the store before this returns.
     ///
     /// That includes guards that were dropped before: await this at the end of `main`, because the releases of
-    /// dropped guards end with the runtime. Releases that the store has not confirmed within `grace` are logged.
+    /// dropped guards end with the runtime. Releases that the store has not confirmed within `grace` are logged. A
+    /// quorum confirms a release before its slower servers do; they get up to a second more of the grace.
     ///
     /// Guards that are still alive afterwards stay valid until their lease ends, and are not renewed; dropping one
     /// still releases its lock. Tasks that wait for [`grace_over`](Self::grace_over), as the response bodies of the
