@@ -23,7 +23,7 @@ const TASKS: usize = 64;
 /// How often the guards are checked.
 const CHECK: Duration = Duration::from_secs(1);
 
-/// In parts: a long walk would take a processor from the server, in the middle of a script.
+/// In parts: checking all guards at once would take a processor from the server, in the middle of a script.
 const CHECKED_AT_ONCE: usize = 2_000;
 const BETWEEN_CHECKED: Duration = Duration::from_millis(1);
 

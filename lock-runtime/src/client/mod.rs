@@ -20,6 +20,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::time::{Instant, timeout, timeout_at};
 
 pub use self::builder::LockClientBuilder;
@@ -290,7 +291,7 @@ impl LockClient {
     ///
     /// That includes guards that were dropped before: await this at the end of `main`, because the releases of
     /// dropped guards end with the runtime. Releases that the store has not confirmed within `grace` are logged. A
-    /// quorum confirms a release before its slower servers do; they get up to a second more of the grace.
+    /// quorum confirms a release once a majority has; within `grace`, this waits up to a second more for the others.
     ///
     /// Guards that are still alive afterwards stay valid until their lease ends, and are not renewed; dropping one
     /// still releases its lock. Tasks that wait for [`grace_over`](Self::grace_over), as the response bodies of the
@@ -323,11 +324,10 @@ impl LockClient {
             for engine in &engines {
                 engine.settled().await;
             }
-            // The process may end next, and with it what is under way.
-            let _ = self.engine.leases.store.settled().await;
         };
         let mut settled = std::pin::pin!(settled);
-        let in_time = match Instant::now().checked_add(grace) {
+        let limit = Instant::now().checked_add(grace);
+        let in_time = match limit {
             Some(limit) => timeout_at(limit, settled.as_mut()).await.is_ok(),
             None => {
                 settled.as_mut().await;
@@ -340,6 +340,10 @@ impl LockClient {
             // Tasks that waited for the end of the grace release their locks now, which takes a round trip.
             drop(timeout(LAST_RELEASES, settled).await);
         }
+        // The process may end next, and with it what is under way.
+        let left = limit.map_or(SLOWER_SERVERS, |limit| limit.duration_since(Instant::now()));
+        let stores = engines.iter().map(|engine| &engine.leases.store);
+        join_all(stores.map(|store| store.settled(left.min(SLOWER_SERVERS)))).await;
         let mut report = Shutdown { still_held: 0, not_given_back: 0 };
         for engine in &engines {
             let (held, under_way) = engine.left_behind();
@@ -365,6 +369,9 @@ impl LockClient {
 
 /// How long a shutdown waits for the releases that the end of its grace causes.
 const LAST_RELEASES: Duration = Duration::from_millis(250);
+
+/// How long a shutdown waits for servers that release after the store has confirmed the releases.
+const SLOWER_SERVERS: Duration = Duration::from_secs(1);
 
 impl LockClient {
     /// Waits until the grace of a [`shutdown`](Self::shutdown) is over, forever if there is none. A task that

@@ -67,10 +67,10 @@ fn parameter_problem(
     policy: &Policy,
 ) -> Option<ConfigProblem> {
     let key = route.key.as_deref().or(policy.key())?;
-    let known = || segments.iter().filter_map(RouteSegment::parameter);
+    let parameters = || segments.iter().filter_map(RouteSegment::parameter);
     let unknown = pieces(key).find_map(|piece| match piece {
         Ok(Piece::Placeholder(name)) => {
-            name.strip_prefix("path.").filter(|name| known().all(|known| known != *name))
+            name.strip_prefix("path.").filter(|name| parameters().all(|known| known != *name))
         }
         _ => None,
     })?;
@@ -79,7 +79,7 @@ fn parameter_problem(
     let named = |name: &str| {
         if is_hidden { "`{path.…}`".to_owned() } else { format!("`{{path.{name}}}`") }
     };
-    let known: Vec<_> = known().map(named).collect();
+    let known: Vec<_> = parameters().map(named).collect();
     let known = if known.is_empty() { "no parameters".to_owned() } else { known.join(", ") };
     let (name, quoted_key, quoted_path) = (named(unknown), quoted(key), quoted(&route.path));
     Some(if route.key.is_some() {

@@ -302,6 +302,13 @@ impl Store for JointStore {
         })
     }
 
+    fn settled(&self, timeout: Duration) -> StoreFuture<'_, ()> {
+        StoreFuture::new(async move {
+            let settled = self.stores.values().map(|store| store.settled(timeout));
+            join_all(settled).await.into_iter().collect()
+        })
+    }
+
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         StoreFuture::new(self.acquire_all(request))
     }

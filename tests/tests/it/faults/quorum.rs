@@ -334,7 +334,7 @@ async fn a_release_reaches_every_server_in_the_end() {
 async fn a_shutdown_leaves_nothing_on_slower_servers() {
     let servers = servers(3).await;
     let proxies = proxies(&servers).await;
-    proxies[2].delay_requests(ms(100));
+    proxies[2].delay_requests(ms(300));
     let urls: Vec<_> = proxies.iter().map(Proxy::url).collect();
     let (go_on, told) = tokio::sync::oneshot::channel();
     let process = tokio::task::spawn_blocking(move || {
@@ -351,7 +351,7 @@ async fn a_shutdown_leaves_nothing_on_slower_servers() {
     go_on.send(()).unwrap();
     process.await.unwrap();
     assert_eq!(on(&servers, "s").await, 0);
-    // One that does not answer delays it little.
+    // One that does not answer delays it by a second.
     let quorum = connect(impatient(LONG), &servers).await;
     servers[2].pause();
     rounds(&quorum, 1).await;

@@ -95,8 +95,8 @@ async fn one_server_does_not_make_the_whole_late() {
         taken.del("t").await;
         gone(&servers, "t").await;
         proxies[0].pass();
-        // The last word of the late one: nothing takes it for longer than its release takes, which the shutdown does
-        // not wait for, since a majority has answered.
+        // The last word of the late one: nothing takes it for longer than its release takes, which the shutdown waits
+        // for.
         assert!(quorum.client().shutdown(SOON).await.is_clean());
         gone(&servers, "t").await;
     }

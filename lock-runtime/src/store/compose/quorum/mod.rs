@@ -1,8 +1,8 @@
 //! One lock on several independent servers: its holder is the owner to which a majority of them granted it.
 //!
 //! All servers are asked at once, each in a task of its own, and the caller goes on as soon as a majority has decided.
-//! If that is a refusal, the task of each server that granted the lock, however late, releases it ([`server`]).
-//! [`tally`] counts the answers.
+//! If an acquire ([`election`]) is refused, the task of each server that granted the lock, however late, releases it
+//! ([`server`]). [`tally`] counts the answers.
 //!
 //! # Tokens
 //!
@@ -11,6 +11,7 @@
 //! tokens for the same reason.
 // S-29, S-23.
 
+mod election;
 mod messages;
 mod names;
 mod reports;
@@ -21,17 +22,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::join_all;
-use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-use self::server::{Answer, Server, Verdict};
+use self::server::Server;
 pub(crate) use self::tally::majority;
-use self::tally::{Count, Vote, Votes, because, too_few};
+use self::tally::{Count, because, too_few};
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
@@ -61,45 +60,6 @@ impl QuorumStore {
         let clock = stores.first()?.clock();
         let server = |store| Server::new(store, timeout, restart_guard);
         Some(Self { servers: stores.into_iter().map(server).collect(), clock, timeout })
-    }
-
-    async fn acquire_majority(&self, request: AcquireRequest) -> Result<AcquireReply, StoreError> {
-        let started = Instant::now();
-        let (verdict, answers) = self.ask(&request);
-        let votes = Votes::new(self.servers.len());
-        let mut election = Election { servers: &self.servers, answers, votes, grants: 0 };
-        let deadline = started + self.timeout.min(request.timeout);
-        if let Some(token) = election.run(&request, deadline).await {
-            verdict.send_replace(Verdict::Won);
-            return Ok(AcquireReply::Granted(token));
-        }
-        let reply = election.votes.refusal();
-        let grants = election.grants;
-        verdict.send_replace(Verdict::Lost);
-        let limit = started + request.timeout;
-        election.undone(limit.min(Instant::now() + self.timeout)).await;
-        if grants > 0 && matches!(reply, Ok(AcquireReply::Held(_))) {
-            // Several contenders may each have got some of the servers. Each is notified when the others release, so a
-            // random pause keeps them from colliding again.
-            let until = Instant::now() + pause(started.elapsed());
-            sleep_until(until.min(limit)).await;
-        }
-        reply
-    }
-
-    /// Asks all servers.
-    fn ask(
-        &self,
-        request: &AcquireRequest,
-    ) -> (watch::Sender<Verdict>, mpsc::UnboundedReceiver<Answer>) {
-        let (verdict, verdicts) = watch::channel(Verdict::Open);
-        let (answer, answers) = mpsc::unbounded_channel();
-        for (number, server) in self.servers.iter().enumerate() {
-            let turn = server.enqueue(&request.owner, false);
-            let (request, verdicts) = (request.clone(), verdicts.clone());
-            spawn(Arc::clone(server).ask(turn, number, request, verdicts, answer.clone()));
-        }
-        (verdict, answers)
     }
 
     /// Reports each hold as soon as a majority has decided, or cannot any more.
@@ -212,96 +172,6 @@ impl QuorumStore {
         }
         answers
     }
-}
-
-/// One acquire, while its votes arrive.
-struct Election<'a> {
-    servers: &'a [Arc<Server>],
-    answers: mpsc::UnboundedReceiver<Answer>,
-    votes: Votes,
-    /// How many servers have granted it and may have to release it.
-    grants: usize,
-}
-
-impl Election<'_> {
-    /// Returns the token once a majority has granted and confirmed it, or `None`.
-    async fn run(&mut self, request: &AcquireRequest, deadline: Instant) -> Option<FencingToken> {
-        let (mut token, mut open) = (None, true);
-        let mut raising = FuturesUnordered::new();
-        loop {
-            token = token.or_else(|| self.votes.token());
-            if let Some(token) = token {
-                let last = token.last_of(request.tokens);
-                for (number, its) in self.votes.granted() {
-                    let vote = if its >= token { Vote::Confirmed } else { Vote::Raising };
-                    if matches!(vote, Vote::Raising) {
-                        let server = &self.servers[number];
-                        let left = deadline.saturating_duration_since(Instant::now());
-                        raising.push(raise(server, number, &request.target, last, left));
-                    }
-                    self.votes.put(number, vote);
-                }
-            }
-            if self.votes.is_won() {
-                return token;
-            }
-            let silent = |number: usize| self.servers[number].is_silent();
-            if self.votes.is_lost_without(silent) {
-                self.votes.close(silent);
-            }
-            if self.votes.is_lost() || (!open && raising.is_empty()) {
-                return None;
-            }
-            tokio::select! {
-                // If this was not polled for long, the time is over and the votes have come: they count.
-                // S-34.
-                biased;
-                answer = self.answers.recv(), if open => match answer {
-                    Some(Answer::Voted(number, vote)) => {
-                        self.grants += usize::from(matches!(vote, Vote::Granted(_)));
-                        self.votes.put(number, vote);
-                    }
-                    Some(Answer::Undone) => {}
-                    None => open = false,
-                },
-                Some((number, vote)) = raising.next() => self.votes.put(number, vote),
-                () = sleep_until(deadline), if open => open = false,
-            }
-            if !open {
-                self.votes.close(|_| true);
-            }
-        }
-    }
-
-    /// Waits until all grants have been released.
-    async fn undone(&mut self, deadline: Instant) {
-        while self.grants > 0
-            && let Ok(Some(answer)) = timeout_at(deadline, self.answers.recv()).await
-        {
-            if let Answer::Undone = answer {
-                self.grants -= 1;
-            }
-        }
-    }
-}
-
-/// Raises the counter of a server that granted a lower token to `last`.
-async fn raise(
-    server: &Server,
-    number: usize,
-    target: &Arc<Target>,
-    last: FencingToken,
-    timeout: Duration,
-) -> (usize, Vote) {
-    match server.store.raise_token(target, last, timeout).await {
-        Ok(()) => (number, Vote::Confirmed),
-        Err(error) => (number, Vote::Failed(error)),
-    }
-}
-
-/// Returns a random time, in which another contender can ask all servers.
-fn pause(asking_took: Duration) -> Duration {
-    (asking_took * 2 + Duration::from_millis(10)).mul_f64(fastrand::f64())
 }
 
 /// Outside of a runtime no server is asked, which counts as no answer.
@@ -424,14 +294,10 @@ impl Store for QuorumStore {
         self.clock.clone()
     }
 
-    fn settled(&self) -> StoreFuture<'_, ()> {
-        StoreFuture::new(async {
-            let until = Instant::now() + CLOSING;
-            for server in self.servers.iter().filter(|server| !server.is_silent()) {
-                server.idle(until).await;
-            }
-            Ok(())
-        })
+    fn settled(&self, timeout: Duration) -> StoreFuture<'_, ()> {
+        let until = Instant::now() + timeout;
+        let settled = self.servers.iter().map(move |server| server.settled(until));
+        StoreFuture::new(async { join_all(settled).await.into_iter().collect() })
     }
 
     fn close(&self) {
@@ -442,7 +308,7 @@ impl Store for QuorumStore {
         runtime.spawn(async move {
             let until = Instant::now() + CLOSING;
             for server in servers {
-                // Silent ones may still have to release.
+                // The shutdown has not waited for them, or not long enough.
                 server.idle(until).await;
                 server.store.close();
             }

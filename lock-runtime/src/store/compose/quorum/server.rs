@@ -110,11 +110,17 @@ impl Server {
         Turn { server, owner, number, length, before, releases, _done: done }
     }
 
-    /// Waits until no request is under way, but not longer than that.
+    /// Waits until no acquire or release is under way, or until the time.
     pub(super) async fn idle(&self, until: Instant) {
         while !self.queues.lock().by_owner.is_empty() && Instant::now() < until {
             sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    /// Waits until nothing is under way here or in the store, or until the time.
+    pub(super) async fn settled(&self, until: Instant) -> Result<(), StoreError> {
+        self.idle(until).await;
+        self.store.settled(until.duration_since(Instant::now())).await
     }
 
     /// Asks for the lock, and releases a grant that does not count.
