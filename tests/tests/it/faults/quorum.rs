@@ -335,23 +335,37 @@ async fn a_shutdown_leaves_nothing_on_slower_servers() {
     let servers = servers(3).await;
     let proxies = proxies(&servers).await;
     proxies[2].delay_requests(ms(300));
-    let urls: Vec<_> = proxies.iter().map(Proxy::url).collect();
-    let (go_on, told) = tokio::sync::oneshot::channel();
-    let process = tokio::task::spawn_blocking(move || {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(async {
-            let quorum = impatient(LONG).connect(urls).await.unwrap();
-            let guard = quorum.lock("s").lock().await.unwrap();
-            told.await.unwrap();
-            guard.release().await.unwrap();
-            assert!(quorum.client().shutdown(LONG).await.is_clean());
+    for among_others in [false, true] {
+        let urls: Vec<_> = proxies.iter().map(Proxy::url).collect();
+        let (go_on, told) = tokio::sync::oneshot::channel();
+        let process = tokio::task::spawn_blocking(move || {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            runtime.block_on(async {
+                let quorum = impatient(LONG).connect(urls).await.unwrap();
+                let other = LockClient::in_memory();
+                let all =
+                    MultiLock::of([quorum.client().mutex("s").into(), other.mutex("o").into()]);
+                let guard = match among_others {
+                    true => all.lock().await.unwrap(),
+                    false => quorum.lock("s").lock().await.unwrap(),
+                };
+                told.await.unwrap();
+                guard.release().await.unwrap();
+                let client = if among_others { &other } else { quorum.client() };
+                assert!(client.shutdown(LONG).await.is_clean());
+            });
         });
-    });
-    soon!("it is on all", on(&servers, "s").await == 3);
-    go_on.send(()).unwrap();
-    process.await.unwrap();
-    assert_eq!(on(&servers, "s").await, 0);
-    // One that does not answer delays it by a second.
+        soon!("it is on all", on(&servers, "s").await == 3);
+        go_on.send(()).unwrap();
+        process.await.unwrap();
+        assert_eq!(on(&servers, "s").await, 0, "among others: {among_others}");
+    }
+}
+
+/// A server that does not answer delays a shutdown by a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_gives_a_silent_server_up() {
+    let servers = servers(3).await;
     let quorum = connect(impatient(LONG), &servers).await;
     servers[2].pause();
     rounds(&quorum, 1).await;
