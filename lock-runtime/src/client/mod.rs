@@ -341,6 +341,7 @@ impl LockClient {
             drop(timeout(LAST_RELEASES, settled).await);
         }
         // The process may end next, and with it what is under way.
+        // S-19, S-29.
         let left = limit.map_or(SLOWER_SERVERS, |limit| limit.duration_since(Instant::now()));
         let stores = engines.iter().map(|engine| &engine.leases.store);
         join_all(stores.map(|store| store.settled(left.min(SLOWER_SERVERS)))).await;
