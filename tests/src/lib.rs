@@ -35,6 +35,7 @@ pub mod heard;
 pub mod history;
 mod leash;
 mod left;
+mod line;
 pub mod log;
 pub mod poll_count;
 pub mod preload;

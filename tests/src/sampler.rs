@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::history::{Op, Recorder};
+use crate::line::Line;
 use crate::raw_client::RawClient;
 
 /// The pause between two looks.
@@ -22,7 +23,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return endless";
 
-/// Records [`Op::Endless`] and [`Op::Parts`] until it is dropped.
+/// Records [`Op::Endless`], [`Op::Parts`] and [`Op::Passed`] until it is dropped.
 #[derive(Debug)]
 pub struct Sampler {
     task: JoinHandle<()>,
@@ -30,13 +31,14 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Looks at a server, where the lock `object` consists of the keys `parts`. Keys that are in `kept` may be without an
-    /// end. A server that does not answer is not looked at, and one of a cluster not for the keys of others.
+    /// Looks at a server, where the lock `object` consists of the keys `parts` and `fair` is a fair mutex. Keys that are in
+    /// `kept` may be without an end. A server that does not answer is not looked at, and one of a cluster not for the keys of others.
     pub fn start(
         server: RawClient,
         recorder: Arc<Recorder>,
         object: &'static str,
         parts: &'static [&'static str],
+        fair: &'static str,
         kept: &'static [&'static str],
     ) -> Self {
         let looks = Arc::new(AtomicUsize::new(0));
@@ -44,6 +46,7 @@ impl Sampler {
         let task = tokio::spawn(async move {
             // One command, so that it is of one moment.
             let exist: Vec<&str> = ["EXISTS"].into_iter().chain(parts.iter().copied()).collect();
+            let mut line: Option<Line> = None;
             loop {
                 if let Ok(answer) = server.try_cmd(&["EVAL", ENDLESS, "0"]).await {
                     let endless = Vec::<String>::from_redis_value(answer).unwrap_or_default();
@@ -58,6 +61,14 @@ impl Sampler {
                         recorder.record(0, object, Op::Parts { held, of: parts.len() });
                     }
                 }
+                let later = Line::of(&server, fair).await.ok();
+                if let (Some(line), Some(later)) = (&line, &later) {
+                    for (waiter, by) in line.passed(later) {
+                        let (waiter, by) = (waiter.to_owned(), by.to_owned());
+                        recorder.record(0, fair, Op::Passed { waiter, by });
+                    }
+                }
+                line = later;
                 sleep(PAUSE).await;
             }
         });

@@ -7,7 +7,9 @@ use tokio::time::timeout;
 use super::PendingAcquire;
 use super::waiting::A_MOMENT;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind, rounded};
+use crate::gate::{GateGuard, Turn};
 use crate::options::Wait;
+use crate::owned_hold::OwnedHold;
 
 impl PendingAcquire {
     pub(super) fn not_replicated(&self, acked: u32) -> LockError {
@@ -27,21 +29,23 @@ impl PendingAcquire {
         LockError::Busy { key: self.spec.target.key().to_string(), reason, holder_remaining }
     }
 
-    /// Never reports a busy lock if the store cannot be asked. A store that has not answered since this wait
-    /// began gets `A_MOMENT` to do so.
+    /// Ends a wait in the queue that is over without a turn. Never reports a busy lock if the store cannot be asked: a store
+    /// that has not answered since this wait began gets `A_MOMENT` to do so. The contender that was asking it may have left
+    /// meanwhile, with its own wait over; then this caller asks once itself, and what is returned is its turn to do so.
     // S-33.
-    pub(super) async fn timed_out_in_queue(&self) -> LockError {
+    pub(super) async fn timed_out_in_queue(&self) -> Result<Turn<OwnedHold>, LockError> {
         let gates = &self.spec.engine.gates;
         if let Some((_, error)) = gates.failing(&self.spec.target) {
-            return LockError::Store(error);
+            return Err(LockError::Store(error));
         }
         let Some(answer) = gates.unanswered_since(&self.spec.target, self.started) else {
-            return self.timed_out(None);
+            return Err(self.timed_out(None));
         };
         match timeout(A_MOMENT, answer).await {
-            Ok(Ok(Ok(()))) => self.timed_out(None),
-            Ok(Ok(Err(error))) => LockError::Store(error),
-            Ok(Err(_)) | Err(_) => self.unanswered(),
+            Ok(Ok(Ok(()))) => Err(self.timed_out(None)),
+            Ok(Ok(Err(error))) => Err(LockError::Store(error)),
+            Ok(Err(_)) => Ok(Turn::Contend(GateGuard::apart())),
+            Err(_) => Err(self.unanswered()),
         }
     }
 

@@ -44,7 +44,7 @@ impl PendingAcquire {
             drop(in_queue);
             match turn {
                 Some(turn) => Ok(turn),
-                None => Err(Box::pin(self.timed_out_in_queue()).await),
+                None => Box::pin(self.timed_out_in_queue()).await,
             }
         }
     }

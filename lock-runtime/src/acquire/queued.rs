@@ -59,10 +59,12 @@ impl PendingAcquire {
         self.report(taken)
     }
 
-    /// Ends without a turn.
-    async fn run_out_of_time(self) -> Result<LockGuard, LockError> {
-        let error = self.timed_out_in_queue().await;
-        self.report(Err(error))
+    /// Ends a wait at a place in the queue.
+    async fn run_out_of_time(self, place: u64, long: LongWait) -> Result<LockGuard, LockError> {
+        match self.timed_out_in_queue().await {
+            Ok(turn) => self.run_from(place, Some(turn), long).await,
+            Err(error) => self.report(Err(error)),
+        }
     }
 }
 
@@ -119,7 +121,7 @@ impl QueuedAcquire {
         };
         let Self { in_queue, pending, long } = *self;
         match turn {
-            None => Err(Acquiring::new(pending.run_out_of_time())),
+            None => Err(Acquiring::new(pending.run_out_of_time(in_queue.place(), long))),
             Some(turn) => Err(Acquiring::new(pending.run_from(in_queue.place(), turn, long))),
         }
     }

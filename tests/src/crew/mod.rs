@@ -25,7 +25,10 @@ use crate::history::{Recorder, Share};
 const LIMIT: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
 
 /// The names of the locks that every crew uses, one for each kind of locking.
-pub const LOCKS: [&str; 6] = ["mutex", "fair", "read-write", "permits", PAIR, CALLED];
+pub const LOCKS: [&str; 6] = ["mutex", FAIR, "read-write", "permits", PAIR, CALLED];
+
+/// The name of its fair mutex.
+pub const FAIR: &str = "fair";
 
 /// The name under which a crew records its lock of several names.
 pub const PAIR: &str = "pair";
@@ -269,7 +272,7 @@ impl Job {
     fn uses(self) -> (&'static str, Share) {
         match self {
             Self::Mutex => ("mutex", Share::Exclusive),
-            Self::Fair => ("fair", Share::Exclusive),
+            Self::Fair => (FAIR, Share::Exclusive),
             Self::Read => ("read-write", Share::Readers),
             Self::Write => ("read-write", Share::Exclusive),
             Self::Permits => ("permits", Share::Permits { count: 1, limit: LIMIT.get() }),

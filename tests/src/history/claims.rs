@@ -184,6 +184,7 @@ impl Replaying {
             }
             Op::Endless => self.done.violations.push(Violation::Endless(event.clone())),
             Op::Parts { .. } => self.done.violations.push(Violation::InPart(event.clone())),
+            Op::Passed { .. } => self.done.violations.push(Violation::PassedBy(event.clone())),
             Op::Queued { .. }
             | Op::WriteCancelled
             | Op::NotReleased

@@ -81,6 +81,13 @@ pub enum Op {
     Killed,
     /// The server has a key, the object, that never ends.
     Endless,
+    /// The server let one waiter of a fair mutex go before another that waited longer and had not lost its place.
+    Passed {
+        /// The owner that waited longer.
+        waiter: String,
+        /// The owner that went before it.
+        by: String,
+    },
     /// The server has some of the keys of a lock of several names, and not the others.
     Parts {
         /// How many it has.

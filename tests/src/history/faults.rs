@@ -126,7 +126,9 @@ impl<'r> Faults<'r> {
                 let acts = |it: &Fault| Some((it.began, it.until));
                 self.outside_of(*from, *to, acts) <= most
             }),
-            Violation::InPart(event) => self.any(&[May::Forget], |it| it.may_act(event.at)),
+            Violation::InPart(event) | Violation::PassedBy(event) => {
+                self.any(&[May::Forget], |it| it.may_act(event.at))
+            }
             Violation::NoToken(_)
             | Violation::Endless(_)
             | Violation::NoRecovery(..)

@@ -31,6 +31,8 @@ pub enum Violation {
     StaleRelease(Claim, Claim),
     /// The second got the lock before the first, who had an earlier place in the queue.
     Overtaken(Claim, Claim),
+    /// The server let a waiter go before one that waited longer.
+    PassedBy(Event),
     /// The server had a key that never ends.
     Endless(Event),
     /// The server had some of the keys of a lock of several names, and not the others.
@@ -67,6 +69,7 @@ impl fmt::Display for Violation {
                 write!(f, "free for {span:?} until {to} while this one waited: {wait}")
             }
             Self::NoRecovery(fault, recovery) => write!(f, "after {fault}: {recovery}"),
+            Self::PassedBy(event) => write!(f, "out of turn at the server: {event}"),
             Self::Endless(event) => write!(f, "a key without an end: {event}"),
             Self::InPart(event) => write!(f, "held in part: {event}"),
             Self::OutOfPlace(event) => write!(f, "cannot be at this place: {event}"),

@@ -34,13 +34,21 @@ pub enum Parsed {
     Other,
 }
 
+/// What error replies come from.
+const SERVER: &str = "127.0.0.1:6379";
+
 fn value(reply: &[u8]) -> Option<Value> {
     parse_redis_value(reply).ok()
 }
 
 fn only<T>(reply: &[u8], number: u64, read: impl Fn(&Answer) -> Result<T, StoreError>) -> Read<T> {
     let answer = Answer::only_in(value(reply)?, number)?;
-    Some(answer.unless_error().map_err(server_error).and_then(|answer| read(&answer)))
+    Some(
+        answer
+            .unless_error()
+            .map_err(|error| server_error(error, SERVER))
+            .and_then(|answer| read(&answer)),
+    )
 }
 
 /// Reads the reply to call `number`, which acquires one lock and reserves `tokens` fencing tokens.
@@ -57,7 +65,7 @@ pub fn acquired_together(
 ) -> Option<Vec<Result<AcquireReply, StoreError>>> {
     let answers = Answer::all_in(value(reply)?, number, requests)?;
     let read = |answer: Answer| {
-        let answer = answer.unless_error().map_err(server_error)?;
+        let answer = answer.unless_error().map_err(|error| server_error(error, SERVER))?;
         answers::acquired(&answer, tokens)
     };
     Some(answers.into_iter().map(read).collect())

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_tests::crew::{Habits, KEPT, PAIR, PARTS};
+use lock_tests::crew::{FAIR, Habits, KEPT, PAIR, PARTS};
 use lock_tests::history::{History, Recorder, Report, Rules};
 use lock_tests::{Proxy, RawClient, RedisServer, Sampler, Worker, left_at_end};
 use tokio::time::{Instant, sleep};
@@ -80,7 +80,7 @@ pub(crate) async fn run(seed: u64, time: Duration, pause: Duration) -> Report {
         parties.push(Party::start(&server, &values.url(), dir.path(), seed, pause).await);
     }
     let looks = RawClient::new(&server.url());
-    let sampler = Sampler::start(looks, Arc::clone(&recorder), PAIR, &PARTS, KEPT);
+    let sampler = Sampler::start(looks, Arc::clone(&recorder), PAIR, &PARTS, FAIR, KEPT);
     let side = RawClient::new(&server.url());
     let nemesis = Nemesis { server: &server, side: &side, recorder: &recorder };
     let (mut choices, start) = (fastrand::Rng::with_seed(seed), Instant::now());

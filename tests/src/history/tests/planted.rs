@@ -18,6 +18,8 @@ enum Plant {
     Permits,
     /// C7: two waiters have each other's place.
     Overtaking,
+    /// C7: the server lets a waiter go before another.
+    PassedBy,
     /// C8: a lock is free for long while a task waits.
     LeftFree,
     /// C9: a key without an end.
@@ -30,7 +32,7 @@ enum Plant {
     InPart,
 }
 
-const PLANTS: [Plant; 12] = [
+const PLANTS: [Plant; 13] = [
     Plant::Nothing,
     Plant::LostUpdate,
     Plant::Loss,
@@ -38,6 +40,7 @@ const PLANTS: [Plant; 12] = [
     Plant::ReaderBesideWriter,
     Plant::Permits,
     Plant::Overtaking,
+    Plant::PassedBy,
     Plant::LeftFree,
     Plant::Endless,
     Plant::LateNotice,
@@ -72,6 +75,7 @@ impl Plant {
             Self::ReaderBesideWriter => matches!(found, Violation::Overlap(..)),
             Self::Permits => matches!(found, Violation::TooManyPermits(..)),
             Self::Overtaking => matches!(found, Violation::Overtaken(..)),
+            Self::PassedBy => matches!(found, Violation::PassedBy(_)),
             Self::LeftFree => matches!(found, Violation::LeftFree(..)),
             Self::Endless => matches!(found, Violation::Endless(_)),
             Self::LateNotice => matches!(found, Violation::LateNotice(..)),
@@ -140,6 +144,10 @@ impl Plant {
                     }
                 }
             }
+            Self::PassedBy => {
+                let (waiter, by) = (hold.holder.to_string(), next.holder.to_string());
+                more.push(event(hold.held.start, 0, Op::Passed { waiter, by }));
+            }
             Self::Endless => more.push(event(hold.held.start, 0, Op::Endless)),
             Self::LateNotice => {
                 let until = Some(at(hold.held.end));
@@ -187,13 +195,15 @@ proptest! {
 
 /// What no fault of this kind explains, however long it lasts.
 fn is_never(may: May, plant: Plant) -> bool {
-    use Plant::{InPart, LateNotice, LeftFree, Loss, LostUpdate, NoRecovery, Nothing, Overtaking};
+    use Plant::{
+        InPart, LateNotice, LeftFree, Loss, LostUpdate, NoRecovery, Nothing, Overtaking, PassedBy,
+    };
 
     match plant {
         Nothing | Loss | Overtaking | LeftFree | NoRecovery => false,
         LostUpdate => may == May::Delay,
         LateNotice => may != May::Stop,
-        InPart => may != May::Forget,
+        InPart | PassedBy => may != May::Forget,
         _ => true,
     }
 }

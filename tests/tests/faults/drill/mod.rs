@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use lock_runtime::clock::Clock;
 use lock_runtime::policy::LockConfig;
-use lock_tests::crew::{Crew, Habits, PAIR, PARTS, connect_to_values};
+use lock_tests::crew::{Crew, FAIR, Habits, PAIR, PARTS, connect_to_values};
 use lock_tests::history::{History, Report, Rules};
 use lock_tests::redis_server::RedisServerBuilder;
 use lock_tests::{Sampler, left_at_end};
@@ -110,8 +110,9 @@ impl<W: World> Drill<W> {
         let sampled = Arc::new(Recorder::create_as(dir, SERVER).unwrap());
         let servers = world.servers();
         let raws = servers.iter().map(|server| RawClient::new(&server.url()));
-        let samplers =
-            raws.map(|raw| Sampler::start(raw, Arc::clone(&sampled), PAIR, &PARTS, KEPT)).collect();
+        let samplers = raws
+            .map(|raw| Sampler::start(raw, Arc::clone(&sampled), PAIR, &PARTS, FAIR, KEPT))
+            .collect();
         let near = Party::start(NEAR, &world.near(), &values, dir, habits).await;
         let far = Party::start(FAR, &world.far(), &values, dir, habits).await;
         let start = ProcessStart::new(process_config, &values.url(), dir, habits, envs);

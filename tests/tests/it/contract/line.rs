@@ -48,6 +48,25 @@ pub(crate) async fn a_waiter_times_out(world: &dyn World) {
     }
 }
 
+/// S-33: the task that asks the store for all may end its wait together with the one behind it, which has never heard
+/// the store's answer.
+pub(crate) async fn waiters_time_out_together(world: &dyn World) {
+    let (a, b) = (world.client().await, world.client().await);
+    let _held = a.mutex("t").lock().await.unwrap();
+    let start = Instant::now();
+    let end = start + ms(300);
+    let mut waiters = Vec::new();
+    while start.elapsed() < ms(100) {
+        let mutex = b.mutex("t").with(waiting(end - Instant::now()));
+        waiters.push(lock_tests::spawn(async move { mutex.lock().await.map(drop) }));
+        sleep(ms(10)).await;
+    }
+    for outcome in joined(waiters).await {
+        let error = outcome.unwrap_err();
+        assert!(error.is_timeout(), "{error:?}");
+    }
+}
+
 /// S-17.
 pub(crate) async fn a_dropped_waiter_leaves_the_line(world: &dyn World) {
     let client = world.client().await;

@@ -64,6 +64,7 @@ macro_rules! everywhere {
             line::{
                 local_waiters_are_served_in_order,
                 a_waiter_times_out,
+                waiters_time_out_together,
                 a_dropped_waiter_leaves_the_line,
                 too_many_waiters_are_sent_away,
                 a_waiter_in_another_client_is_woken,

@@ -109,7 +109,10 @@ async fn the_message_of_a_call_names_the_server_and_the_remedy() {
     let client = client.connect(&server.url()).await.unwrap();
     server.client().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let error = client.mutex("a").lock().await.unwrap_err();
-    let expected = "the server is out of memory and grants no locks; raise its `maxmemory`, or delete other data";
+    let expected = format!(
+        "the server at 127.0.0.1:{} is out of memory and grants no locks; raise its `maxmemory`, or delete other data",
+        server.port()
+    );
     assert_eq!(error.to_string(), expected);
     server.client().cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
     server.pause();

@@ -91,6 +91,21 @@ async fn too_few_replicas_fail_closed() {
     failed(1, 0).await;
 }
 
+/// S-31: replicas have no longer than the wait, and the error names that time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_ends_the_time_of_replicas() {
+    let world = World::new().await;
+    let (wait, start) = (ms(600), Instant::now());
+    let options = LockOptions::builder().replicas(2, secs(10)).wait(wait).build().unwrap();
+    let error = world.client.mutex("m").with(options).lock().await.unwrap_err();
+    let LockError::NotReplicated { acked, wanted, timeout, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!((acked, wanted), (1, 2));
+    let took = start.elapsed();
+    assert!(timeout >= wait / 2 && timeout <= took && took < secs(5), "{timeout:?} of {took:?}");
+}
+
 /// S-31: a waiting task has the lock as soon as the replica is back, within its one call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_comes_back_ends_the_wait() {

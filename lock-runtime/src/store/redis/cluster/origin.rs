@@ -126,7 +126,7 @@ pub(super) fn read(
             return config_error(message).with_source(Cause(error));
         }
         let is_answer = !error.is_io_error() && error.kind() != ErrorKind::Parse;
-        if is_answer { server_error(error) } else { connect_error(error, asked) }
+        if is_answer { server_error(error, asked) } else { connect_error(error, asked) }
     })?;
     let read = ranges(&answer, asked).ok_or_else(|| surprise(&answer.clone().into()))?;
     if read.is_empty() {

@@ -130,7 +130,7 @@ impl ShardSubscription {
                 Err(error) => error,
             };
             match &error {
-                CallError::Server(reply) => match NotRun::of(reply, &node.address) {
+                CallError::Server(reply, _) => match NotRun::of(reply, &node.address) {
                     Some(NotRun::Moved(slot, to)) => topology.moved(slot, &to)?,
                     Some(_) => {}
                     None => return Err(error.into()),

@@ -150,7 +150,7 @@ impl Topology {
                 let deadline = Instant::now() + ANSWER;
                 match node.store.link.call(&cluster_slots(), deadline).await {
                     Ok(answer) => read(Ok(answer), &node.address),
-                    Err(CallError::Server(error)) => read(Err(error), &node.address),
+                    Err(CallError::Server(error, _)) => read(Err(error), &node.address),
                     Err(error) => Err(error.into()),
                 }
             }

@@ -36,7 +36,7 @@ impl Link {
             let connection = self.connected(deadline).await?;
             let reply = self.call_on(&connection, call.cmd(), deadline).await;
             match reply.and_then(|reply| self.answer_of(&connection, call.number(), reply)) {
-                Err(CallError::Server(error)) if is_noscript(&error) => {
+                Err(CallError::Server(error, _)) if is_noscript(&error) => {
                     Box::pin(self.load(call, deadline)).await?;
                 }
                 result => return result,
@@ -65,7 +65,7 @@ impl Link {
                 None => self.out_of_time(),
             };
             match reply.and_then(|reply| self.answer_of(&connection, number, reply)) {
-                Err(CallError::Server(error)) if is_noscript(&error) => {}
+                Err(CallError::Server(error, _)) if is_noscript(&error) => {}
                 result => return result,
             }
         }
@@ -91,7 +91,7 @@ impl Link {
             return Err(CallError::MixedUp);
         };
         self.heed_answer(connection, &answer);
-        answer.unless_error().map_err(CallError::Server)
+        answer.unless_error().map_err(|error| CallError::Server(error, self.address()))
     }
 
     /// As [`heed`](Self::heed), if the answer is an error.

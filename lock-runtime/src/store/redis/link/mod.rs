@@ -168,7 +168,7 @@ impl Link {
                 self.answered.store(true, Ordering::Relaxed);
                 result.map_err(|error| {
                     self.heed(connection, &error);
-                    CallError::Server(error)
+                    CallError::Server(error, self.address())
                 })
             }
         }
@@ -200,7 +200,7 @@ impl Link {
     pub(crate) fn heed(&self, connection: &Connection, error: &RedisError) {
         if matches!(error.code(), Some("READONLY" | "MASTERDOWN")) {
             // Callers get this error while there is no connection.
-            *self.failed.lock() = Some(server_error(error.clone()));
+            *self.failed.lock() = Some(server_error(error.clone(), self.address()));
             self.give_up(connection);
         }
     }

@@ -7,8 +7,9 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::{CallError, Connection, Link, Listener, is_broken, server_error};
+use super::{CallError, Connection, Link, Listener, is_broken};
 use crate::store::redis::scripts::Publish;
+use crate::store::redis::server::errors::kind_of;
 use crate::store::{Listening, OnMessage};
 
 impl Link {
@@ -39,7 +40,7 @@ impl Link {
                 subscribed
             }
         };
-        if let Err(CallError::Server(error)) = &subscribed {
+        if let Err(CallError::Server(error, _)) = &subscribed {
             self.note_refusal(connection, name, error);
         }
         subscribed
@@ -93,6 +94,5 @@ impl Link {
 
 /// True if the server would answer the same again. In a cluster it names another node if it does not have the slot.
 fn is_refusal(error: &RedisError) -> bool {
-    let is_transient = server_error(error.clone()).kind().is_transient();
-    !is_transient && !matches!(error.code(), Some("MOVED" | "ASK"))
+    !kind_of(error).is_transient() && !matches!(error.code(), Some("MOVED" | "ASK"))
 }

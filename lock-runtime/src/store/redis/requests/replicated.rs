@@ -96,7 +96,7 @@ impl Replicated {
                     break (connection, turn, answer, waiting);
                 }
                 // Nothing ran.
-                Err(CallError::Server(error)) if is_noscript(&error) => {
+                Err(CallError::Server(error, _)) if is_noscript(&error) => {
                     link.load(&call, deadline).await?;
                 }
                 Err(error) => return Err(error.within(limit).into()),

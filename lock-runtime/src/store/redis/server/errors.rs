@@ -1,6 +1,7 @@
 //! The meaning of errors of the server and of the client library.
 // S-33.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
@@ -27,8 +28,8 @@ pub(crate) enum CallError {
     Broken(RedisError, String),
     /// The answer was another request's: it may have run.
     MixedUp,
-    /// The server answered with an error.
-    Server(RedisError),
+    /// The server of that address answered with an error.
+    Server(RedisError, String),
     /// The server refuses new connections, and permanently: nothing ran.
     Refused(StoreError),
 }
@@ -90,7 +91,7 @@ impl From<CallError> for StoreError {
                     .with_source(Cause(error))
             }
             CallError::MixedUp => unknown("the answer belonged to another request"),
-            CallError::Server(error) => server_error(error),
+            CallError::Server(error, server) => server_error(error, server),
             CallError::Away(error) => error.of_kind(StoreErrorKind::Unavailable),
             CallError::Refused(error) => error,
         }
@@ -171,36 +172,31 @@ impl fmt::Display for Denial<'_> {
     }
 }
 
-/// Classifies an error reply.
-pub(crate) fn server_error(error: RedisError) -> StoreError {
-    use StoreErrorKind::{
-        Config, Denied, NotReady, OutOfMemory, OutcomeUnknown, Protocol, WrongType,
-    };
+/// Classifies an error reply of the server at that address.
+pub(crate) fn server_error(error: RedisError, address: impl fmt::Display) -> StoreError {
+    let (kind, message) = about_names(&error).unwrap_or_else(|| {
+        let (kind, what) = about_server(&error);
+        (kind, format!("the server at {address} {what}"))
+    });
+    StoreError::new(kind, message).with_source(Cause(error))
+}
 
-    if let Some(denial) = denial(&error) {
-        let message = denial.to_string();
-        return StoreError::new(Denied, message).with_source(Cause(error));
+/// What an error reply means for the caller.
+pub(crate) fn kind_of(error: &RedisError) -> StoreErrorKind {
+    about_names(error).map_or_else(|| about_server(error).0, |(kind, _)| kind)
+}
+
+/// What is wrong with the names of the lock, or with what is in its keys, or what the user may not do with these.
+fn about_names(error: &RedisError) -> Option<(StoreErrorKind, String)> {
+    use StoreErrorKind::{Config, Denied, OutcomeUnknown, WrongType};
+
+    if let Some(denial) = denial(error) {
+        return Some((Denied, denial.to_string()));
     }
-    let code = error.code().unwrap_or_default();
     let detail = error.detail().unwrap_or_default();
-    let not_now = format!("the server cannot serve locks now ({code})");
-    let wrong_password = format!("the server {WRONG_PASSWORD}");
-    let (kind, message) = match code {
-        "BUSY" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "TRYAGAIN" | "CLUSTERDOWN"
-        | "MISCONF" | "READONLY" => (NotReady, &*not_now),
-        "OOM" => (
-            OutOfMemory,
-            "the server is out of memory and grants no locks; raise its `maxmemory`, or delete other data",
-        ),
-        "WRONGTYPE" => (WrongType, script_message(detail)),
-        "NOAUTH" => (Denied, "the server wants a password; write redis://:password@host"),
-        "WRONGPASS" => (Denied, &*wrong_password),
-        "MOVED" | "ASK" => (
-            Config,
-            "the server is a node of a cluster; connect to it with `connect_cluster`, or as \
-             lock.cluster",
-        ),
-        "CROSSSLOT" => (
+    let (kind, message) = match error.code() {
+        Some("WRONGTYPE") => (WrongType, script_message(detail)),
+        Some("CROSSSLOT") => (
             Config,
             "the names of one lock are in different slots of the cluster; give them a common hash \
              tag, as in {order:7}:a and {order:7}:b",
@@ -211,15 +207,38 @@ pub(crate) fn server_error(error: RedisError) -> StoreError {
             OutcomeUnknown,
             "the lock is being moved to another node; the command may have run in part",
         ),
-        "ERR" if detail.contains("max number of clients") => {
-            (NotReady, "the server has too many connections")
-        }
-        "ERR" if detail.contains(NO_DATABASE) => {
-            (Config, "the server has fewer databases; write a lower number behind the address")
-        }
-        _ => (Protocol, "the server answered with an error that this version does not know"),
+        _ => return None,
     };
-    StoreError::new(kind, message.to_owned()).with_source(Cause(error))
+    Some((kind, message.to_owned()))
+}
+
+/// What is wrong with the server, to follow its address.
+fn about_server(error: &RedisError) -> (StoreErrorKind, Cow<'static, str>) {
+    use StoreErrorKind::{Config, Denied, NotReady, OutOfMemory, Protocol};
+
+    let detail = error.detail().unwrap_or_default();
+    let (kind, what) = match error.code().unwrap_or_default() {
+        code @ ("BUSY" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "TRYAGAIN" | "CLUSTERDOWN"
+        | "MISCONF" | "READONLY") => {
+            return (NotReady, format!("cannot serve locks now ({code})").into());
+        }
+        "OOM" => (
+            OutOfMemory,
+            "is out of memory and grants no locks; raise its `maxmemory`, or delete other data",
+        ),
+        "NOAUTH" => (Denied, "wants a password; write redis://:password@host"),
+        "WRONGPASS" => (Denied, WRONG_PASSWORD),
+        "MOVED" | "ASK" => (
+            Config,
+            "is a node of a cluster; connect to it with `connect_cluster`, or as lock.cluster",
+        ),
+        "ERR" if detail.contains("max number of clients") => (NotReady, "has too many connections"),
+        "ERR" if detail.contains(NO_DATABASE) => {
+            (Config, "has fewer databases; write a lower number behind the address")
+        }
+        _ => (Protocol, "answered with an error that this version does not know"),
+    };
+    (kind, what.into())
 }
 
 /// The message of a WRONGTYPE: the scripts write one of their own, because the server's text does not help.
@@ -273,8 +292,7 @@ pub(crate) fn connect_error(error: RedisError, address: impl fmt::Display) -> St
         redis::ErrorKind::Parse => (Config, "is not Redis; check host and port of the address"),
         redis::ErrorKind::InvalidClientConfig => (Config, "cannot be used with this address"),
         redis::ErrorKind::AuthenticationFailed => (Denied, WRONG_PASSWORD),
-        _ if error.code() == Some("WRONGPASS") => (Denied, WRONG_PASSWORD),
-        _ => return server_error(error),
+        _ => return server_error(error, address),
     };
     StoreError::new(kind, format!("the server at {address} {what}")).with_source(Cause(error))
 }
@@ -348,7 +366,8 @@ mod tests {
             ("ERR", "something new", Protocol),
         ] {
             let error = redis::make_extension_error(code.to_owned(), Some(detail.to_owned()));
-            let error = server_error(error);
+            assert_eq!(kind_of(&error), kind, "{code} {detail}");
+            let error = server_error(error, "127.0.0.1:6379");
             assert_eq!(error.kind(), kind, "{code} {detail}");
             assert_eq!(error.kind().is_transient(), matches!(kind, NotReady | OutcomeUnknown));
         }

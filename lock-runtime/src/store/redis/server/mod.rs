@@ -167,7 +167,7 @@ pub(crate) async fn explained<T>(
         Some(redis::make_extension_error(code.to_owned(), Some(detail.to_owned())))
     };
     match timeout(REASON_TIMEOUT, reason).await {
-        Ok(Some(error)) => Err(server_error(error)),
+        Ok(Some(error)) => Err(server_error(error, format_args!("{host}:{port}"))),
         _ => outcome,
     }
 }

@@ -142,7 +142,7 @@ fn refusal(error: RedisError, address: &ConnectionAddr) -> StoreError {
     } else if error.code().is_none() {
         not_understood()
     } else {
-        return server_error(error);
+        return server_error(error, address);
     };
     refusal.with_source(Cause(error))
 }

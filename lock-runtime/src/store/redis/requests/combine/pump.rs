@@ -146,14 +146,14 @@ impl Combiner {
             reply.and_then(|reply| self.link.answers_of(&connection, &call, requests, reply));
         match answers {
             Ok(answers) => return batch.answer(&connection, answers),
-            Err(CallError::Server(error)) if is_noscript(&error) => {
+            Err(CallError::Server(error, _)) if is_noscript(&error) => {
                 match Box::pin(self.link.load(&call, until)).await {
                     // Nothing ran.
                     Ok(()) => batch.put_back(false),
                     Err(error) => batch.fail(&error.into()),
                 }
             }
-            Err(CallError::Server(error)) if error.code() == Some("NOPERM") && requests > 1 => {
+            Err(CallError::Server(error, _)) if error.code() == Some("NOPERM") && requests > 1 => {
                 // Nothing ran, perhaps because of a key that only one of the requests has.
                 batch.put_back(true);
             }
@@ -283,7 +283,9 @@ impl Batch {
         // Before the queue is locked.
         answers.iter().for_each(|answer| link.heed_answer(connection, answer));
         let keys = std::mem::take(&mut self.keys);
-        let answers = answers.into_iter().map(|answer| answer.unless_error().map_err(server_error));
+        let answers = answers.into_iter().map(|answer| {
+            answer.unless_error().map_err(|error| server_error(error, link.address()))
+        });
         self.combiner.queue.lock().answer(&keys, answers)
     }
 

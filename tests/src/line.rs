@@ -1,0 +1,101 @@
+//! Who waits for a fair mutex, as the server has it at one moment.
+
+use redis::{RedisResult, from_redis_value};
+
+use crate::raw_client::RawClient;
+
+/// Returns the server's time, the holder, the owners that wait, and until when each keeps its place.
+const LOOK: &str = "
+local time, holder = redis.call('TIME'), ''
+for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+  if field ~= 'mode' then holder = field end
+end
+local waiters, places_end = redis.call('LRANGE', KEYS[2], 0, -1), {}
+for place, owner in ipairs(waiters) do
+  places_end[place] = tonumber(redis.call('ZSCORE', KEYS[3], owner)) or 0
+end
+return {time[1] * 1000 + math.floor(time[2] / 1000), holder, waiters, places_end}";
+
+/// The line of one fair mutex.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// When, by the server's clock, in milliseconds.
+    at: u64,
+    /// The owner that has the lock; empty if none has.
+    holder: String,
+    /// In order, each with the time at which it counts as dead.
+    waiters: Vec<(String, u64)>,
+}
+
+impl Line {
+    /// That of the mutex `name`.
+    ///
+    /// # Errors
+    ///
+    /// The server's error reply, or the connection's failure.
+    pub(crate) async fn of(server: &RawClient, name: &str) -> RedisResult<Self> {
+        let queue = format!("redisson_lock_queue:{{{name}}}");
+        let scores = format!("redisson_lock_timeout:{{{name}}}");
+        let answer = server.try_cmd(&["EVAL", LOOK, "3", name, &queue, &scores]).await?;
+        let (at, holder, waiters, places_end): (u64, _, Vec<String>, Vec<u64>) =
+            from_redis_value(answer)?;
+        Ok(Self { at, holder, waiters: waiters.into_iter().zip(places_end).collect() })
+    }
+
+    /// Each waiter of this line that still waits in a `later` one, with an owner that was not before it and now is, or has
+    /// the lock. A waiter that may have died in between has lost its place rightly.
+    pub(crate) fn passed<'l>(&'l self, later: &'l Self) -> Vec<(&'l str, &'l str)> {
+        let mut passed = Vec::new();
+        for (place, (waiter, place_ends)) in self.waiters.iter().enumerate() {
+            let now = later.waiters.iter().position(|(owner, _)| owner == waiter);
+            let Some(now) = now.filter(|_| *place_ends > later.at) else { continue };
+            let new_holder = Some(&later.holder).filter(|it| !it.is_empty() && **it != self.holder);
+            let before = later.waiters[..now].iter().map(|(owner, _)| owner).chain(new_holder);
+            let was_before =
+                |it: &String| self.waiters[..place].iter().any(|(owner, _)| owner == it);
+            passed.extend(before.filter(|it| !was_before(it)).map(|by| (&**waiter, &**by)));
+        }
+        passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At that time, with places that end at 100.
+    fn line(at: u64, holder: &str, waiters: &[&str]) -> Line {
+        let waiters = waiters.iter().map(|owner| ((*owner).to_owned(), 100)).collect();
+        Line { at, holder: holder.to_owned(), waiters }
+    }
+
+    #[test]
+    fn a_line_that_moves_on_passes_no_waiter() {
+        let before = line(0, "a", &["b", "c", "d"]);
+        for later in [
+            line(1, "a", &["b", "c", "d", "e"]),
+            line(1, "b", &["c", "d"]),
+            line(1, "", &["d", "a"]),
+            line(1, "c", &["d", "b2", "a"]),
+            line(1, "e", &[]),
+        ] {
+            assert!(before.passed(&later).is_empty(), "{later:?}");
+        }
+    }
+
+    #[test]
+    fn a_waiter_that_another_goes_before_is_found() {
+        let before = line(0, "a", &["b", "c"]);
+        assert_eq!(before.passed(&line(1, "c", &["b"])), [("b", "c")], "behind it");
+        assert_eq!(before.passed(&line(1, "e", &["c"])), [("c", "e")], "not in the line");
+        assert_eq!(before.passed(&line(1, "a", &["c", "b"])), [("b", "c")], "in the line");
+        assert_eq!(before.passed(&line(1, "a", &["b", "e", "c"])), [("c", "e")], "a newcomer");
+    }
+
+    #[test]
+    fn a_dead_waiter_has_no_place() {
+        let before = line(0, "a", &["b", "c"]);
+        assert!(before.passed(&line(100, "c", &["b"])).is_empty());
+        assert_eq!(before.passed(&line(99, "c", &["b"])), [("b", "c")]);
+    }
+}
