@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::PendingAcquire;
 use super::waiting::A_MOMENT;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind, rounded};
-use crate::gate::{GateGuard, Turn};
+use crate::gate::{GateGuard, Said, Turn};
 use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 
@@ -29,17 +29,19 @@ impl PendingAcquire {
         LockError::Busy { key: self.spec.target.key().to_string(), reason, holder_remaining }
     }
 
-    /// Ends a wait in the queue that is over without a turn. Never reports a busy lock if the store cannot be asked: a store
-    /// that has not answered since this wait began gets `A_MOMENT` to do so. The contender that was asking it may have left
-    /// meanwhile, with its own wait over; then this caller asks once itself, and what is returned is its turn to do so.
+    /// Ends a wait in the queue that is over without a turn. Never reports a busy lock if the store cannot be asked: if it
+    /// has not answered since this wait began, the task that is asking it gets `A_MOMENT` for its answer. If no task is
+    /// asking it, or that one leaves as its own wait is over, this caller asks once, and gets its turn to do so.
     // S-33.
     pub(super) async fn timed_out_in_queue(&self) -> Result<Turn<OwnedHold>, LockError> {
         let gates = &self.spec.engine.gates;
         if let Some((_, error)) = gates.failing(&self.spec.target) {
             return Err(LockError::Store(error));
         }
-        let Some(answer) = gates.unanswered_since(&self.spec.target, self.started) else {
-            return Err(self.timed_out(None));
+        let answer = match gates.said_since(&self.spec.target, self.started) {
+            Said::Held => return Err(self.timed_out(None)),
+            Said::NotYet(answer) => answer,
+            Said::Nothing => return Ok(Turn::Contend(GateGuard::apart())),
         };
         match timeout(A_MOMENT, answer).await {
             Ok(Ok(Ok(()))) => Err(self.timed_out(None)),

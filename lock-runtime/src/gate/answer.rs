@@ -1,8 +1,8 @@
-//! The store's answers to the task inside a gate, for callers that do not wait there.
+//! The store's answers to the task inside a gate, for callers that do not wait there, or whose wait is over.
 //!
 //! Such a caller must not take a contender for a holder: the store may be down, and the lock free. So it waits
 //! for the store's next answer to that task, which is woken for it if it sleeps. That keeps the order of the
-//! queue, and one request answers all such callers.
+//! queue, and one request answers all such callers. If that task leaves without an answer, each asks the store itself.
 // S-33.
 
 use tokio::sync::oneshot;
@@ -17,6 +17,16 @@ pub(crate) type StoreAnswer = Result<(), StoreError>;
 
 /// Resolves to the store's next answer, or to an error when the gate guard becomes free without one.
 pub(crate) type NextAnswer = oneshot::Receiver<StoreAnswer>;
+
+/// What the store has said of a lock since some time.
+pub(crate) enum Said {
+    /// Another task has it; or a task of this process does, which needs no answer.
+    Held,
+    /// Nothing yet: a task is asking, and this is the answer to it.
+    NotYet(NextAnswer),
+    /// Nothing, and no task is asking.
+    Nothing,
+}
 
 #[derive(Default)]
 pub(super) struct Answers {
@@ -113,21 +123,21 @@ impl<H> Gate<H> {
 }
 
 impl<H> Gates<H> {
-    /// For a caller whose time in the queue is over: `None` if the store has answered since `then` that another
-    /// task has the lock, or a task of this process holds it; else the store's next answer.
-    pub(crate) fn unanswered_since(&self, target: &Target, then: Instant) -> Option<NextAnswer> {
+    /// What a caller learns that has waited in the queue since `then`, and whose wait is over.
+    pub(crate) fn said_since(&self, target: &Target, then: Instant) -> Said {
         let (answer, wake) = {
             let mut shard = self.shard(target);
-            let gate = shard.gates.get_mut(target)?;
+            let Some(gate) = shard.gates.get_mut(target) else { return Said::Nothing };
             let answered_at = gate.told.as_ref().and_then(|told| told.answers.answered_at);
-            let is_answered = answered_at.is_some_and(|at| at >= then);
-            // At a free gate no contender would get another answer.
-            if is_answered || gate.is_held() || gate.is_free() {
-                return None;
+            if gate.is_held() || answered_at.is_some_and(|at| at >= then) {
+                return Said::Held;
+            }
+            if gate.is_free() {
+                return Said::Nothing;
             }
             gate.told().answers.listen()
         };
         wake_up(wake);
-        Some(answer)
+        Said::NotYet(answer)
     }
 }

@@ -284,3 +284,78 @@ async fn a_waiter_that_is_out_of_time_has_left_the_queue() {
         contender.abort();
     }
 }
+
+/// S-33: when its wait ends together with that of the task that asks the store for both, a waiter that has heard no answer
+/// asks the store itself, and does what that says. If it is dropped meanwhile, it leaves nothing behind.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_asks_when_the_contender_leaves_with_it() {
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Now {
+        Held,
+        Free,
+        Silent,
+        Dropped,
+    }
+    for now in [Now::Held, Now::Free, Now::Silent, Now::Dropped] {
+        let store = MemoryStore::new();
+        let holder = LockClient::builder().store(store.peer()).unwrap();
+        let held = holder.mutex("m").lock().await.unwrap();
+        let scripted = Scripted::new(store);
+        let client = scripted.client();
+        let mut contender = Box::pin(client.mutex("m").wait(ms(300)).lock());
+        assert!(poll!(contender.as_mut()).is_pending());
+        sleep(ms(10)).await;
+        let mut waiter = Box::pin(client.mutex("m").wait(ms(290)).lock());
+        assert!(poll!(waiter.as_mut()).is_pending());
+        tokio::time::advance(ms(290)).await;
+        // It listens to the contender, which leaves.
+        assert!(poll!(waiter.as_mut()).is_pending());
+        match poll!(contender.as_mut()) {
+            Poll::Ready(Err(error)) => assert!(error.is_timeout(), "{now:?}: {error:?}"),
+            other => panic!("{now:?}: {other:?}"),
+        }
+        let mut held = Some(held);
+        if matches!(now, Now::Free | Now::Dropped) {
+            held.take().unwrap().release().await.unwrap();
+        }
+        scripted.script().acquires_before_silence = Some(usize::from(now != Now::Silent));
+        if now == Now::Dropped {
+            scripted.script().acquire_answers_after = ms(10);
+            assert!(poll!(waiter.as_mut()).is_pending());
+            assert_eq!(scripted.inner.holders("m").0.len(), 1, "it does not ask");
+            drop(waiter);
+            eventually(SOON, "it is given back", async || scripted.inner.holders("m").0.is_empty())
+                .await;
+            continue;
+        }
+        let outcome = waiter.await.map(drop);
+        let is_right = match now {
+            Now::Held => matches!(outcome, Err(LockError::Timeout { .. })),
+            Now::Silent => matches!(outcome, Err(LockError::Store(_))),
+            Now::Free | Now::Dropped => outcome.is_ok(),
+        };
+        assert!(is_right, "{now:?}: {outcome:?}");
+        drop(held);
+    }
+}
+
+/// S-33: so does a waiter that was passed over because it was not polled, after all others have left.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_asks_when_no_other_task_is_left() {
+    let store = MemoryStore::new();
+    let holder = LockClient::builder().store(store.peer()).unwrap();
+    let _held = holder.mutex("m").lock().await.unwrap();
+    let scripted = Scripted::new(store);
+    scripted.script().acquires_before_silence = Some(1);
+    let client = scripted.client();
+    let mut first = Box::pin(client.mutex("m").wait(ms(300)).lock());
+    assert!(poll!(first.as_mut()).is_pending());
+    sleep(ms(10)).await;
+    let mut not_polled = Box::pin(client.mutex("m").wait(ms(280)).lock());
+    assert!(poll!(not_polled.as_mut()).is_pending());
+    let (first, last) = tokio::join!(first, client.mutex("m").wait(ms(2500)).lock());
+    assert!(matches!(first, Err(LockError::Timeout { .. })), "{first:?}");
+    for outcome in [last, not_polled.await] {
+        assert!(matches!(outcome, Err(LockError::Store(_))), "{outcome:?}");
+    }
+}
