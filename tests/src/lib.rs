@@ -30,12 +30,12 @@ pub mod bad_config;
 #[cfg(feature = "workers")]
 pub mod crew;
 pub mod eventually;
+mod fair_queue;
 #[cfg(feature = "workers")]
 pub mod heard;
 pub mod history;
 mod leash;
 mod left;
-mod line;
 pub mod log;
 pub mod poll_count;
 pub mod preload;

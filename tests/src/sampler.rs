@@ -8,8 +8,8 @@ use redis::{FromRedisValue as _, Value};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use crate::fair_queue::FairQueue;
 use crate::history::{Op, Recorder};
-use crate::line::Line;
 use crate::raw_client::RawClient;
 
 /// The pause between two looks.
@@ -46,7 +46,7 @@ impl Sampler {
         let task = tokio::spawn(async move {
             // One command, so that it is of one moment.
             let exist: Vec<&str> = ["EXISTS"].into_iter().chain(parts.iter().copied()).collect();
-            let mut line: Option<Line> = None;
+            let mut queue: Option<FairQueue> = None;
             loop {
                 if let Ok(answer) = server.try_cmd(&["EVAL", ENDLESS, "0"]).await {
                     let endless = Vec::<String>::from_redis_value(answer).unwrap_or_default();
@@ -61,14 +61,14 @@ impl Sampler {
                         recorder.record(0, object, Op::Parts { held, of: parts.len() });
                     }
                 }
-                let later = Line::of(&server, fair).await.ok();
-                if let (Some(line), Some(later)) = (&line, &later) {
-                    for (waiter, by) in line.passed(later) {
+                let later = FairQueue::of(&server, fair).await.ok();
+                if let (Some(queue), Some(later)) = (&queue, &later) {
+                    for (waiter, by) in queue.passed(later) {
                         let (waiter, by) = (waiter.to_owned(), by.to_owned());
                         recorder.record(0, fair, Op::Passed { waiter, by });
                     }
                 }
-                line = later;
+                queue = later;
                 sleep(PAUSE).await;
             }
         });

@@ -31,12 +31,14 @@ async fn a_missing_permission_is_named() {
         [&["show", "order:1"][..], &["watch", "order:1"], &["release", "order:1", "--yes"]]
     {
         without(&world, &["-evalsha"], command).await.failed(3, "evalsha");
-        without(&world, &["-type"], command).await.failed(3, "the user may not run");
-        without(&world, &["resetkeys", "~other:*"], command).await.failed(3, "may not use a key");
+        without(&world, &["-type"], command).await.failed(3, "does not let the user run");
+        without(&world, &["resetkeys", "~other:*"], command)
+            .await
+            .failed(3, "does not let the user use a key");
     }
     without(&world, &["-del"], &["release", "order:1", "--yes"])
         .await
-        .failed(3, "the user may not run");
+        .failed(3, "does not let the user run");
     assert!(!held.is_lost(), "it was released without the permission");
     held.release().await.unwrap();
 }

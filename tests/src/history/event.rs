@@ -81,11 +81,12 @@ pub enum Op {
     Killed,
     /// The server has a key, the object, that never ends.
     Endless,
-    /// The server let one waiter of a fair mutex go before another that waited longer and had not lost its place.
+    /// The server gave the fair mutex, or an earlier place in its queue, to another owner than the waiter that was first
+    /// there and had not lost its place.
     Passed {
         /// The owner that waited longer.
         waiter: String,
-        /// The owner that went before it.
+        /// The owner that overtook it.
         by: String,
     },
     /// The server has some of the keys of a lock of several names, and not the others.
@@ -119,6 +120,8 @@ pub enum May {
     Delay,
     /// Processes stand still, so what they do next comes late, and no lease can prevent it.
     Stop,
+    /// Requests arrive once more, later: an owner that has had its turn in a queue may queue again.
+    Repeat,
     /// The store loses what it has confirmed, so two may hold a lock; fencing tokens have their order all the same.
     Forget,
 }

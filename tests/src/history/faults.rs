@@ -27,7 +27,7 @@ struct Fault {
     until: Stamp,
 }
 
-const ANY: [May; 3] = [May::Delay, May::Stop, May::Forget];
+const ANY: [May; 4] = [May::Delay, May::Stop, May::Repeat, May::Forget];
 
 impl Fault {
     /// True if it may have effects at that time.
@@ -126,8 +126,9 @@ impl<'r> Faults<'r> {
                 let acts = |it: &Fault| Some((it.began, it.until));
                 self.outside_of(*from, *to, acts) <= most
             }),
-            Violation::InPart(event) | Violation::PassedBy(event) => {
-                self.any(&[May::Forget], |it| it.may_act(event.at))
+            Violation::InPart(event) => self.any(&[May::Forget], |it| it.may_act(event.at)),
+            Violation::PassedBy(event) => {
+                self.any(&[May::Repeat, May::Forget], |it| it.may_act(event.at))
             }
             Violation::NoToken(_)
             | Violation::Endless(_)

@@ -23,9 +23,9 @@
 //! | C11 | after a fault, every process has every lock again within a given time |
 //! | C12 | the server has all keys of a lock of several names, or none |
 //!
-//! C9 and C12 need a task that looks at the server, as the `Sampler` does. It also sees who waits there for a fair mutex (C7);
-//! which of its tasks a client lets go first needs places, and only tests without faults know these. That nothing at all is
-//! left in the end, the other half of C9, tests ask the server. C8 allows a lock to be free for a fixed time, and C11 asks for
+//! C9 and C12 need a task that looks at the server, as the `Sampler` does. It also looks at the queue of a fair mutex (C7). The
+//! order in which a client admits its own tasks needs their places, which only tests without faults record. That nothing at
+//! all is left in the end, the other half of C9, tests ask the server. C8 allows a lock to be free for a fixed time, and C11 asks for
 //! one grant after a fault, not for a rate of them. That a hold whose key is gone is lost at its next renewal is tested for each
 //! kind, not checked in histories. Re-entries are not recorded.
 

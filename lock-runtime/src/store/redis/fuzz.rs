@@ -34,7 +34,7 @@ pub enum Parsed {
     Other,
 }
 
-/// What error replies come from.
+/// The address of the server in error messages.
 const SERVER: &str = "127.0.0.1:6379";
 
 fn value(reply: &[u8]) -> Option<Value> {

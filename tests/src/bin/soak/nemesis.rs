@@ -133,6 +133,7 @@ impl Fault {
     fn may(self) -> May {
         match self {
             Self::StoppedProcess => May::Stop,
+            Self::DoubledRequests => May::Repeat,
             Self::LostServer | Self::Flushed => May::Forget,
             _ => May::Delay,
         }

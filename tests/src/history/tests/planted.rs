@@ -193,6 +193,8 @@ proptest! {
     }
 }
 
+const KINDS: [May; 4] = [May::Delay, May::Stop, May::Repeat, May::Forget];
+
 /// What no fault of this kind explains, however long it lasts.
 fn is_never(may: May, plant: Plant) -> bool {
     use Plant::{
@@ -201,9 +203,10 @@ fn is_never(may: May, plant: Plant) -> bool {
 
     match plant {
         Nothing | Loss | Overtaking | LeftFree | NoRecovery => false,
-        LostUpdate => may == May::Delay,
+        LostUpdate => matches!(may, May::Delay | May::Repeat),
         LateNotice => may != May::Stop,
-        InPart | PassedBy => may != May::Forget,
+        InPart => may != May::Forget,
+        PassedBy => matches!(may, May::Delay | May::Stop),
         _ => true,
     }
 }
@@ -215,7 +218,7 @@ proptest! {
         holds in fair_holds(),
         here in any::<prop::sample::Index>(),
         plant in prop::sample::select(PLANTS.to_vec()),
-        may in prop::sample::select(vec![May::Delay, May::Stop, May::Forget]),
+        may in prop::sample::select(KINDS.to_vec()),
     ) {
         prop_assume!(is_never(may, plant));
         let here = here.index(holds.len() - 1);
@@ -223,7 +226,7 @@ proptest! {
         let (began, ended) = match may {
             // Before the holds that the rule is about.
             May::Forget => (1, 2),
-            May::Delay | May::Stop => (1, 1_000_000),
+            May::Delay | May::Stop | May::Repeat => (1, 1_000_000),
         };
         let fault = || "a fault".to_owned();
         events.push(event(began, 60, Op::FaultBegan { fault: fault(), may, befalls: None }));
@@ -237,7 +240,7 @@ proptest! {
     fn a_lock_that_was_free_before_the_fault_is_found(
         holds in fair_holds(),
         here in any::<prop::sample::Index>(),
-        may in prop::sample::select(vec![May::Delay, May::Stop, May::Forget]),
+        may in prop::sample::select(KINDS.to_vec()),
     ) {
         let here = here.index(holds.len() - 1);
         let (mut events, rules) = Plant::LeftFree.put(&holds, here);

@@ -305,6 +305,7 @@ fn a_fault_allows_what_it_may_do() {
     let with =
         |may| check(overlap().into_iter().chain([fault(15, Some(18), may)]), &Rules::default());
     assert_eq!(with(May::Delay).violations.len(), 1);
+    assert_eq!(with(May::Repeat).violations.len(), 1);
     assert_eq!(with(May::Stop).violations.len(), 1);
     let forgot = with(May::Forget);
     assert_eq!((forgot.violations.len(), forgot.allowed.len()), (0, 1));

@@ -167,7 +167,7 @@ impl<W: World> Drill<W> {
     ) -> T {
         match may {
             May::Stop => self.recorder.record_stop(FAULT, self.process.id()),
-            May::Delay | May::Forget => self.recorder.record_fault(FAULT, may),
+            May::Delay | May::Repeat | May::Forget => self.recorder.record_fault(FAULT, may),
         }
         let made = inject(self).await;
         self.recorder.record_end_of_fault(FAULT);

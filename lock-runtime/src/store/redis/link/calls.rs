@@ -91,7 +91,7 @@ impl Link {
             return Err(CallError::MixedUp);
         };
         self.heed_answer(connection, &answer);
-        answer.unless_error().map_err(|error| CallError::Server(error, self.address()))
+        answer.unless_error().map_err(|error| CallError::Server(error, self.address_of(connection)))
     }
 
     /// As [`heed`](Self::heed), if the answer is an error.

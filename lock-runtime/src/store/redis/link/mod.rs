@@ -112,7 +112,15 @@ impl Link {
     /// The address of the server, without credentials.
     pub(crate) fn address(&self) -> String {
         let current = self.current.load();
-        let master = current.as_ref().and_then(|connection| connection.master.as_ref());
+        self.address_at(current.as_ref().and_then(|connection| connection.master.as_ref()))
+    }
+
+    /// The same, of the server at the other end of a connection, which may not be the current one any more.
+    pub(crate) fn address_of(&self, connection: &Connection) -> String {
+        self.address_at(connection.master.as_ref())
+    }
+
+    fn address_at(&self, master: Option<&Master>) -> String {
         master.map_or_else(|| self.endpoint.address(), Master::address)
     }
 
@@ -161,14 +169,14 @@ impl Link {
             Err(_) => self.out_of_time(),
             Ok(Err(error)) if is_broken(&error) => {
                 self.give_up(connection);
-                Err(CallError::Broken(error, self.address()))
+                Err(CallError::Broken(error, self.address_of(connection)))
             }
             Ok(result) => {
                 self.suspicious.store(false, Ordering::Relaxed);
                 self.answered.store(true, Ordering::Relaxed);
                 result.map_err(|error| {
                     self.heed(connection, &error);
-                    CallError::Server(error, self.address())
+                    CallError::Server(error, self.address_of(connection))
                 })
             }
         }
@@ -200,7 +208,7 @@ impl Link {
     pub(crate) fn heed(&self, connection: &Connection, error: &RedisError) {
         if matches!(error.code(), Some("READONLY" | "MASTERDOWN")) {
             // Callers get this error while there is no connection.
-            *self.failed.lock() = Some(server_error(error.clone(), self.address()));
+            *self.failed.lock() = Some(server_error(error.clone(), self.address_of(connection)));
             self.give_up(connection);
         }
     }
@@ -286,7 +294,7 @@ impl Link {
         if let Ok(Err(error)) = prepared
             && is_broken(&error)
         {
-            return Err(connect_error(error, self.address()));
+            return Err(connect_error(error, self.address_at(master.as_ref())));
         }
         let connection = Arc::new(Connection::new(number, opened, master));
         *self.failed.lock() = None;

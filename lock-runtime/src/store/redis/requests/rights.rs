@@ -154,7 +154,7 @@ impl Right {
         let is_missing = match answer.map_err(|_| link.late())? {
             Ok(()) => false,
             Err(error) if is_broken(&error) => {
-                return Err(CallError::Broken(error, link.address()).into());
+                return Err(CallError::Broken(error, link.address_of(connection)).into());
             }
             // Inside a script, some versions do not name the command. A denial of another command says nothing.
             Err(error) => match denial(&error) {

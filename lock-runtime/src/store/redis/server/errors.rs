@@ -152,20 +152,21 @@ pub(crate) fn denial(error: &RedisError) -> Option<Denial<'_>> {
     })
 }
 
+/// As the end of a sentence that begins with the server.
 impl fmt::Display for Denial<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Command(Some(command)) => {
-                write!(f, "the user may not run `{command}`; grant it `+{command}`")
+                write!(f, "does not let the user run `{command}`; grant it `+{command}`")
             }
             Self::Command(None) => f.write_str(
-                "the user may not run a command of the lock scripts; `lockctl doctor` names it",
+                "does not let the user run a command of the lock scripts; `lockctl doctor` names it",
             ),
             Self::Key => f.write_str(
-                "the user may not use a key of this lock; grant it the pattern of its keys",
+                "does not let the user use a key of this lock; grant it the pattern of its keys",
             ),
             Self::Channel => f.write_str(
-                "the user may not use a channel of this lock; grant it the pattern of its channels",
+                "does not let the user use a channel of this lock; grant it the pattern of its channels",
             ),
         }?;
         f.write_str(" (docs/operations.md, \"The user's rights\")")
@@ -186,13 +187,10 @@ pub(crate) fn kind_of(error: &RedisError) -> StoreErrorKind {
     about_names(error).map_or_else(|| about_server(error).0, |(kind, _)| kind)
 }
 
-/// What is wrong with the names of the lock, or with what is in its keys, or what the user may not do with these.
+/// What is wrong with the names of the lock, or with what is in its keys: the same at every server.
 fn about_names(error: &RedisError) -> Option<(StoreErrorKind, String)> {
-    use StoreErrorKind::{Config, Denied, OutcomeUnknown, WrongType};
+    use StoreErrorKind::{Config, OutcomeUnknown, WrongType};
 
-    if let Some(denial) = denial(error) {
-        return Some((Denied, denial.to_string()));
-    }
     let detail = error.detail().unwrap_or_default();
     let (kind, message) = match error.code() {
         Some("WRONGTYPE") => (WrongType, script_message(detail)),
@@ -212,10 +210,13 @@ fn about_names(error: &RedisError) -> Option<(StoreErrorKind, String)> {
     Some((kind, message.to_owned()))
 }
 
-/// What is wrong with the server, to follow its address.
+/// What is wrong with the server, or what it denies, as the end of a sentence that begins with it.
 fn about_server(error: &RedisError) -> (StoreErrorKind, Cow<'static, str>) {
     use StoreErrorKind::{Config, Denied, NotReady, OutOfMemory, Protocol};
 
+    if let Some(denial) = denial(error) {
+        return (Denied, denial.to_string().into());
+    }
     let detail = error.detail().unwrap_or_default();
     let (kind, what) = match error.code().unwrap_or_default() {
         code @ ("BUSY" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "TRYAGAIN" | "CLUSTERDOWN"
@@ -302,7 +303,8 @@ pub(crate) fn connect_error_of(error: RedisError, info: &ConnectionInfo) -> Stor
     let detail = error.detail().unwrap_or_default();
     // The client library takes the code of this reply away.
     if detail.contains("run the 'select' command") {
-        let message = Denial::Command(Some("select")).to_string();
+        let denial = Denial::Command(Some("select"));
+        let message = format!("the server at {} {denial}", info.addr());
         return StoreError::new(StoreErrorKind::Denied, message).with_source(Cause(error));
     }
     if !detail.contains(NO_DATABASE) {

@@ -103,8 +103,8 @@ async fn what_is_wrong_is_said_at_once() {
 
     let error = refused(NAME, [world.master().url()]).await;
     assert_eq!(error.kind(), StoreErrorKind::Config);
-    let cause = error.source().unwrap().to_string();
-    assert!(cause.contains("no sentinel") && cause.contains("26379"), "{cause}");
+    let text = error.to_string();
+    assert!(text.contains("is no sentinel") && text.contains("26379"), "{text}");
 
     assert_eq!(refused(NAME, [""; 0]).await.kind(), StoreErrorKind::Config);
     for master in ["", "redis://locks:6379", "http://locks", "a b", "redis://:x@"] {
@@ -150,6 +150,11 @@ async fn credentials_and_a_database() {
     let error = refused("redis://:server@locks", [without]).await;
     assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
     assert!(!format!("{error:?}").contains("s3cr3t"), "{error:?}");
+    let sentinel = format!("127.0.0.1:{}", sentinels.port(0));
+    let error = refused("redis://:server@locks", [format!("redis://{sentinel}")]).await;
+    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
+    let says = format!("asked can be used: the server at {sentinel} wants a password");
+    assert!(error.to_string().contains(&says), "{error}");
 
     // Both are used again after a fail-over.
     sentinels.client(1).cmd(&["SENTINEL", "FAILOVER", NAME]).await;

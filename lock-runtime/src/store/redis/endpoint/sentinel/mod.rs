@@ -23,7 +23,7 @@ pub(crate) use self::named::Master;
 use self::named::{Known, learn};
 use self::node::Node;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::redis::server::errors::connect_error;
+use crate::store::redis::server::errors::{Cause, cause, connect_error};
 use crate::store::redis::server::{Opened, open};
 
 /// How long one sentinel may take to answer.
@@ -236,17 +236,20 @@ impl Sentinels {
         let mut errors: Vec<_> = answers.into_iter().filter_map(Result::err).collect();
         // Permanent errors say more.
         errors.sort_by_key(|error| error.kind().is_transient());
-        let kind = errors.first().map_or(StoreErrorKind::Unavailable, StoreError::kind);
-        let message = match kind {
-            StoreErrorKind::Unavailable => format!(
+        let first = errors.first();
+        let kind = first.map_or(StoreErrorKind::Unavailable, StoreError::kind);
+        let message = match first {
+            Some(error) if kind != StoreErrorKind::Unavailable => {
+                format!("no sentinel of the {asked} asked can be used: {error}")
+            }
+            _ => format!(
                 "no sentinel of the {asked} asked can be reached; check their addresses and that they run"
             ),
-            _ => format!("no sentinel of the {asked} asked can be used"),
         };
-        let unreached = StoreError::new(kind, message);
-        match errors.into_iter().next() {
-            Some(error) => unreached.with_source(error),
-            None => unreached,
+        let not_found = StoreError::new(kind, message);
+        match first.and_then(cause) {
+            Some(reply) => not_found.with_source(Cause(reply.clone())),
+            None => not_found,
         }
     }
 }

@@ -133,9 +133,9 @@ pub(crate) fn named(address: Value, state: Option<Value>) -> RedisResult<Option<
 fn refusal(error: RedisError, address: &ConnectionAddr) -> StoreError {
     let is_unknown = error.detail().is_some_and(|detail| detail.contains("unknown command"));
     let refusal = if is_unknown {
-        config_error(
-            "what answers there is no sentinel; give the address of one, whose port is 26379 by default",
-        )
+        config_error(format!(
+            "the server at {address} is no sentinel; give the address of one, whose port is 26379 by default"
+        ))
     } else if error.is_io_error() || error.is_timeout() {
         let message = format!("the sentinel at {address} did not answer in time");
         StoreError::new(StoreErrorKind::Unavailable, message)

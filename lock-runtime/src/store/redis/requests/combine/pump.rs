@@ -284,7 +284,7 @@ impl Batch {
         answers.iter().for_each(|answer| link.heed_answer(connection, answer));
         let keys = std::mem::take(&mut self.keys);
         let answers = answers.into_iter().map(|answer| {
-            answer.unless_error().map_err(|error| server_error(error, link.address()))
+            answer.unless_error().map_err(|error| server_error(error, link.address_of(connection)))
         });
         self.combiner.queue.lock().answer(&keys, answers)
     }

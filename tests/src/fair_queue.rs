@@ -1,4 +1,4 @@
-//! Who waits for a fair mutex, as the server has it at one moment.
+//! The queue of a fair mutex, as the server has it at one moment.
 
 use redis::{RedisResult, from_redis_value};
 
@@ -16,9 +16,9 @@ for place, owner in ipairs(waiters) do
 end
 return {time[1] * 1000 + math.floor(time[2] / 1000), holder, waiters, places_end}";
 
-/// The line of one fair mutex.
+/// The queue of one fair mutex, and its holder.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct FairQueue {
     /// When, by the server's clock, in milliseconds.
     at: u64,
     /// The owner that has the lock; empty if none has.
@@ -27,8 +27,8 @@ pub(crate) struct Line {
     waiters: Vec<(String, u64)>,
 }
 
-impl Line {
-    /// That of the mutex `name`.
+impl FairQueue {
+    /// Reads that of the mutex `name`.
     ///
     /// # Errors
     ///
@@ -42,8 +42,11 @@ impl Line {
         Ok(Self { at, holder, waiters: waiters.into_iter().zip(places_end).collect() })
     }
 
-    /// Each waiter of this line that still waits in a `later` one, with an owner that was not before it and now is, or has
-    /// the lock. A waiter that may have died in between has lost its place rightly.
+    /// Returns each waiter that still waits in `later`, with each owner that was not ahead of it and now is, or has the
+    /// lock. A waiter that may have died in between has lost its place rightly.
+    ///
+    /// A request that arrives again after its owner's release puts that owner at the end, which looks the same: such a
+    /// fault is [`May::Repeat`](crate::history::May).
     pub(crate) fn passed<'l>(&'l self, later: &'l Self) -> Vec<(&'l str, &'l str)> {
         let mut passed = Vec::new();
         for (place, (waiter, place_ends)) in self.waiters.iter().enumerate() {
@@ -64,20 +67,20 @@ mod tests {
     use super::*;
 
     /// At that time, with places that end at 100.
-    fn line(at: u64, holder: &str, waiters: &[&str]) -> Line {
+    fn queue(at: u64, holder: &str, waiters: &[&str]) -> FairQueue {
         let waiters = waiters.iter().map(|owner| ((*owner).to_owned(), 100)).collect();
-        Line { at, holder: holder.to_owned(), waiters }
+        FairQueue { at, holder: holder.to_owned(), waiters }
     }
 
     #[test]
-    fn a_line_that_moves_on_passes_no_waiter() {
-        let before = line(0, "a", &["b", "c", "d"]);
+    fn a_queue_that_moves_on_passes_no_waiter() {
+        let before = queue(0, "a", &["b", "c", "d"]);
         for later in [
-            line(1, "a", &["b", "c", "d", "e"]),
-            line(1, "b", &["c", "d"]),
-            line(1, "", &["d", "a"]),
-            line(1, "c", &["d", "b2", "a"]),
-            line(1, "e", &[]),
+            queue(1, "a", &["b", "c", "d", "e"]),
+            queue(1, "b", &["c", "d"]),
+            queue(1, "", &["d", "a"]),
+            queue(1, "c", &["d", "b2", "a"]),
+            queue(1, "e", &[]),
         ] {
             assert!(before.passed(&later).is_empty(), "{later:?}");
         }
@@ -85,17 +88,17 @@ mod tests {
 
     #[test]
     fn a_waiter_that_another_goes_before_is_found() {
-        let before = line(0, "a", &["b", "c"]);
-        assert_eq!(before.passed(&line(1, "c", &["b"])), [("b", "c")], "behind it");
-        assert_eq!(before.passed(&line(1, "e", &["c"])), [("c", "e")], "not in the line");
-        assert_eq!(before.passed(&line(1, "a", &["c", "b"])), [("b", "c")], "in the line");
-        assert_eq!(before.passed(&line(1, "a", &["b", "e", "c"])), [("c", "e")], "a newcomer");
+        let before = queue(0, "a", &["b", "c"]);
+        assert_eq!(before.passed(&queue(1, "c", &["b"])), [("b", "c")], "behind it");
+        assert_eq!(before.passed(&queue(1, "e", &["c"])), [("c", "e")], "not in the queue");
+        assert_eq!(before.passed(&queue(1, "a", &["c", "b"])), [("b", "c")], "in the queue");
+        assert_eq!(before.passed(&queue(1, "a", &["b", "e", "c"])), [("c", "e")], "a newcomer");
     }
 
     #[test]
     fn a_dead_waiter_has_no_place() {
-        let before = line(0, "a", &["b", "c"]);
-        assert!(before.passed(&line(100, "c", &["b"])).is_empty());
-        assert_eq!(before.passed(&line(99, "c", &["b"])), [("b", "c")]);
+        let before = queue(0, "a", &["b", "c"]);
+        assert!(before.passed(&queue(100, "c", &["b"])).is_empty());
+        assert_eq!(before.passed(&queue(99, "c", &["b"])), [("b", "c")]);
     }
 }
