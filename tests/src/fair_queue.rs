@@ -28,7 +28,7 @@ pub(crate) struct FairQueue {
 }
 
 impl FairQueue {
-    /// Reads that of the mutex `name`.
+    /// Reads the queue of the mutex `name`.
     ///
     /// # Errors
     ///
@@ -45,8 +45,8 @@ impl FairQueue {
     /// Returns each waiter that still waits in `later`, with each owner that was not ahead of it and now is, or has the
     /// lock. A waiter that may have died in between has lost its place rightly.
     ///
-    /// A request that arrives again after its owner's release puts that owner at the end, which looks the same: such a
-    /// fault is [`May::Repeat`](crate::history::May).
+    /// A request that arrives again after its owner's release puts that owner at the end, which looks as if those behind
+    /// had overtaken it: such a fault is [`May::Repeat`](crate::history::May).
     pub(crate) fn passed<'l>(&'l self, later: &'l Self) -> Vec<(&'l str, &'l str)> {
         let mut passed = Vec::new();
         for (place, (waiter, place_ends)) in self.waiters.iter().enumerate() {

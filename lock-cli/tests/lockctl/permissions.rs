@@ -34,7 +34,7 @@ async fn a_missing_permission_is_named() {
         without(&world, &["-type"], command).await.failed(3, "does not let the user run");
         without(&world, &["resetkeys", "~other:*"], command)
             .await
-            .failed(3, "does not let the user use a key");
+            .failed(3, "does not give the user access to a key");
     }
     without(&world, &["-del"], &["release", "order:1", "--yes"])
         .await

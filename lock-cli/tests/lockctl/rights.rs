@@ -143,7 +143,7 @@ async fn each_missing_right_in_a_cluster_is_named() {
         let ran = doctor("--cluster", "ops", port).await;
         match &*right {
             // Without it there is no client.
-            "+cluster|slots" => ran.failed(3, "grant it `+cluster|slots`"),
+            "+cluster|slots" => ran.failed(3, "grant the user `+cluster|slots`"),
             _ => names_it(&ran, &right, 3),
         }
     }
@@ -154,5 +154,5 @@ async fn the_right_to_choose_a_database_is_named() {
     let server = RedisServer::start().await;
     permit(&server, "ops", &all()).await;
     let url = format!("redis://ops:secret@127.0.0.1:{}/2", server.port());
-    lockctl(&["--url", &url, "doctor"]).await.failed(3, "grant it `+select`");
+    lockctl(&["--url", &url, "doctor"]).await.failed(3, "grant the user `+select`");
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::PendingAcquire;
 use super::waiting::A_MOMENT;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind, rounded};
-use crate::gate::{GateGuard, Said, Turn};
+use crate::gate::{Admission, AnswerSince, Turn, WaitsFor};
 use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 
@@ -29,26 +29,42 @@ impl PendingAcquire {
         LockError::Busy { key: self.spec.target.key().to_string(), reason, holder_remaining }
     }
 
-    /// Ends a wait in the queue that is over without a turn. Never reports a busy lock if the store cannot be asked: if it
-    /// has not answered since this wait began, the task that is asking it gets `A_MOMENT` for its answer. If no task is
-    /// asking it, or that one leaves as its own wait is over, this caller asks once, and gets its turn to do so.
+    /// Ends a wait in the queue that is over without a turn. A lock is not called busy unless the store has said so since
+    /// this wait began: a task that is asking it gets `A_MOMENT` for its answer. If no task is asking it, or that task
+    /// leaves because its own wait is over, this returns a turn to ask once.
     // S-33.
     pub(super) async fn timed_out_in_queue(&self) -> Result<Turn<OwnedHold>, LockError> {
-        let gates = &self.spec.engine.gates;
-        if let Some((_, error)) = gates.failing(&self.spec.target) {
-            return Err(LockError::Store(error));
+        let (gates, target) = (&self.spec.engine.gates, &self.spec.target);
+        let enough = Instant::now() + A_MOMENT;
+        loop {
+            if let Some((_, error)) = gates.failing(target) {
+                return Err(LockError::Store(error));
+            }
+            let answer = match gates.answer_since(target, self.started) {
+                AnswerSince::Busy => return Err(self.timed_out(None)),
+                AnswerSince::Pending(answer) => answer,
+                AnswerSince::Missing => match self.enter_now() {
+                    Admission::Turn(gate_guard) => return Ok(Turn::Contend(gate_guard)),
+                    Admission::Closed => return Err(LockError::Closed),
+                    // Another task was first, and is asking now.
+                    _ => continue,
+                },
+            };
+            match timeout_at(enough, answer).await {
+                Ok(Ok(Ok(()))) => return Err(self.timed_out(None)),
+                Ok(Ok(Err(error))) => return Err(LockError::Store(error)),
+                // That task has left.
+                Ok(Err(_)) => {}
+                Err(_) => return Err(self.unanswered()),
+            }
         }
-        let answer = match gates.said_since(&self.spec.target, self.started) {
-            Said::Held => return Err(self.timed_out(None)),
-            Said::NotYet(answer) => answer,
-            Said::Nothing => return Ok(Turn::Contend(GateGuard::apart())),
-        };
-        match timeout(A_MOMENT, answer).await {
-            Ok(Ok(Ok(()))) => Err(self.timed_out(None)),
-            Ok(Ok(Err(error))) => Err(LockError::Store(error)),
-            Ok(Err(_)) => Ok(Turn::Contend(GateGuard::apart())),
-            Err(_) => Err(self.unanswered()),
-        }
+    }
+
+    /// Enters the gate if it is free.
+    fn enter_now(&self) -> Admission<OwnedHold> {
+        let (engine, lease) = (&self.spec.engine, self.spec.options.stored_lease());
+        let newcomer = || (self.asker(), Instant::now());
+        engine.gates.enter(&self.spec.target, lease, 0, WaitsFor::Nothing, None, newcomer)
     }
 
     /// The error of a store that has not answered whether the lock is free.

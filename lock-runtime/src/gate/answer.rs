@@ -2,7 +2,7 @@
 //!
 //! Such a caller must not take a contender for a holder: the store may be down, and the lock free. So it waits
 //! for the store's next answer to that task, which is woken for it if it sleeps. That keeps the order of the
-//! queue, and one request answers all such callers. If that task leaves without an answer, each asks the store itself.
+//! queue, and one request answers all such callers. If that task leaves without an answer, one of them enters the gate.
 // S-33.
 
 use tokio::sync::oneshot;
@@ -18,14 +18,14 @@ pub(crate) type StoreAnswer = Result<(), StoreError>;
 /// Resolves to the store's next answer, or to an error when the gate guard becomes free without one.
 pub(crate) type NextAnswer = oneshot::Receiver<StoreAnswer>;
 
-/// What the store has said of a lock since some time.
-pub(crate) enum Said {
-    /// Another task has it; or a task of this process does, which needs no answer.
-    Held,
-    /// Nothing yet: a task is asking, and this is the answer to it.
-    NotYet(NextAnswer),
-    /// Nothing, and no task is asking.
-    Nothing,
+/// The store's answer about a lock since a given time.
+pub(crate) enum AnswerSince {
+    /// The store has refused the contender, or a task of this process holds the lock.
+    Busy,
+    /// There is none yet. This is the next answer to the task in the gate.
+    Pending(NextAnswer),
+    /// There is none, and no task is in the gate.
+    Missing,
 }
 
 #[derive(Default)]
@@ -123,21 +123,23 @@ impl<H> Gate<H> {
 }
 
 impl<H> Gates<H> {
-    /// What a caller learns that has waited in the queue since `then`, and whose wait is over.
-    pub(crate) fn said_since(&self, target: &Target, then: Instant) -> Said {
+    /// Returns the store's answer for a caller that has waited in the queue since `then`, and whose wait is over.
+    pub(crate) fn answer_since(&self, target: &Target, then: Instant) -> AnswerSince {
         let (answer, wake) = {
             let mut shard = self.shard(target);
-            let Some(gate) = shard.gates.get_mut(target) else { return Said::Nothing };
+            let Some(gate) = shard.gates.get_mut(target) else {
+                return AnswerSince::Missing;
+            };
             let answered_at = gate.told.as_ref().and_then(|told| told.answers.answered_at);
             if gate.is_held() || answered_at.is_some_and(|at| at >= then) {
-                return Said::Held;
+                return AnswerSince::Busy;
             }
             if gate.is_free() {
-                return Said::Nothing;
+                return AnswerSince::Missing;
             }
             gate.told().answers.listen()
         };
         wake_up(wake);
-        Said::NotYet(answer)
+        AnswerSince::Pending(answer)
     }
 }

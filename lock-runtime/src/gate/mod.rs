@@ -2,8 +2,7 @@
 //!
 //! A key has one gate per client. One task, the contender, owns the [`GateGuard`]: the right to contend for the
 //! key in the store, and later the place of the holder. All other tasks wait in the queue, so one contender per
-//! key and process asks the store, however many tasks wait. A task that does not wait, or whose wait is over, may ask
-//! beside it: see [`answer`].
+//! key and process asks the store, however many tasks wait. For those that do not wait, see [`answer`].
 //!
 //! A future that is not polled delays the others for a second: see [`life`].
 //!
@@ -37,8 +36,8 @@ use std::task::Waker;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
+pub(crate) use self::answer::{AnswerSince, NextAnswer, StoreAnswer};
 use self::answer::{Answers, wake_up};
-pub(crate) use self::answer::{NextAnswer, Said, StoreAnswer};
 pub(crate) use self::guard::{GateGuard, GuardId, NextHolder};
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;

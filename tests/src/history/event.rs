@@ -81,8 +81,7 @@ pub enum Op {
     Killed,
     /// The server has a key, the object, that never ends.
     Endless,
-    /// The server gave the fair mutex, or an earlier place in its queue, to another owner than the waiter that was first
-    /// there and had not lost its place.
+    /// At the server, another owner overtook a waiter of a fair mutex that had not lost its place.
     Passed {
         /// The owner that waited longer.
         waiter: String,

@@ -128,6 +128,7 @@ impl<'r> Faults<'r> {
             }),
             Violation::InPart(event) => self.any(&[May::Forget], |it| it.may_act(event.at)),
             Violation::PassedBy(event) => {
+                // Whichever process it befalls: an owner in the queue does not tell its process.
                 self.any(&[May::Repeat, May::Forget], |it| it.may_act(event.at))
             }
             Violation::NoToken(_)

@@ -2,7 +2,7 @@
 //! lost.
 //!
 //! - Promised: a lock is held once for it, and one release releases it; a duplicate that comes after the release can hold a
-//!   lock for one lease at most, or keep a place in a queue until a dead waiter loses it.
+//!   lock for one lease at most, or keep a place in a queue for one waiter lease.
 //! - Seen: one hold each time; every lock again within 1.8 s.
 
 use lock_tests::crew::LOCKS;
@@ -36,7 +36,7 @@ async fn it_counts_once() {
         }
         drill.far.work(1).await;
         assert!(drill.proxy.deliver_kept().await > 0, "nothing was kept");
-        // A place that a copy keeps ends, and then the set of places, whose end a waiter may have moved before.
+        // The place of a copy expires after one waiter lease; a waiter may have extended the set of places by another.
         sleep(LEASE.max(WAITER_LEASE * 2)).await;
     };
     drill.fault(May::Repeat, duplicate).await;

@@ -314,6 +314,12 @@ fn a_fault_allows_what_it_may_do() {
     let with = |may| check([late.clone(), fault(15, Some(40), may)], &Rules::default());
     assert_eq!(with(May::Forget).violations.len(), 1);
     assert_eq!(with(May::Stop).violations, []);
+    let passed = Op::Passed { waiter: "a".to_owned(), by: "b".to_owned() };
+    let passed = vec![event(20, 0, passed)];
+    for (may, violations) in [(May::Delay, 1), (May::Stop, 1), (May::Repeat, 0), (May::Forget, 0)] {
+        let found = check([passed.clone(), fault(15, Some(40), may)], &Rules::default());
+        assert_eq!(found.violations.len(), violations, "{may:?}");
+    }
     // Tokens grow whatever happens.
     let mut swapped = overlap().concat();
     for event in &mut swapped {

@@ -329,6 +329,7 @@ async fn a_waiter_asks_when_the_contender_leaves_with_it() {
             continue;
         }
         let outcome = waiter.await.map(drop);
+        assert_eq!(scripted.script().acquires_before_silence, Some(0), "{now:?}: it does not ask");
         let is_right = match now {
             Now::Held => matches!(outcome, Err(LockError::Timeout { .. })),
             Now::Silent => matches!(outcome, Err(LockError::Store(_))),
@@ -339,7 +340,37 @@ async fn a_waiter_asks_when_the_contender_leaves_with_it() {
     }
 }
 
-/// S-33: so does a waiter that was passed over because it was not polled, after all others have left.
+/// S-14, S-33: of the waiters that are out of time when the contender leaves, one asks for all.
+#[tokio::test(start_paused = true)]
+async fn one_waiter_asks_for_all_that_are_out_of_time() {
+    let store = MemoryStore::new();
+    let holder = LockClient::builder().store(store.peer()).unwrap();
+    let _held = holder.mutex("m").lock().await.unwrap();
+    let scripted = Scripted::new(store);
+    let client = scripted.client();
+    let mut contender = Box::pin(client.mutex("m").wait(ms(300)).lock());
+    assert!(poll!(contender.as_mut()).is_pending());
+    sleep(ms(10)).await;
+    let waiter = || Box::pin(client.mutex("m").wait(ms(290)).lock());
+    let mut waiters: Vec<_> = std::iter::repeat_with(waiter).take(20).collect();
+    for waiter in &mut waiters {
+        assert!(poll!(waiter.as_mut()).is_pending());
+    }
+    tokio::time::advance(ms(290)).await;
+    for waiter in &mut waiters {
+        assert!(poll!(waiter.as_mut()).is_pending());
+    }
+    assert!(contender.await.unwrap_err().is_timeout());
+    scripted.script().acquire_answers_after = ms(10);
+    // A second request would get no answer.
+    scripted.script().acquires_before_silence = Some(1);
+    for outcome in join_all(waiters).await {
+        assert!(matches!(outcome, Err(LockError::Timeout { .. })), "{outcome:?}");
+    }
+    assert_eq!(scripted.script().acquires_before_silence, Some(0));
+}
+
+/// S-33: a waiter that was passed over, because it was not polled, asks itself after all others have left.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_asks_when_no_other_task_is_left() {
     let store = MemoryStore::new();

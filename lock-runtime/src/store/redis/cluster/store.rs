@@ -17,8 +17,7 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
-use crate::store::redis::server::errors::needs;
-use crate::store::redis::store::{MAY_SUBSCRIBE_IN_SLOT, RedisStore};
+use crate::store::redis::store::RedisStore;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
     NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest,
@@ -253,9 +252,7 @@ impl Store for ClusterStore {
             if subscription.notices.callbacks().is_none_or(|callbacks| callbacks.is_empty()) {
                 return Err(not_listened());
             }
-            let followed =
-                subscription.follow(&self.shared.topology, Instant::now() + timeout).await;
-            followed.map_err(|error| needs(error, MAY_SUBSCRIBE_IN_SLOT))
+            subscription.follow(&self.shared.topology, Instant::now() + timeout).await
         })
     }
 

@@ -157,16 +157,16 @@ impl fmt::Display for Denial<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Command(Some(command)) => {
-                write!(f, "does not let the user run `{command}`; grant it `+{command}`")
+                write!(f, "does not let the user run `{command}`; grant the user `+{command}`")
             }
             Self::Command(None) => f.write_str(
                 "does not let the user run a command of the lock scripts; `lockctl doctor` names it",
             ),
             Self::Key => f.write_str(
-                "does not let the user use a key of this lock; grant it the pattern of its keys",
+                "does not give the user access to a key of this lock; grant the user the pattern of its keys",
             ),
             Self::Channel => f.write_str(
-                "does not let the user use a channel of this lock; grant it the pattern of its channels",
+                "does not give the user access to a channel; grant the user its pattern, as `&*` does",
             ),
         }?;
         f.write_str(" (docs/operations.md, \"The user's rights\")")
@@ -201,7 +201,7 @@ fn about_names(error: &RedisError) -> Option<(StoreErrorKind, String)> {
         ),
         // In a cluster, some keys of a name may have moved to another node already. The script stopped there,
         // after a part of its changes.
-        _ if detail.contains("non local key") => (
+        _ if detail.contains("non local key") && denial(error).is_none() => (
             OutcomeUnknown,
             "the lock is being moved to another node; the command may have run in part",
         ),
@@ -247,19 +247,6 @@ fn script_message(detail: &str) -> &str {
     match detail.split_once(" script: ").map_or(detail, |(text, _)| text) {
         text if text.starts_with("the ") => text,
         _ => "a value that is no lock",
-    }
-}
-
-/// The error of a request that is no script. If the server refuses it for lack of a permission, the message is that
-/// permission and what it is for.
-pub(crate) fn needs(error: impl Into<StoreError>, permission: &str) -> StoreError {
-    let error = error.into();
-    match cause(&error) {
-        Some(reply) if reply.code() == Some("NOPERM") => {
-            let message = format!("the user may not do this; grant it {permission}");
-            StoreError::new(StoreErrorKind::Denied, message).with_source(Cause(reply.clone()))
-        }
-        _ => error,
     }
 }
 
@@ -362,6 +349,11 @@ mod tests {
             ("NOPERM", "this user has no permissions", Denied),
             ("ERR", denied, Denied),
             ("ERR", "ACL failure in script: User x has no permissions to run 'get'", Denied),
+            (
+                "ERR",
+                "ACL failure in script: User x has no permissions to access the 'a non local key' key",
+                Denied,
+            ),
             ("CROSSSLOT", "Keys in request don't hash to the same slot", Config),
             ("MOVED", "3999 127.0.0.1:7001", Config),
             ("ERR", "Script attempted to access a non local key in a cluster node", OutcomeUnknown),

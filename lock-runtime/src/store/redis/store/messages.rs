@@ -9,14 +9,6 @@ use crate::error::StoreError;
 use crate::store::not_listened;
 use crate::store::redis::requests::answers::surprise;
 use crate::store::redis::scripts::Publish;
-use crate::store::redis::server::errors::needs;
-
-/// The permissions that a channel needs.
-pub(crate) const MAY_SUBSCRIBE: &str = "`+subscribe` and the channel, as `&*` does";
-const MAY_PUBLISH: &str = "`+publish` and the channel, as `&*` does";
-/// The same in a cluster.
-pub(crate) const MAY_SUBSCRIBE_IN_SLOT: &str = "`+ssubscribe` and the channel, as `&*` does";
-const MAY_PUBLISH_IN_SLOT: &str = "`+spublish` and the channel, as `&*` does";
 
 /// The command that publishes a message.
 pub(super) fn publish(publish: Publish, channel: &str, message: &[u8]) -> Cmd {
@@ -39,18 +31,13 @@ impl RedisStore {
             return Err(not_listened());
         }
         self.subscriptions.ensure_task();
-        let subscribed = self.subscriptions.subscribe(channel, deadline).await;
-        subscribed.map_err(|error| needs(error, MAY_SUBSCRIBE))
+        Ok(self.subscriptions.subscribe(channel, deadline).await?)
     }
 
     /// Publishes a message, and returns how many connections received it.
     pub(super) async fn sent(&self, publish: &Cmd, deadline: Instant) -> Result<u32, StoreError> {
         self.link.ensure_task();
-        let permission = match self.link.publish() {
-            Publish::Everywhere => MAY_PUBLISH,
-            Publish::InSlot => MAY_PUBLISH_IN_SLOT,
-        };
-        match self.link.call(publish, deadline).await.map_err(|error| needs(error, permission))? {
+        match self.link.call(publish, deadline).await? {
             Value::Int(received) => Ok(u32::try_from(received).unwrap_or(0)),
             other => Err(surprise(&other.into())),
         }

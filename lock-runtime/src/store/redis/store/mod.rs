@@ -15,7 +15,6 @@ use futures_util::future::try_join_all;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-pub(super) use self::messages::MAY_SUBSCRIBE_IN_SLOT;
 use self::messages::publish;
 use super::link::Link;
 use super::requests::answers::{acquired, inspection, number};

@@ -11,12 +11,9 @@ use crate::error::StoreError;
 use crate::key::LockKey;
 use crate::store::redis::requests::answers::{number, surprise};
 use crate::store::redis::requests::names::{Candidate, Keys, Place, in_use};
-use crate::store::redis::server::errors::needs;
 use crate::store::{NamesCursor, NamesPage, StoreFuture};
 
 /// The permission for listing names.
-const MAY_SCAN: &str = "`+scan`, which lists the names that are in use";
-
 /// One server's keys, until a deadline.
 struct Here<'a> {
     store: &'a RedisStore,
@@ -60,8 +57,7 @@ impl RedisStore {
         deadline: Instant,
     ) -> Result<(Option<Place>, Vec<Candidate>), StoreError> {
         self.link.ensure_task();
-        let answer = self.link.call(&place.scan(prefix), deadline).await;
-        let answer = answer.map_err(|error| needs(error, MAY_SCAN))?;
+        let answer = self.link.call(&place.scan(prefix), deadline).await?;
         place.scanned(&answer, prefix).ok_or_else(|| surprise(&answer.into()))
     }
 

@@ -10,11 +10,7 @@ use super::RedisStore;
 use crate::error::StoreError;
 use crate::store::redis::requests::answers::surprise;
 use crate::store::redis::requests::{info, rights};
-use crate::store::redis::server::errors::needs;
 use crate::store::{ServerFacts, ServerReport, ServerRights};
-
-const MAY_ASK: &str = "`+info`, with which a server describes itself";
-const MAY_TELL_TIME: &str = "`+time`";
 
 impl RedisStore {
     pub(in crate::store::redis) async fn report(&self, timeout: Duration) -> ServerReport {
@@ -30,11 +26,10 @@ impl RedisStore {
 
     async fn facts(&self, deadline: Instant) -> Result<ServerFacts, StoreError> {
         self.link.ensure_task();
-        let info = info::all(&self.link, deadline).await.map_err(|error| needs(error, MAY_ASK))?;
+        let info = info::all(&self.link, deadline).await?;
         let (start, asked) = (Instant::now(), SystemTime::now());
-        let time = self.link.call(&redis::cmd("TIME"), deadline).await;
+        let time = self.link.call(&redis::cmd("TIME"), deadline).await?;
         let round_trip = start.elapsed();
-        let time = time.map_err(|error| needs(error, MAY_TELL_TIME))?;
         let clock = clock(&time).ok_or_else(|| surprise(&time.into()))?;
         Ok(ServerFacts { info, round_trip, clock, own_clock: asked + round_trip / 2 })
     }

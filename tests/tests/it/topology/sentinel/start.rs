@@ -100,6 +100,8 @@ async fn what_is_wrong_is_said_at_once() {
     let expected =
         "no sentinel of the 2 asked can be reached; check their addresses and that they run";
     assert_eq!(error.to_string(), expected);
+    let source = error.source().unwrap().to_string();
+    assert!(source.starts_with("the server at 127.0.0.1:"), "{source}");
 
     let error = refused(NAME, [world.master().url()]).await;
     assert_eq!(error.kind(), StoreErrorKind::Config);
@@ -145,7 +147,7 @@ async fn credentials_and_a_database() {
     master.client().cmd(&user).await;
     let error = refused("redis://roleless:pw@locks", &urls).await;
     assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
-    assert!(error.to_string().contains("grant it `+role`"), "{error}");
+    assert!(error.to_string().contains("grant the user `+role`"), "{error}");
     let without = format!("redis://:s3cr3t@127.0.0.1:{}", sentinels.port(0));
     let error = refused("redis://:server@locks", [without]).await;
     assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");

@@ -236,20 +236,25 @@ impl Sentinels {
         let mut errors: Vec<_> = answers.into_iter().filter_map(Result::err).collect();
         // Permanent errors say more.
         errors.sort_by_key(|error| error.kind().is_transient());
-        let first = errors.first();
-        let kind = first.map_or(StoreErrorKind::Unavailable, StoreError::kind);
-        let message = match first {
-            Some(error) if kind != StoreErrorKind::Unavailable => {
-                format!("no sentinel of the {asked} asked can be used: {error}")
+        match errors.into_iter().next() {
+            Some(error) if error.kind() != StoreErrorKind::Unavailable => {
+                let message = format!("no sentinel of the {asked} asked can be used: {error}");
+                let unusable = StoreError::new(error.kind(), message);
+                match cause(&error) {
+                    Some(reply) => unusable.with_source(Cause(reply.clone())),
+                    None => unusable,
+                }
             }
-            _ => format!(
-                "no sentinel of the {asked} asked can be reached; check their addresses and that they run"
-            ),
-        };
-        let not_found = StoreError::new(kind, message);
-        match first.and_then(cause) {
-            Some(reply) => not_found.with_source(Cause(reply.clone())),
-            None => not_found,
+            error => {
+                let message = format!(
+                    "no sentinel of the {asked} asked can be reached; check their addresses and that they run"
+                );
+                let unreached = StoreError::new(StoreErrorKind::Unavailable, message);
+                match error {
+                    Some(error) => unreached.with_source(error),
+                    None => unreached,
+                }
+            }
         }
     }
 }
