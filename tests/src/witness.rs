@@ -245,26 +245,24 @@ impl Witnessed<'_> {
     }
 
     /// Has an effect each `every` until the lock is lost. With `checked`, they run in [`LockGuard::run`]; without, as in a
-    /// service that does not ask its guard.
+    /// service that asks its guard, waits, and then acts.
     pub async fn effects(mut self, every: Duration, checked: bool) -> LockError {
         let Self { holding, guard } = &mut self;
+        if !checked {
+            while !guard.is_lost() {
+                sleep(every).await;
+                holding.effect();
+            }
+            return guard.lost().await;
+        }
         let effects = async {
             loop {
                 holding.effect();
                 sleep(every).await;
             }
         };
-        if checked {
-            let outcome: Result<Infallible, LockError> = guard.run(effects).await;
-            outcome.map_or_else(|error| error, |never| match never {})
-        } else {
-            tokio::select! {
-                // The effects first, as in code that does not check the guard.
-                biased;
-                never = effects => match never {},
-                error = guard.lost() => error,
-            }
-        }
+        let outcome: Result<Infallible, LockError> = guard.run(effects).await;
+        outcome.map_or_else(|error| error, |never| match never {})
     }
 
     /// Releases the lock.
