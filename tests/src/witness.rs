@@ -245,15 +245,17 @@ impl Witnessed<'_> {
     }
 
     /// Has an effect each `every` until the lock is lost. With `checked`, they run in [`LockGuard::run`]; without, as in a
-    /// service that asks its guard, waits, and then acts.
+    /// service that waits, acts, and only then asks its guard.
     pub async fn effects(mut self, every: Duration, checked: bool) -> LockError {
         let Self { holding, guard } = &mut self;
         if !checked {
-            while !guard.is_lost() {
+            loop {
                 sleep(every).await;
                 holding.effect();
+                if guard.is_lost() {
+                    return guard.lost().await;
+                }
             }
-            return guard.lost().await;
         }
         let effects = async {
             loop {
