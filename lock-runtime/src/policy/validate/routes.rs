@@ -80,7 +80,11 @@ fn parameter_problem(
         if is_hidden { "`{path.…}`".to_owned() } else { format!("`{{path.{name}}}`") }
     };
     let known: Vec<_> = parameters().map(named).collect();
-    let known = if known.is_empty() { "no parameters".to_owned() } else { known.join(", ") };
+    let (known, remedy) = if known.is_empty() {
+        ("no parameters, which are written as `{id}`".to_owned(), "write one")
+    } else {
+        (known.join(", "), "rename the parameter")
+    };
     let (name, quoted_key, quoted_path) = (named(unknown), quoted(key), quoted(&route.path));
     Some(if route.key.is_some() {
         let message = format!(
@@ -91,7 +95,7 @@ fn parameter_problem(
         let policy = join("lock.policies", policy.name());
         let message = format!(
             "{quoted_path} does not have {name}, which is in the key {quoted_key} of {policy}; it has \
-             {known}: rename the parameter, or give this route a key"
+             {known}: {remedy}, or give this route a key"
         );
         ConfigProblem::new(format!("{path}.path"), message)
     })

@@ -361,7 +361,11 @@ fn check_parameters(template: &Template, route: Option<&Route>) -> Result<(), Bu
     let unknown = |name: &&str| !route.parameters().any(|parameter| parameter == *name);
     let Some(name) = template.path_parameters().find(unknown) else { return Ok(()) };
     let known: Vec<_> = route.parameters().map(|name| format!("`{{path.{name}}}`")).collect();
-    let known = if known.is_empty() { "no parameters".to_owned() } else { known.join(", ") };
+    let known = if known.is_empty() {
+        "no parameters, which are written as `{id}`".to_owned()
+    } else {
+        known.join(", ")
+    };
     Err(BuildError::new(format!(
         "`{{path.{name}}}` is not in the route `{route}`, which has {known}"
     )))
