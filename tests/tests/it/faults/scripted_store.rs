@@ -285,6 +285,14 @@ async fn a_waiter_that_is_out_of_time_has_left_the_queue() {
     }
 }
 
+/// A store where another client holds the mutex `m`.
+async fn contended() -> (LockGuard, Scripted) {
+    let store = MemoryStore::new();
+    let holder = LockClient::builder().store(store.peer()).unwrap();
+    let held = holder.mutex("m").lock().await.unwrap();
+    (held, Scripted::new(store))
+}
+
 /// S-33: when its wait ends together with that of the task that asks the store for both, a waiter that has heard no answer
 /// asks the store itself, and does what that says. If it is dropped meanwhile, it leaves nothing behind.
 #[tokio::test(start_paused = true)]
@@ -297,10 +305,7 @@ async fn a_waiter_asks_when_the_contender_leaves_with_it() {
         Dropped,
     }
     for now in [Now::Held, Now::Free, Now::Silent, Now::Dropped] {
-        let store = MemoryStore::new();
-        let holder = LockClient::builder().store(store.peer()).unwrap();
-        let held = holder.mutex("m").lock().await.unwrap();
-        let scripted = Scripted::new(store);
+        let (held, scripted) = contended().await;
         let client = scripted.client();
         let mut contender = Box::pin(client.mutex("m").wait(ms(300)).lock());
         assert!(poll!(contender.as_mut()).is_pending());
@@ -343,10 +348,7 @@ async fn a_waiter_asks_when_the_contender_leaves_with_it() {
 /// S-14, S-33: of the waiters that are out of time when the contender leaves, one asks for all.
 #[tokio::test(start_paused = true)]
 async fn one_waiter_asks_for_all_that_are_out_of_time() {
-    let store = MemoryStore::new();
-    let holder = LockClient::builder().store(store.peer()).unwrap();
-    let _held = holder.mutex("m").lock().await.unwrap();
-    let scripted = Scripted::new(store);
+    let (_held, scripted) = contended().await;
     let client = scripted.client();
     let mut contender = Box::pin(client.mutex("m").wait(ms(300)).lock());
     assert!(poll!(contender.as_mut()).is_pending());
@@ -373,10 +375,7 @@ async fn one_waiter_asks_for_all_that_are_out_of_time() {
 /// S-33: a waiter that was passed over, because it was not polled, asks itself after all others have left.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_asks_when_no_other_task_is_left() {
-    let store = MemoryStore::new();
-    let holder = LockClient::builder().store(store.peer()).unwrap();
-    let _held = holder.mutex("m").lock().await.unwrap();
-    let scripted = Scripted::new(store);
+    let (_held, scripted) = contended().await;
     scripted.script().acquires_before_silence = Some(2);
     let client = scripted.client();
     let mut first = Box::pin(client.mutex("m").wait(ms(300)).lock());

@@ -13,7 +13,6 @@ use crate::store::redis::requests::answers::{number, surprise};
 use crate::store::redis::requests::names::{Candidate, Keys, Place, in_use};
 use crate::store::{NamesCursor, NamesPage, StoreFuture};
 
-/// The permission for listing names.
 /// One server's keys, until a deadline.
 struct Here<'a> {
     store: &'a RedisStore,
