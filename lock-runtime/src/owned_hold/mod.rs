@@ -21,7 +21,7 @@ use self::read_phase::PhaseEnd;
 pub(crate) use self::read_phase::ReadPhase;
 pub(crate) use self::release::LocalRelease;
 use self::release::leave;
-use crate::clock::Tick;
+use crate::clock::{Clock, Tick};
 use crate::fence::FencingToken;
 use crate::gate::{GateGuard, Gates, NextHolder};
 use crate::lease::manager::LeaseManager;
@@ -258,10 +258,9 @@ impl OwnedHold {
         self.depart(now)
     }
 
-    /// How many fencing tokens the next hold of a busy lock will use, to judge by this one at its end.
-    // S-14, S-23.
-    fn next_tokens(&self, now: Tick) -> u32 {
-        tokens_after(self.handoffs, now.since(self.hold.taken_at))
+    /// What is left to judge the next hold by, once the store has answered the release of this one.
+    fn tokens_used(&self) -> TokensUsed {
+        TokensUsed { handoffs: self.handoffs, since: self.hold.taken_at }
     }
 
     /// Whether a reader that came at `came_at` may join this read hold.
@@ -310,11 +309,26 @@ impl OwnedHold {
     }
 }
 
-/// Twice as many tokens as a hold has used that was handed on so many times, but no more than one for each microsecond
-/// that it lasted. So the tokens do not run ahead of the server's clock, which alone says where they go on after a loss of
-/// data.
-fn tokens_after(handoffs: u32, lasted: Duration) -> u32 {
-    u32::try_from(lasted.as_micros()).unwrap_or(u32::MAX).min(handoffs.saturating_mul(2))
+/// How many fencing tokens a hold has used, and since when.
+#[derive(Clone, Copy)]
+struct TokensUsed {
+    handoffs: u32,
+    since: Tick,
+}
+
+impl TokensUsed {
+    /// How many tokens the next hold of a busy lock will use.
+    // S-14, S-23.
+    fn next(self, clock: &Clock) -> u32 {
+        // Most holds are not handed on, and need not read the clock.
+        if self.handoffs == 0 { 0 } else { self.next_after(clock.now().since(self.since)) }
+    }
+
+    /// Twice as many, but no more than one for each microsecond from one request to acquire the lock to the next. So the
+    /// tokens do not run ahead of the server's clock, which alone says where they go on after a loss of data.
+    fn next_after(self, cycle: Duration) -> u32 {
+        u32::try_from(cycle.as_micros()).unwrap_or(u32::MAX).min(self.handoffs.saturating_mul(2))
+    }
 }
 
 impl Drop for OwnedHold {
@@ -334,8 +348,8 @@ impl Drop for OwnedHold {
         // `at_least` does not outlive a loss that came before the release.
         let lost = !self.hold.is_released() && self.hold.check().is_err();
         let keep_until = self.keep_until.filter(|_| !lost);
-        let tokens = self.next_tokens(now);
-        let after: AfterRelease = Box::new(move |reply| leave(place, tokens, reply));
+        let (used, clock) = (self.tokens_used(), self.leases.clock.clone());
+        let after: AfterRelease = Box::new(move |reply| leave(place, used.next(&clock), reply));
         self.leases.release_later(&self.hold, keep_until, Some(after));
     }
 }
@@ -349,7 +363,8 @@ mod tests {
         for (handoffs, micros, expected) in
             [(0, 5000, 0), (100, 5000, 200), (100, 150, 150), (u32::MAX, u64::MAX, u32::MAX)]
         {
-            assert_eq!(tokens_after(handoffs, Duration::from_micros(micros)), expected);
+            let used = TokensUsed { handoffs, since: Tick::from_nanos(0) };
+            assert_eq!(used.next_after(Duration::from_micros(micros)), expected);
         }
     }
 }

@@ -137,7 +137,8 @@ impl OwnedHold {
         if let Ok(reply) = reply
             && !self.hold.unsettled.load(Ordering::Relaxed)
         {
-            leave(self.owned.take_all().flatten(), self.next_tokens(now), Some(reply));
+            let tokens = self.tokens_used().next(&self.leases.clock);
+            leave(self.owned.take_all().flatten(), tokens, Some(reply));
         }
         outcome
     }

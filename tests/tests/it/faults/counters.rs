@@ -71,8 +71,17 @@ async fn another_type_is_a_collision() {
 async fn every_number_is_counted_on_from() {
     let server = RedisServer::start().await;
     let (client, raw) = (connect(&server).await, server.client());
-    let beyond_doubles = (1 << 53) + 1;
-    for value in [0, 1, 999, beyond_doubles, 100_000_000_000_000_000, 999_999_999_999_999_990] {
+    let (soon, beyond_doubles) = (soon(&raw).await, (1 << 53) + 1);
+    for value in [
+        0,
+        1,
+        999,
+        soon,
+        (1 << 53) - 2,
+        beyond_doubles,
+        100_000_000_000_000_000,
+        999_999_999_999_999_990,
+    ] {
         raw.cmd(&["SET", COUNTER, &u64::to_string(&value)]).await;
         let mut last = value;
         for _ in 0..3 {
@@ -136,15 +145,20 @@ async fn set(raw: &RawClient, counter: &str, value: &[&str]) {
     raw.cmd(&[&["SET", counter], value].concat()).await;
 }
 
+/// A value that is a minute ahead of the server's clock.
+async fn soon(raw: &RawClient) -> u64 {
+    (raw.time_millis().await + 60_000) * 1000
+}
+
 /// S-23: Redisson renews no expiry. A counter that it made would start again a day after our last hold, so it
 /// keeps having none, also where it is ahead of the clock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_counter_without_an_end_gets_none() {
     let server = RedisServer::start().await;
     let (client, raw) = (connect(&server).await, server.client());
-    for value in ["7", "100000000000000000"] {
-        each_kind(&raw, &client, &[value], async |kind, counter, token| {
-            assert!(token > value.parse().unwrap());
+    for value in [7, soon(&raw).await, 100_000_000_000_000_000] {
+        each_kind(&raw, &client, &[&value.to_string()], async |kind, counter, token| {
+            assert!(token > value);
             assert_eq!(raw.get::<u64>(&["GET", counter]).await, token, "{kind}");
             assert_eq!(raw.pttl(counter).await, Ttl::Forever, "{kind}, {value}");
         })
@@ -171,6 +185,23 @@ async fn a_counter_with_an_end_has_it_moved() {
     let guard = client.mutex("new").lock().await.unwrap();
     is_moved("new", "redisson_lock_token:{new}", 0).await;
     guard.release().await.unwrap();
+}
+
+/// S-23: also where the counter is ahead of the clock when its 100 seconds end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_counter_that_is_ahead_has_its_end_moved_too() {
+    let server = RedisServer::start().await;
+    let (client, raw) = (connect(&server).await, server.client());
+    let hundred = 100_000_000;
+    let border = (raw.time_millis().await * 1000 / hundred + 1) * hundred;
+    raw.cmd(&["SET", COUNTER, &u64::to_string(&(border - 2)), "PX", "60000"]).await;
+    for token in border - 1..=border + 1 {
+        let guard = client.mutex("c").lock().await.unwrap();
+        assert!(guard.token().get() >= token, "{}", guard.token());
+        guard.release().await.unwrap();
+    }
+    let left = raw.pttl(COUNTER).await;
+    assert!(matches!(left, Ttl::Left(left) if left > 23 * HOUR), "{left:?}");
 }
 
 /// S-23, S-29: what other servers of a quorum handed out raises a counter, and changes neither whether it

@@ -21,6 +21,8 @@ struct Scripted {
 #[derive(Default)]
 struct Script {
     before_subscribing: Option<Step>,
+    /// How many fencing tokens each acquire has asked for.
+    tokens_asked: Vec<u32>,
     /// How late the answer to an acquire comes after its effect.
     acquire_answers_after: Duration,
     /// How many more acquires are answered before the store falls silent.
@@ -69,6 +71,7 @@ impl Store for Scripted {
     handed_on!(show_counts clock);
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        self.script().tokens_asked.push(request.tokens);
         let late = self.script().acquire_answers_after;
         let is_silent = self.script().falls_silent();
         StoreFuture::new(async move {
@@ -128,6 +131,45 @@ async fn a_release_before_the_subscription_is_found() {
     let guard = client.mutex("gap").lock().await.unwrap();
     assert!(start.elapsed() < ms(100), "slept for {:?}", start.elapsed());
     guard.release().await.unwrap();
+}
+
+/// S-14, S-23: a busy hold reserves no more tokens than microseconds passed from the request of the last one to the answer
+/// to its release, so the counter does not run ahead of the clock.
+#[tokio::test(start_paused = true)]
+async fn tokens_follow_the_clock() {
+    for release in [drop_guard, release_guard] {
+        // Next to no time passes: about as many as there are tasks.
+        let asked = most_tokens_asked(Duration::ZERO, release).await;
+        assert!((2..50).contains(&asked), "{asked}");
+        let asked = most_tokens_asked(ms(2), release).await;
+        assert!((1000..=2001).contains(&asked), "{asked}");
+    }
+}
+
+fn drop_guard(guard: LockGuard) -> BoxFuture<'static, ()> {
+    drop(guard);
+    Box::pin(std::future::ready(()))
+}
+
+fn release_guard(guard: LockGuard) -> BoxFuture<'static, ()> {
+    Box::pin(async { guard.release().await.unwrap() })
+}
+
+/// The most that one acquire asks for, where eight tasks have a lock in turns and releases take so long.
+async fn most_tokens_asked(
+    release_takes: Duration,
+    release: fn(LockGuard) -> BoxFuture<'static, ()>,
+) -> u32 {
+    let scripted = Scripted::new(MemoryStore::new());
+    let client = scripted.client();
+    scripted.script().release_starts_after = release_takes;
+    let tasks = (0..8).map(async |_| {
+        for _ in 0..1000 {
+            release(client.mutex("busy").lock().await.unwrap()).await;
+        }
+    });
+    join_all(tasks).await;
+    scripted.script().tokens_asked.iter().max().copied().unwrap()
 }
 
 /// S-8, S-33: a store whose every grant comes after its own deadline is one that fails: patience

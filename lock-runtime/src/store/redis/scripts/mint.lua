@@ -10,22 +10,38 @@ local function can_count(value)
   return #value <= 18 and (string.find(value, '^[1-9]%d*$') or value == '0')
 end
 
--- The first of the 100 seconds that the server's time is in.
-local hundred
+-- Tokens above a counter that is ahead of the clock. Lua numbers are exact below 2^53; from there on, the server adds.
+local function add_to(counter, previous, tokens)
+  if previous + tokens < 2 ^ 53 then
+    local last = string.format('%.0f', previous + tokens)
+    call('SET', counter, last, 'KEEPTTL')
+    return last
+  end
+  call('SET', counter, previous, 'KEEPTTL')
+  call('INCRBY', counter, tokens)
+  return call('GET', counter)
+end
+
+-- The first and the last microsecond of the 100 seconds that the server's time is in.
+local hundred_start, hundred_end
 
 local function mint(counter, tokens, expiry)
   local now = now_in_micros()
-  hundred = hundred or string.sub(now, 1, -9) .. '00000000'
+  if not hundred_start then
+    local hundred = string.sub(now, 1, -9)
+    hundred_start, hundred_end = hundred .. '00000000', hundred .. '99999999'
+  end
   local last = tokens == '1' and now or string.format('%.0f', now + tokens - 1)
   local previous = call('SET', counter, last, 'KEEPTTL', 'GET')
   if not previous then
     call('SET', counter, last, 'PX', expiry)
     return last, nil, true
   end
+  -- Only tokens that are the first ones beyond 100 seconds renew the expiry, which saves a command for the others of a
+  -- busy lock.
   local is_behind = #previous == #now and previous < now
-  if is_behind and previous >= hundred then
-    -- Begins as the time does, so it is a token. Only the first of 100 seconds renews the expiry, which saves a command
-    -- for the others of a busy lock.
+  if is_behind and previous >= hundred_start and last <= hundred_end then
+    -- The previous value begins as the time does, so it is a token.
     return last
   end
   if not can_count(previous) then
@@ -33,10 +49,10 @@ local function mint(counter, tokens, expiry)
     return nil, redis.error_reply('WRONGTYPE the fencing counter is not a number')
   end
   if not is_behind and #previous >= #now then
-    -- The counter is ahead of the clock. Lua numbers end at 2^53, so the server adds.
-    call('SET', counter, previous, 'KEEPTTL')
-    call('INCRBY', counter, tokens)
-    last = call('GET', counter)
+    last = add_to(counter, previous, tokens)
+    if #last == #now and last <= hundred_end then
+      return last
+    end
   end
   call('PEXPIRE', counter, expiry, 'XX')
   return last, nil, true
