@@ -243,25 +243,26 @@ async fn an_unanswered_count_is_not_repeated() {
 /// S-33: what cannot have run is sent once there is a connection again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_outlasts_a_missing_connection() {
-    let server = RedisServer::builder().arg("--appendonly", "yes").start().await;
+    let (_server, proxy) = proxied().await;
     let client = LockClient::builder()
-        .command_timeout(ms(200))
+        .command_timeout(ms(500))
         .store_patience(SOON)
-        .connect(&server.url())
+        .connect(&proxy.url())
         .await
         .unwrap();
     let latch = client.latch("later");
     latch.try_set_count(2).await.unwrap();
-    server.kill();
+    proxy.refuse();
+    proxy.sever_all();
     soon!("the connection is gone", {
         let brief = client.latch("later").with(waits(Wait::Never)).wait().await;
         store_kind(brief) == Some(StoreErrorKind::Unavailable)
     });
     let counting = lock_tests::spawn(async move { latch.count_down().await });
     // Longer than one attempt takes.
-    tokio::time::sleep(ms(600)).await;
+    tokio::time::sleep(ms(1200)).await;
     assert!(!counting.is_finished(), "{:?}", counting.await);
-    server.restart().await;
+    proxy.pass();
     assert_eq!(timeout(SOON, counting).await.expect("hangs").unwrap().unwrap(), 1);
 }
 
