@@ -180,7 +180,7 @@ async fn a_wait_ends_as_the_options_say() {
         assert_eq!(key, "limits");
         assert!(count.is_none_or(|count| count == 1), "{error:?}");
         let text = error.to_string();
-        assert!(text.starts_with("latch \"limits\" is still closed after waiting 2"), "{text}");
+        assert!(text.starts_with("latch \"limits\" is still closed after waiting "), "{text}");
         assert!(!text.contains("held") && error.is_timeout(), "{text}");
         assert!((ms(200)..BY_MESSAGE).contains(waited), "{waited:?}");
     }
