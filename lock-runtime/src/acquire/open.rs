@@ -36,7 +36,7 @@ impl Handle {
                 Err(error) => error,
             };
             let repeatable =
-                request == LatchRequest::Count || error.kind() != StoreErrorKind::OutcomeUnknown;
+                request.is_repeatable() || error.kind() != StoreErrorKind::OutcomeUnknown;
             if !repeatable || waiting.failed(&error, &apart) {
                 return Err(error.about(pending.spec.target.key()));
             }

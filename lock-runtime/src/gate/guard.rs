@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::waiter::{Kept, Turn, Waiter};
-use super::{Gate, GateState, Gates, OthersFirst, StoreAnswer, TOKEN_BLOCK, TOKEN_BLOCK_ALONE};
+use super::{Gate, GateState, Gates, OthersFirst, StoreAnswer, TokensUsed};
 use crate::error::StoreError;
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
@@ -114,27 +114,12 @@ impl<H> GateGuard<H> {
         }
     }
 
-    /// How many fencing tokens to reserve: as many as the queue can use.
-    ///
-    /// The queue's length alone says too little when the same tasks come back at once, so what the last hold used
-    /// counts, too. Readers with which a writer takes turns wait in another queue; `readers_wait` counts them as
-    /// one.
+    /// How many fencing tokens to reserve: as many as the queue can use. Readers with which a writer takes turns wait in
+    /// another queue; `readers_wait` counts them as one.
     // S-23.
     pub(crate) fn tokens_wanted(&self, readers_wait: bool) -> u32 {
-        self.with(|gate| {
-            let waiters = gate.queue.len().max(usize::from(readers_wait));
-            if waiters == 0 {
-                return 1;
-            }
-            let waiters = u32::try_from(waiters).unwrap_or(TOKEN_BLOCK);
-            let expected = gate.expected_tokens;
-            // A large block is reserved once for each hold: requests that get none would use up the tokens.
-            gate.expected_tokens = expected.min(TOKEN_BLOCK);
-            let waiters = waiters.saturating_add(1).min(TOKEN_BLOCK);
-            let most = if expected > TOKEN_BLOCK { TOKEN_BLOCK_ALONE } else { TOKEN_BLOCK };
-            waiters.max(expected.saturating_add(1).min(most))
-        })
-        .unwrap_or(1)
+        self.with(|gate| gate.tokens.wanted(gate.queue.len().max(usize::from(readers_wait))))
+            .unwrap_or(1)
     }
 
     /// True if others wait in the queue.
@@ -238,10 +223,10 @@ impl<H> GateGuard<H> {
         Some(NextHolder(waiter))
     }
 
-    /// Leaves after the first attempt to release a hold. `expected_tokens` is how many fencing tokens the next hold will
-    /// use. `others` is how many processes were notified, if the store has answered: they may go first.
+    /// Leaves after the first attempt to release a hold that used these tokens. `others` is how many processes were
+    /// notified, if the store has answered: they may go first.
     // S-14.
-    pub(crate) fn leave(mut self, expected_tokens: u32, others: Option<u32>) {
+    pub(crate) fn leave(mut self, used: &TokensUsed, others: Option<u32>) {
         let others_first = others.filter(|others| *others > 0).map(OthersFirst::from_now);
         if self.outside {
             if let (Some((gates, target)), Some(_)) = (&self.inside, others_first)
@@ -253,7 +238,7 @@ impl<H> GateGuard<H> {
             return;
         }
         self.pass_after(|gate| {
-            gate.expected_tokens = expected_tokens;
+            gate.tokens.settle(used);
             if gate.elsewhere.is_some() || others_first.is_some() {
                 gate.elsewhere().others_first = others_first;
             }

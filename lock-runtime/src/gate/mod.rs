@@ -26,6 +26,7 @@ mod others_first;
 mod queue;
 mod shard;
 mod ticket;
+mod tokens;
 mod unqueued;
 mod waiter;
 
@@ -44,6 +45,8 @@ pub(crate) use self::others_first::head_start;
 use self::queue::WaitQueue;
 use self::shard::Shard;
 pub(crate) use self::ticket::Ticket;
+use self::tokens::Tokens;
+pub(crate) use self::tokens::TokensUsed;
 use self::unqueued::Elsewhere;
 pub(crate) use self::unqueued::Sleeper;
 use self::waiter::Waiter;
@@ -55,14 +58,6 @@ use crate::waits::{Asker, WaitEntry};
 
 /// Number of maps that keys are spread over.
 const SHARDS: usize = 32;
-
-/// The most fencing tokens that an acquire reserves, and so the most hand-offs of one hold.
-// S-14.
-pub(crate) const TOKEN_BLOCK: u32 = 256;
-
-/// The same, if no other process heard the last release. The default `handoff_window` ends before more are used.
-// S-14.
-const TOKEN_BLOCK_ALONE: u32 = 4096;
 
 /// All gates of one client. `H` is the payload that is handed over with a hold.
 pub(crate) struct Gates<H> {
@@ -87,9 +82,7 @@ struct Gate<H> {
     told: Option<Box<Told>>,
     /// The same, for gates where tasks of other processes matter.
     elsewhere: Option<Box<Elsewhere>>,
-    /// How many tokens the next hold will use, to judge by the last one. Above [`TOKEN_BLOCK`] only if no other process
-    /// heard that one's release.
-    expected_tokens: u32,
+    tokens: Tokens,
 }
 
 /// What the store has told the contenders of a gate.
@@ -386,7 +379,7 @@ impl<H> Gate<H> {
             asking: None,
             told: None,
             elsewhere: None,
-            expected_tokens: 0,
+            tokens: Tokens::new(),
         }
     }
 

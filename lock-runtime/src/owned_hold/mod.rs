@@ -12,7 +12,6 @@ mod release;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -21,9 +20,9 @@ use self::read_phase::PhaseEnd;
 pub(crate) use self::read_phase::ReadPhase;
 pub(crate) use self::release::LocalRelease;
 use self::release::leave;
-use crate::clock::{Clock, Tick};
+use crate::clock::Tick;
 use crate::fence::FencingToken;
-use crate::gate::{GateGuard, Gates, NextHolder};
+use crate::gate::{GateGuard, Gates, NextHolder, TokensUsed};
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::lease::releaser::{AfterRelease, Elsewhere};
@@ -258,9 +257,17 @@ impl OwnedHold {
         self.depart(now)
     }
 
-    /// What is left to judge the next hold by, once the store has answered the release of this one.
+    /// What it made of its fencing tokens.
     fn tokens_used(&self) -> TokensUsed {
-        TokensUsed { handoffs: self.handoffs, since: self.hold.taken_at }
+        let reserved = self.last_token.get() - self.token.get() + u64::from(self.handoffs) + 1;
+        let reserved = u32::try_from(reserved).unwrap_or(u32::MAX);
+        let since = || (self.leases.clock.clone(), self.hold.taken_at);
+        TokensUsed {
+            handoffs: self.handoffs,
+            reserved,
+            since: (reserved > 1).then(since),
+            alone: false,
+        }
     }
 
     /// Whether a reader that came at `came_at` may join this read hold.
@@ -309,28 +316,6 @@ impl OwnedHold {
     }
 }
 
-/// How many fencing tokens a hold has used, and since when.
-#[derive(Clone, Copy)]
-struct TokensUsed {
-    handoffs: u32,
-    since: Tick,
-}
-
-impl TokensUsed {
-    /// How many tokens the next hold of a busy lock will use.
-    // S-14, S-23.
-    fn next(self, clock: &Clock) -> u32 {
-        // Most holds are not handed on, and need not read the clock.
-        if self.handoffs == 0 { 0 } else { self.next_after(clock.now().since(self.since)) }
-    }
-
-    /// Twice as many, but no more than one for each microsecond from one request to acquire the lock to the next. So the
-    /// tokens do not run ahead of the server's clock, which alone says where they go on after a loss of data.
-    fn next_after(self, cycle: Duration) -> u32 {
-        u32::try_from(cycle.as_micros()).unwrap_or(u32::MAX).min(self.handoffs.saturating_mul(2))
-    }
-}
-
 impl Drop for OwnedHold {
     fn drop(&mut self) {
         if matches!(self.owned, Owned::Nothing) || self.pass_on(None) {
@@ -348,23 +333,8 @@ impl Drop for OwnedHold {
         // `at_least` does not outlive a loss that came before the release.
         let lost = !self.hold.is_released() && self.hold.check().is_err();
         let keep_until = self.keep_until.filter(|_| !lost);
-        let (used, clock) = (self.tokens_used(), self.leases.clock.clone());
-        let after: AfterRelease = Box::new(move |reply| leave(place, used.next(&clock), reply));
+        let used = self.tokens_used();
+        let after: AfterRelease = Box::new(move |reply| leave(place, used, reply));
         self.leases.release_later(&self.hold, keep_until, Some(after));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_double_and_follow_the_clock() {
-        for (handoffs, micros, expected) in
-            [(0, 5000, 0), (100, 5000, 200), (100, 150, 150), (u32::MAX, u64::MAX, u32::MAX)]
-        {
-            let used = TokensUsed { handoffs, since: Tick::from_nanos(0) };
-            assert_eq!(used.next_after(Duration::from_micros(micros)), expected);
-        }
     }
 }

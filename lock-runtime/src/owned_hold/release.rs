@@ -12,7 +12,7 @@ use super::read_phase::PhaseEnd;
 use super::{Next, OwnedHold};
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
-use crate::gate::{GateGuard, Sleeper, TOKEN_BLOCK};
+use crate::gate::{GateGuard, Sleeper, TokensUsed};
 use crate::lease::releaser::keep;
 use crate::observe::ReleaseOutcome;
 use crate::store::{ReleaseReply, ReleaseRequest};
@@ -137,8 +137,8 @@ impl OwnedHold {
         if let Ok(reply) = reply
             && !self.hold.unsettled.load(Ordering::Relaxed)
         {
-            let tokens = self.tokens_used().next(&self.leases.clock);
-            leave(self.owned.take_all().flatten(), tokens, Some(reply));
+            let used = self.tokens_used();
+            leave(self.owned.take_all().flatten(), used, Some(reply));
         }
         outcome
     }
@@ -204,22 +204,19 @@ impl OwnedHold {
     }
 }
 
-/// Leaves the gate after the first attempt to release, with the store's answer if there was one. `expected_tokens` is how
-/// many fencing tokens the next hold will use if nobody else wants the lock.
+/// Leaves the gate after the first attempt to release a hold that used these tokens, with the store's answer if there was
+/// one.
 pub(super) fn leave(
     place: Option<GateGuard<OwnedHold>>,
-    expected_tokens: u32,
+    used: TokensUsed,
     reply: Option<ReleaseReply>,
 ) {
     let Some(place) = place else { return };
-    let expected_tokens = match reply {
-        Some(ReleaseReply::Released { others: 0 }) => expected_tokens,
-        // Others heard the release, or may want the lock and hear nothing.
-        _ => expected_tokens.min(TOKEN_BLOCK),
-    };
+    // After another answer, others heard the release, or may want the lock and hear nothing.
+    let alone = matches!(reply, Some(ReleaseReply::Released { others: 0 }));
     let others = reply.map(|reply| match reply {
         ReleaseReply::Released { others } => others,
         ReleaseReply::NotOwner => 0,
     });
-    place.leave(expected_tokens, others);
+    place.leave(&TokensUsed { alone, ..used }, others);
 }

@@ -228,6 +228,13 @@ pub enum LatchRequest {
     Remove,
 }
 
+impl LatchRequest {
+    /// True if a request that may have run can be sent again.
+    pub(crate) fn is_repeatable(self) -> bool {
+        self == Self::Count
+    }
+}
+
 /// The store's state of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -37,6 +37,35 @@ async fn kinds_share_a_counter() {
     next(&clients[1], "semaphore", "one", &mut last).await;
 }
 
+/// S-23: tokens that holds reserve and do not use do not take the counter ahead of the clock either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_counter_stays_close_to_the_clock() {
+    let server = RedisServer::start().await;
+    let never = LockClient::builder().handoff_window(Duration::ZERO);
+    let never = never.connect(&server.url()).await.unwrap();
+    let half = connect(&server).await;
+    // The first client hands nothing on, the second nothing to a waiter that wants another lease.
+    for (name, client, leases) in
+        [("never", never, [secs(30), secs(30)]), ("half", half, [secs(30), secs(31)])]
+    {
+        let end = Instant::now() + secs(1);
+        let tasks = (0..300).map(|task| {
+            let options = leased(Lease::Watchdog(leases[task % 2]));
+            let lock = client.mutex(name).with(options);
+            async move {
+                while Instant::now() < end {
+                    lock.lock().await.unwrap().release().await.unwrap();
+                }
+            }
+        });
+        joined(tasks.map(lock_tests::spawn).collect::<Vec<_>>()).await;
+        let raw = server.client();
+        let counter: u64 = raw.get(&["GET", &format!("redisson_lock_token:{{{name}}}")]).await;
+        let now = raw.time_millis().await * 1000;
+        assert!(counter < now + 10_000, "{name}: {} µs ahead", counter - now);
+    }
+}
+
 /// S-14: handed from task to task within two processes that compete.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hand_offs_keep_the_order() {

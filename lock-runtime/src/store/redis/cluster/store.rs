@@ -272,7 +272,12 @@ impl Store for ClusterStore {
     ) -> StoreFuture<'_, u64> {
         let target = in_one_slot(target);
         StoreFuture::new(async move {
-            self.at(way(&target)?, timeout, |store, left| store.latch(&target, request, left)).await
+            self.at(way(&target)?, timeout, |store, left| {
+                // Its time begins once there is a connection, as on one server.
+                let limit = if request.is_repeatable() { left } else { timeout };
+                store.latch(&target, request, limit)
+            })
+            .await
         })
     }
 

@@ -250,11 +250,12 @@ impl Store for RedisStore {
     ) -> StoreFuture<'_, u64> {
         let call = calls::latch(self.link.publish(), target, request);
         StoreFuture::new(async move {
-            // Its time begins once there is a connection. A count that is sent at the end of its time may be given up before the
-            // answer comes, and is not repeated then.
-            self.link.ensure_task();
-            let connected = self.link.connected(Instant::now() + timeout).await;
-            connected.map_err(|error| error.within(timeout))?;
+            if !request.is_repeatable() {
+                // Its time begins once there is a connection: what is sent just before the end of its time is given up at once.
+                self.link.ensure_task();
+                let connected = self.link.connected(Instant::now() + timeout).await;
+                connected.map_err(|error| error.within(timeout))?;
+            }
             let count = number(&self.run(&call, timeout).await?)?;
             Ok(u64::try_from(count).unwrap_or(0))
         })
