@@ -187,21 +187,66 @@ async fn a_counter_with_an_end_has_it_moved() {
     guard.release().await.unwrap();
 }
 
-/// S-23: also where the counter is ahead of the clock when its 100 seconds end.
+/// The last microsecond of the 100 seconds that the server's time is in, and stays in during a test.
+async fn border(raw: &RawClient) -> u64 {
+    loop {
+        let (now, hundred) = (raw.time_millis().await * 1000, 100_000_000);
+        let border = (now / hundred + 1) * hundred - 1;
+        if border - now > 5_000_000 && border - now < 99_000_000 {
+            return border;
+        }
+        sleep(ms(100)).await;
+    }
+}
+
+/// S-23: the expiry is renewed by what goes beyond the 100 seconds, and not before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_counter_that_is_ahead_has_its_end_moved_too() {
+async fn the_tokens_beyond_the_border_move_the_end() {
     let server = RedisServer::start().await;
     let (client, raw) = (connect(&server).await, server.client());
-    let hundred = 100_000_000;
-    let border = (raw.time_millis().await * 1000 / hundred + 1) * hundred;
-    raw.cmd(&["SET", COUNTER, &u64::to_string(&(border - 2)), "PX", "60000"]).await;
-    for token in border - 1..=border + 1 {
+    let border = border(&raw).await;
+    let set = async |value: u64| {
+        raw.cmd(&["SET", COUNTER, &value.to_string(), "PX", "60000"]).await;
+    };
+    let is_moved = async || matches!(raw.pttl(COUNTER).await, Ttl::Left(left) if left > 23 * HOUR);
+    // A counter that is ahead of the clock.
+    set(border - 1).await;
+    for (token, moved) in [(border, false), (border + 1, true)] {
         let guard = client.mutex("c").lock().await.unwrap();
-        assert!(guard.token().get() >= token, "{}", guard.token());
+        assert_eq!(guard.token().get(), token);
         guard.release().await.unwrap();
+        assert_eq!(is_moved().await, moved, "{token}");
     }
-    let left = raw.pttl(COUNTER).await;
-    assert!(matches!(left, Ttl::Left(left) if left > 23 * HOUR), "{left:?}");
+    // One that is behind, and a block that begins with the clock and ends behind the border.
+    set(border - 99_999_999).await;
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let owner = OwnerId::new(&client_id(), 1, 1);
+    let target = Target::mutex(LockKey::new("c").unwrap());
+    let mut request = AcquireRequest::new(target, owner, SOON, SOON);
+    request.tokens = 100_000_000;
+    assert!(matches!(store.acquire(request).await, Ok(AcquireReply::Granted(_))));
+    assert!(is_moved().await);
+}
+
+/// S-23: how many commands on the counter an acquire costs, by where it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_counter_that_is_a_little_ahead_costs_one_more_command() {
+    let server = RedisServer::start().await;
+    let (client, raw) = (connect(&server).await, server.client());
+    client.mutex("c").lock().await.unwrap().release().await.unwrap();
+    let ahead = border(&raw).await - 2;
+    for (value, sets) in [(None, 1), (Some(ahead), 2)] {
+        if let Some(value) = value {
+            raw.cmd(&["SET", COUNTER, &u64::to_string(&value), "KEEPTTL"]).await;
+        }
+        server.reset_stats().await;
+        client.mutex("c").lock().await.unwrap().release().await.unwrap();
+        let calls = server.command_calls().await;
+        let calls =
+            ["set", "incrby", "get", "pexpire"].map(|name| calls.get(name).copied().unwrap_or(0));
+        // The lock itself has an expiry.
+        assert_eq!(calls, [sets, 0, 0, 1]);
+    }
 }
 
 /// S-23, S-29: what other servers of a quorum handed out raises a counter, and changes neither whether it

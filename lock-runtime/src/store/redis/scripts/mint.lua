@@ -10,7 +10,7 @@ local function can_count(value)
   return #value <= 18 and (string.find(value, '^[1-9]%d*$') or value == '0')
 end
 
--- Tokens above a counter that is ahead of the clock. Lua numbers are exact below 2^53; from there on, the server adds.
+-- Tokens above a counter that is ahead of the clock, and is a number. Lua numbers are exact below 2^53; from there on, the server adds.
 local function add_to(counter, previous, tokens)
   if previous + tokens < 2 ^ 53 then
     local last = string.format('%.0f', previous + tokens)
@@ -37,8 +37,8 @@ local function mint(counter, tokens, expiry)
     call('SET', counter, last, 'PX', expiry)
     return last, nil, true
   end
-  -- Only tokens that are the first ones beyond 100 seconds renew the expiry, which saves a command for the others of a
-  -- busy lock.
+  -- Within the 100 seconds of the clock the expiry is not renewed, which saves a busy lock a command. Tokens that are
+  -- the first ones beyond them renew it, and so does each one of a counter that is further ahead.
   local is_behind = #previous == #now and previous < now
   if is_behind and previous >= hundred_start and last <= hundred_end then
     -- The previous value begins as the time does, so it is a token.
