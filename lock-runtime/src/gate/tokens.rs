@@ -12,8 +12,8 @@ use crate::clock::{Clock, Tick};
 /// The most tokens that a hold reserves, and so its most hand-offs.
 const BLOCK: u32 = 256;
 
-/// The same, if no other process heard the last release. The default `handoff_window` ends before more are used. Also the
-/// most credit, and so how far the tokens of one process can be ahead of the clock.
+/// The same, if no other process heard the last release: about as many as the default `handoff_window` has microseconds.
+/// Also the most credit, and so how far the tokens of one process can be ahead of the clock.
 const BLOCK_ALONE: u32 = 4096;
 
 /// What a hold made of its tokens.

@@ -259,8 +259,8 @@ impl OwnedHold {
 
     /// What it made of its fencing tokens.
     fn tokens_used(&self) -> TokensUsed {
-        let reserved = self.last_token.get() - self.token.get() + u64::from(self.handoffs) + 1;
-        let reserved = u32::try_from(reserved).unwrap_or(u32::MAX);
+        let unused = self.last_token.get().saturating_sub(self.token.get());
+        let reserved = u32::try_from(unused).unwrap_or(u32::MAX).saturating_add(self.handoffs + 1);
         let since = || (self.leases.clock.clone(), self.hold.taken_at);
         TokensUsed {
             handoffs: self.handoffs,

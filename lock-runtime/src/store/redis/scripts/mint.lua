@@ -10,7 +10,8 @@ local function can_count(value)
   return #value <= 18 and (string.find(value, '^[1-9]%d*$') or value == '0')
 end
 
--- Tokens above a counter that is ahead of the clock, and is a number. Lua numbers are exact below 2^53; from there on, the server adds.
+-- Tokens above a counter that is a number and ahead of the clock. Lua numbers are exact below 2^53; from there on, the
+-- server adds.
 local function add_to(counter, previous, tokens)
   if previous + tokens < 2 ^ 53 then
     local last = string.format('%.0f', previous + tokens)
