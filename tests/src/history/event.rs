@@ -119,7 +119,7 @@ pub enum May {
     Delay,
     /// Processes stand still, so what they do next comes late, and no lease can prevent it.
     Stop,
-    /// Requests arrive once more, later: an owner that has had its turn in a queue may queue again.
+    /// Requests arrive once more, or after their client has given them up: an owner that has left a queue may queue again.
     Repeat,
     /// The store loses what it has confirmed, so two may hold a lock; fencing tokens have their order all the same.
     Forget,

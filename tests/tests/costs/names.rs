@@ -113,11 +113,16 @@ async fn names_on_redis_leave_a_counter_each() {
         eventually(SOON, "no channel is left", async || channels().await == 0).await;
         live_bytes()
     };
-    let before = visit(0..ROUND).await;
-    let after = visit(ROUND..2 * ROUND).await;
-    // Rounds of one size, because what lingers for a while grows with it.
-    let kept = after.saturating_sub(before) / ROUND;
-    let (all, keys) = (2 * ROUND, raw.keys().await);
+    // Rounds of one size, because what lingers for a while grows with it. How much that is depends on how busy the machine is,
+    // so the median of three counts.
+    let mut live = Vec::new();
+    for round in 0..4 {
+        live.push(visit(round * ROUND..(round + 1) * ROUND).await);
+    }
+    let mut grown: Vec<_> = live.windows(2).map(|live| live[1].saturating_sub(live[0])).collect();
+    grown.sort_unstable();
+    let kept = grown[1] / ROUND;
+    let (all, keys) = (4 * ROUND, raw.keys().await);
     assert_eq!(keys.len(), all);
     assert!(keys.iter().all(|key| key.starts_with("redisson_lock_token:{once:")));
     let keyspace: String = raw.get(&["INFO", "keyspace"]).await;
