@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Longest file, in lines; "about 400".
-const LONGEST: usize = 450;
+/// Longest file, in lines: about 700 of code, with its comments.
+const LONGEST: usize = 900;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
 const LEVELS: [(&str, u8); 42] = [
