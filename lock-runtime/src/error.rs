@@ -86,7 +86,7 @@ pub enum LockError {
         /// How the loss was noticed.
         cause: LossCause,
     },
-    /// The call would wait for itself. For kinds of locks that readers share; a mutex re-enters.
+    /// The call would wait for itself. Through one client of a server, a mutex re-enters instead.
     #[error("taking lock {key:?} here would wait for ourselves: {detail}")]
     #[non_exhaustive]
     WouldDeadlock {

@@ -86,7 +86,9 @@ impl MultiLock {
     /// Creating one costs a few allocations. Tasks of this process that acquire the same locks queue, even
     /// if they name a lock several times, and all multi locks over the same clients share two background tasks.
     ///
-    /// Two clients of one server are two clients: do not name the same lock through both.
+    /// The same name through two clients is two locks if their servers differ, or if each has a database of its own on
+    /// one server. If it is the same lock, which the server is asked, the acquire fails with
+    /// [`LockError::WouldDeadlock`]; asking costs a round trip more.
     ///
     /// # Examples
     ///
@@ -130,7 +132,8 @@ impl MultiLock {
     ///
     /// - [`LockError::InvalidOptions`] if it has no locks, more than [`MAX_MULTI_NAMES`], two kinds of the same
     ///   name, or different numbers of permits of one semaphore.
-    /// - [`LockError::WouldDeadlock`] inside [`run`](LockGuard::run) of only some of its locks.
+    /// - [`LockError::WouldDeadlock`] inside [`run`](LockGuard::run) of only some of its locks, or if it names a lock
+    ///   through two clients of one server.
     ///
     /// # Cancel safety
     ///

@@ -159,6 +159,20 @@ pub(crate) fn enclosing_hold(wanted: impl Fn(u64, &Target) -> bool) -> Option<Ar
     })
 }
 
+/// Calls `visit` with each hold around the caller that has guards, the innermost first, and the id of its lease manager. It
+/// must not call code that may enter a scope.
+pub(crate) fn each_hold(mut visit: impl FnMut(u64, &Hold)) {
+    find(|what| {
+        if let Enclosing::Hold { owned, leases, hold, .. } = what
+            && owned.strong_count() > 0
+            && !hold.is_released()
+        {
+            visit(*leases, hold);
+        }
+        None::<()>
+    });
+}
+
 /// Calls `visit` with the re-entries of `hold` that enclose the caller, the innermost first, until it returns
 /// true.
 pub(crate) fn enclosing_reentries(hold: &Arc<Hold>, visit: &mut dyn FnMut(u64) -> bool) {

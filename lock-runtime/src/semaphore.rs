@@ -20,8 +20,9 @@ const MOST_AT_ONCE: u32 = 1024;
 /// A semaphore is not re-entrant: each acquire needs permits of its own, so a task that holds the last permit
 /// and waits for another waits for itself.
 ///
-/// Waiting tasks of one process are served strictly first in, first out: one that needs three permits blocks
-/// those behind it that need one, because it might never be served otherwise. Among processes there is no
+/// Waiting tasks of one process that give the same limit are served strictly first in, first out: one that needs
+/// three permits blocks those behind it that need one, because it might never be served otherwise. Tasks that give
+/// another limit have a queue of their own, so after a change of the limit none waits behind an old one. Among processes there is no
 /// order, so an acquire of several permits waits until that many are free at once. The `try_` forms do not
 /// queue and acquire free permits, even ahead of tasks that wait for more.
 ///

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
-use super::{Acquiring, Engine, PendingAcquire, until};
+use super::{AcquireSpec, Acquiring, Engine, PendingAcquire, until};
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError};
 use crate::guard::{self, Held, LockGuard};
@@ -17,7 +17,7 @@ use crate::lease::reentries::{Obstacle, ReentryGuard, drive, go_inside};
 use crate::options::{Lease, LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::scope::{self, Around};
-use crate::store::{HoldKind, Target};
+use crate::store::{HoldKind, OwnerId, Target, holds_any};
 
 /// How the holds around the caller affect the lock that it acquires.
 // S-6.
@@ -75,6 +75,43 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
         }
         _ => Enclosing::Nothing,
     }
+}
+
+/// Calls `visit` with each lock that a hold around the caller has by another client, under the name of a lock to acquire
+/// and so that the two exclude each other if the clients have one store; and with the client that is to acquire it.
+fn visit_other_clients(
+    engine: &Engine,
+    target: &Target,
+    mut visit: impl FnMut(u64, &Target, &OwnerId),
+) {
+    let mine = engine.leases.id;
+    let is_side = |kind| matches!(kind, HoldKind::Read | HoldKind::Write);
+    let excludes = |held: HoldKind, wanted: HoldKind| {
+        held.is_reentrant()
+            && wanted.is_reentrant()
+            // Another kind of lock is reported as that.
+            && is_side(held) == is_side(wanted)
+            && (held, wanted) != (HoldKind::Read, HoldKind::Read)
+    };
+    scope::each_hold(|whose, hold| {
+        for (of, held) in hold.target.locks_at_home(whose) {
+            for (by, lock) in target.locks_at_home(mine) {
+                if by != of && lock.key() == held.key() && excludes(held.kind(), lock.kind()) {
+                    visit(by, held, &hold.owner);
+                }
+            }
+        }
+    });
+}
+
+/// True if a hold around the caller has a lock of that name by another client: the store has to be asked whether the two
+/// are one.
+pub(super) fn may_wait_for_itself(engine: &Engine, target: &Target, options: &LockOptions) -> bool {
+    let mut is_there = false;
+    if options.wait() != Wait::Never {
+        visit_other_clients(engine, target, |_, _, _| is_there = true);
+    }
+    is_there
 }
 
 /// Why a re-entry has no guard yet.
@@ -158,7 +195,10 @@ impl PendingAcquire {
                 Enclosing::Same(around) => (around, false),
                 Enclosing::Writer(around) => (around, true),
                 Enclosing::InTheWay(detail) => return Err(self.would_deadlock(detail)),
-                Enclosing::Nothing => return Ok(Within::Nothing),
+                Enclosing::Nothing => {
+                    Box::pin(self.check_other_clients(limit)).await?;
+                    return Ok(Within::Nothing);
+                }
             };
             let owned = Arc::downgrade(&around.owned);
             let hold = &around.owned.hold;
@@ -192,6 +232,33 @@ impl PendingAcquire {
                 (None, _) | (_, None) => {}
             }
         }
+    }
+
+    /// Fails if this acquire would wait for a hold around the caller that another client of the same store has.
+    // S-6.
+    async fn check_other_clients(&self, limit: Option<Instant>) -> Result<(), LockError> {
+        let AcquireSpec { engine, target, options } = &*self.spec;
+        if options.wait() == Wait::Never {
+            return Ok(());
+        }
+        let mut held = Vec::new();
+        visit_other_clients(engine, target, |by, lock, owner| {
+            held.push((by, Arc::new(lock.with_replicas(None)), owner.clone()));
+        });
+        for (by, lock, owner) in held {
+            let Some(store) = engine.store_of(by) else { continue };
+            let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
+            let most = engine.leases.timing.command_timeout;
+            let timeout = left.map_or(most, |left| left.min(most));
+            // A store that fails now is asked for the lock next, and then reported.
+            if let Ok(true) = holds_any(&*store, vec![(lock, owner)], timeout).await {
+                return Err(self.would_deadlock(
+                    "it is held around it through another client of the same server; acquire both \
+                     through one client, which re-enters",
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Waits with other re-entries inside of the hold. Returns `None` if the hold has no guards any more.

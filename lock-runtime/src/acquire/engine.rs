@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -18,8 +19,8 @@ use crate::lease::manager::{LeaseManager, Timing};
 use crate::order::ClientOrder;
 use crate::owned_hold::OwnedHold;
 use crate::shadow::CircuitBreaker;
-use crate::store::Store;
 use crate::store::compose::joint::JointStore;
+use crate::store::{Store, Target};
 use crate::waits::Waits;
 
 /// The parts of a client that an acquire uses.
@@ -185,6 +186,39 @@ impl Engine {
             relatives.extend(member.family());
         }
         relatives
+    }
+
+    /// True if no other engine may hold a lock which this one acquires.
+    fn has_no_relatives(&self) -> bool {
+        self.members.is_empty() && self.dependents.lock().is_empty()
+    }
+
+    /// True if this process is releasing one of these locks in the background.
+    pub(super) fn is_releasing(self: &Arc<Self>, target: &Target) -> bool {
+        let is_releasing = |engine: &Self| engine.leases.releaser.is_releasing(target);
+        match self.has_no_relatives() {
+            true => is_releasing(self),
+            false => self.relatives().iter().any(|engine| is_releasing(engine)),
+        }
+    }
+
+    /// Waits until the store has answered the releases of these locks that this process had in the background at this call.
+    pub(super) async fn released(self: &Arc<Self>, target: &Target) {
+        if self.has_no_relatives() {
+            return self.leases.releaser.answered(target).await;
+        }
+        let relatives = self.relatives();
+        join_all(relatives.iter().map(|engine| engine.leases.releaser.answered(target))).await;
+    }
+
+    /// Returns the store of that client, if it is this one or one of its members.
+    pub(super) fn store_of(&self, client: u64) -> Option<Arc<dyn Store>> {
+        if client == self.leases.id {
+            return Some(Arc::clone(&self.leases.store));
+        }
+        let members = self.members.iter().filter_map(Weak::upgrade);
+        let member = members.into_iter().find(|member| member.leases.id == client)?;
+        Some(Arc::clone(&member.leases.store))
     }
 
     /// Refuses new acquires and ends all waits.

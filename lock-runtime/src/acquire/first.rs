@@ -6,9 +6,9 @@
 use std::pin::Pin;
 use std::task::Waker;
 
-use super::PendingAcquire;
 use super::attempt::Attempt;
 use super::contend::{Answered, Contended, Contender};
+use super::{AcquireSpec, PendingAcquire};
 use crate::error::LockError;
 use crate::gate::Admission;
 use crate::guard::LockGuard;
@@ -24,8 +24,11 @@ impl PendingAcquire {
     /// Enters the gate if it is free and other processes do not go first.
     pub(super) fn enter_free_gate(&self) -> Option<Attempt> {
         let asks_at_once = match self.spec.target.kind() {
-            HoldKind::Mutex => true,
-            // Without a wait, it learns first whether this process is releasing the lock.
+            // Without a wait, it learns first whether this process is releasing the lock, as one of several.
+            HoldKind::Mutex => {
+                let AcquireSpec { engine, target, options } = &*self.spec;
+                options.wait() != Wait::Never || !engine.is_releasing(target)
+            }
             HoldKind::Write | HoldKind::Multi => self.spec.options.wait() != Wait::Never,
             HoldKind::Fair | HoldKind::Read | HoldKind::Semaphore | HoldKind::Latch => false,
         };

@@ -40,9 +40,10 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use tokio::runtime::Id;
+use tokio::task::coop;
 use tokio::time::{Instant, timeout_at};
 
-use self::enclosing::{Enclosing, NoGuard, enclosing, enter, re_enter};
+use self::enclosing::{Enclosing, NoGuard, enclosing, enter, may_wait_for_itself, re_enter};
 pub(crate) use self::engine::Engine;
 pub(crate) use self::handle::{AcquireSpec, Handle, Spec, lock_settings};
 use self::pending::PendingAcquire;
@@ -129,6 +130,21 @@ impl Future for Acquire {
     type Output = Result<LockGuard, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // A loop over locks that are free must let the other tasks of its thread run.
+        let turn = ready!(coop::poll_proceed(cx));
+        let polled = self.poll_further(cx);
+        if polled.is_ready() {
+            turn.made_progress();
+        }
+        polled
+    }
+}
+
+opaque_debug!(Acquire);
+
+impl Acquire {
+    #[inline]
+    fn poll_further(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
         if let State::Start(unpolled) = &mut self.0 {
             // A re-entry ends here, so nothing is moved for it: that would be most of its time.
             match start(unpolled) {
@@ -170,11 +186,7 @@ impl Future for Acquire {
         }
         Poll::Ready(result)
     }
-}
 
-opaque_debug!(Acquire);
-
-impl Acquire {
     /// Starts acquiring on the first poll.
     fn new(unpolled: Unpolled) -> Self {
         Self(State::Start(unpolled))
@@ -214,7 +226,7 @@ fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started {
         return failed(LockError::Closed);
     }
     let around = enclosing(engine, target);
-    let is_outermost = matches!(around, Enclosing::Nothing);
+    let mut is_outermost = matches!(around, Enclosing::Nothing);
     match around {
         Enclosing::Same(around)
             if let Ok(reentry) = enter(&around.owned.hold, engine, target, true) =>
@@ -245,6 +257,7 @@ fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started {
     if engine.leases.order.is_on() && is_outermost {
         nesting::record(engine, target, options, recorder.label());
     }
+    is_outermost = is_outermost && !may_wait_for_itself(engine, target, options);
     Started::TakesTime(TakesTime { recorder, is_outermost, runtime })
 }
 

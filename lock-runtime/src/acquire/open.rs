@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
 use super::waiting::Waiting;
@@ -23,6 +24,7 @@ impl Handle {
     /// Operates the latch of this name. Repeats only requests that cannot have run.
     pub(crate) async fn work_latch(&self, request: LatchRequest) -> Result<u64, LockError> {
         check_runtime()?;
+        consume_budget().await;
         // Not a wait: only the store's timeout limits it.
         let spec = self.spec()?;
         let recorder = AcquireRecorder::nothing(&spec.target);
@@ -52,6 +54,7 @@ impl Handle {
 
     async fn until_open_for(&self, site: CallSite) -> Result<(), LockError> {
         check_runtime()?;
+        consume_budget().await;
         let spec = self.spec()?;
         let recorder = self.recorder(&spec.target, site);
         let span = recorder.span();

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
 use super::LockClient;
@@ -58,6 +59,7 @@ impl LockClient {
     /// ```
     pub async fn inspect(&self, name: impl IntoLockKey) -> Result<Inspection, LockError> {
         check_runtime()?;
+        consume_budget().await;
         let (key, leases) = (self.full_name(name.into_lock_key()?)?, &self.engine.leases);
         let timeout = leases.timing.command_timeout;
         leases.store.inspect(&key, timeout).await.map_err(|error| error.about(&key))
@@ -91,6 +93,7 @@ impl LockClient {
     /// ```
     pub async fn force_release(&self, name: impl IntoLockKey) -> Result<bool, LockError> {
         check_runtime()?;
+        consume_budget().await;
         let (key, leases) = (self.full_name(name.into_lock_key()?)?, &self.engine.leases);
         let timeout = leases.timing.command_timeout;
         let freed = leases.store.force_release(&key, timeout).await;
@@ -132,6 +135,7 @@ impl LockClient {
     /// ```
     pub async fn ready(&self) -> Result<(), LockError> {
         check_runtime()?;
+        consume_budget().await;
         if self.engine.closed.load(Ordering::SeqCst) {
             return Err(LockError::Closed);
         }

@@ -13,6 +13,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::coop::consume_budget;
+
 pub(crate) use self::held::Held;
 pub use self::protected::Protected;
 pub use self::release::Release;
@@ -248,6 +250,7 @@ impl LockGuard {
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         check_lease(lease)?;
         check_runtime()?;
+        consume_budget().await;
         let hold = self.hold();
         hold.ensure_held()?;
         self.owned.settle().await?;

@@ -3,7 +3,9 @@
 
 use std::cell::RefCell;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+
+use tokio::task::coop;
 
 use super::LockGuard;
 use crate::error::{LockError, check_runtime};
@@ -42,6 +44,21 @@ impl Future for Release {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // A loop over releases that end at once must let the other tasks of its thread run.
+        let turn = ready!(coop::poll_proceed(cx));
+        let polled = self.poll_further(cx);
+        if polled.is_ready() {
+            turn.made_progress();
+        }
+        polled
+    }
+}
+
+opaque_debug!(Release);
+
+impl Release {
+    #[inline]
+    fn poll_further(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
         // Apart from the rest, whose frame is large: that would be a tenth of a re-entry's time.
         if let ReleaseState::Start(guard) = &mut self.0
             && guard.owned.is_shared()
@@ -57,11 +74,7 @@ impl Future for Release {
         }
         self.poll_outermost(cx)
     }
-}
 
-opaque_debug!(Release);
-
-impl Release {
     fn poll_outermost(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
         let mut release: Releasing = match std::mem::replace(&mut self.0, ReleaseState::Done) {
             ReleaseState::Start(guard) => {

@@ -67,7 +67,7 @@ pub(crate) struct Releaser {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<ReleaseJob>,
-    /// The numbers of jobs without an answer, by name, the oldest first.
+    /// The numbers of jobs without an answer, by the name of each of their locks, the oldest first.
     unanswered: HashMap<LockKey, VecDeque<u64>>,
     next_number: u64,
     closed: bool,
@@ -79,6 +79,12 @@ struct Queue {
 }
 
 impl Queue {
+    /// True if a job with a number below `next`, which has had no answer, releases one of these names.
+    fn releases(&self, target: &Target, next: u64) -> bool {
+        let oldest = |lock: &Target| self.unanswered.get(lock.key())?.front().copied();
+        !self.unanswered.is_empty() && target.locks().filter_map(oldest).any(|number| number < next)
+    }
+
     fn pending_to_report(&mut self) -> Option<usize> {
         let pending = self.jobs.len();
         let is_news = self.task.is_none() && pending > 0 && pending >= 2 * self.reported;
@@ -109,9 +115,11 @@ impl Releaser {
             let mut queue = self.queue.lock();
             let number = queue.next_number;
             queue.next_number += 1;
-            let key = job.target.key().clone();
-            queue.unanswered.entry(key.clone()).or_default().push_back(number);
-            let unanswered = Unanswered { releaser: Arc::downgrade(self), key, number };
+            let target = Arc::clone(&job.target);
+            for lock in target.locks() {
+                queue.unanswered.entry(lock.key().clone()).or_default().push_back(number);
+            }
+            let unanswered = Unanswered { releaser: Arc::downgrade(self), target, number };
             let after = job.after.take();
             job.after = Some(Box::new(move |reply| {
                 if let Some(after) = after {
@@ -124,17 +132,17 @@ impl Releaser {
         self.wake.notify_one();
     }
 
-    /// Waits until the store has answered the releases of this name that were queued before this call, not
+    /// Waits until the store has answered the releases of these names that were queued before this call, not
     /// later ones. Without it, a task that drops a guard and asks at once would find the lock held by its own
     /// process, where no gate prevents that.
-    pub(crate) fn answered(&self, key: &LockKey) -> impl Future<Output = ()> {
+    pub(crate) fn answered(&self, target: &Target) -> impl Future<Output = ()> {
         let next = self.queue.lock().next_number;
-        let earlier = move || {
-            let oldest =
-                self.queue.lock().unanswered.get(key).and_then(|numbers| numbers.front().copied());
-            oldest.is_some_and(|number| number < next)
-        };
-        super::wait_until(&self.answered, move || !earlier())
+        super::wait_until(&self.answered, move || !self.queue.lock().releases(target, next))
+    }
+
+    /// True if the store has not answered a release of one of these names yet.
+    pub(crate) fn is_releasing(&self, target: &Target) -> bool {
+        self.queue.lock().releases(target, u64::MAX)
     }
 
     /// Counts a release that its caller performs, until the returned value is dropped.
@@ -288,7 +296,7 @@ impl Drop for Elsewhere {
 /// A job that has had no answer yet.
 struct Unanswered {
     releaser: Weak<Releaser>,
-    key: LockKey,
+    target: Arc<Target>,
     number: u64,
 }
 
@@ -296,10 +304,12 @@ impl Drop for Unanswered {
     fn drop(&mut self) {
         let Some(releaser) = self.releaser.upgrade() else { return };
         let mut queue = releaser.queue.lock();
-        if let Some(numbers) = queue.unanswered.get_mut(&self.key) {
-            numbers.retain(|number| *number != self.number);
-            if numbers.is_empty() {
-                queue.unanswered.remove(&self.key);
+        for lock in self.target.locks() {
+            if let Some(numbers) = queue.unanswered.get_mut(lock.key()) {
+                numbers.retain(|number| *number != self.number);
+                if numbers.is_empty() {
+                    queue.unanswered.remove(lock.key());
+                }
             }
         }
         drop(queue);

@@ -154,6 +154,10 @@ pub struct LockOptionsBuilder {
 
 impl LockOptionsBuilder {
     /// Sets how long to wait for the lock. Default: [`Wait::Forever`].
+    ///
+    /// A store that answers is not waited for any longer. One that does not has a tenth of a second for the request that
+    /// ends the wait, or a wait of a few milliseconds over a slow network would never get a free lock: until then it is
+    /// not known whether the lock is busy.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.settings.wait = Some(wait.into());
         self

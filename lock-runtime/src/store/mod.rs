@@ -126,6 +126,31 @@ pub(crate) fn renewed_in_parts(ended: Vec<Result<(), StoreError>>) -> Result<(),
     }
 }
 
+/// Returns true if the store says that one of these owners holds that lock. Two stores of which one says so of what the
+/// other has granted are one, whatever their addresses are.
+///
+/// # Errors
+///
+/// If the store does not say.
+// S-28.
+pub(crate) async fn holds_any(
+    store: &dyn Store,
+    holds: Vec<(Arc<Target>, OwnerId)>,
+    timeout: Duration,
+) -> Result<bool, StoreError> {
+    // A renewal never moves the end of a hold forward, and every user who may acquire may renew.
+    let ask = |(target, owner)| RenewRequest::new(target, owner, Duration::from_millis(1));
+    let answers = store.renew(holds.into_iter().map(ask).collect(), timeout).await?;
+    match answers.contains(&Ownership::Unknown) {
+        _ if answers.contains(&Ownership::Owner) => Ok(true),
+        false => Ok(false),
+        true => {
+            let message = "too few servers said whether two clients use the same ones";
+            Err(StoreError::new(StoreErrorKind::NotReady, message))
+        }
+    }
+}
+
 /// The error for an acquire or release of data that is not a lock.
 pub(crate) fn no_hold() -> StoreError {
     let message = "a count-down latch cannot be acquired or released; count it down";

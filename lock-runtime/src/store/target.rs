@@ -15,7 +15,9 @@ use crate::options::{DEFAULT_TOKEN_TTL, Replicas};
 
 /// A lock as the store sees it: its kind, its key, and the companions derived from the key once.
 ///
-/// Two targets are the same lock if kind and key are equal; limits and replicas only describe how it is used.
+/// Two targets are the same lock if kind and key are equal, and the limit of a semaphore: waiters with an old limit and with
+/// a new one are in lines of their own, or the permits that only the new one adds would wait for the old. Replicas only
+/// describe how a lock is used.
 #[derive(Clone)]
 pub struct Target {
     kind: HoldKind,
@@ -165,7 +167,8 @@ impl Target {
         let channel = key.companion(companion::SEMAPHORE_CHANNEL);
         let companions = vec![key.permits()];
         let target = Self::new(HoldKind::Semaphore, key, &channel, companions);
-        Arc::new(Self { limit: limit.get(), ..target })
+        let (limit, hash) = (limit.get(), HASHING.hash_one((target.hash, limit)));
+        Arc::new(Self { limit, hash, ..target })
     }
 
     /// Returns the count-down latch of that name.
@@ -413,6 +416,7 @@ impl PartialEq for Target {
             || self.hash == other.hash
                 && self.kind == other.kind
                 && self.key == other.key
+                && self.limit == other.limit
                 && match (self.parts(), other.parts()) {
                     ([], []) => true,
                     (own, others) => own.len() == others.len() && own.iter().zip(others).all(alike),

@@ -152,14 +152,11 @@ impl<'a> Contender<'a> {
 
     pub(super) async fn contend(mut self) -> Result<Contended, LockError> {
         let is_enforced = self.pending.recorder.label().is_enforced();
-        if self.pending.spec.options.wait() == Wait::Never
-            && self.attempt.target.kind() != HoldKind::Mutex
-            && is_enforced
-        {
-            // This process may be releasing the lock, perhaps its other side: waiting for the answer is worth
-            // it, as at the gate of a mutex that is being released.
-            let answered = self.leases().releaser.answered(self.attempt.target.key());
-            let _ = timeout(self.leases().timing.command_timeout, answered).await;
+        if self.pending.spec.options.wait() == Wait::Never && is_enforced {
+            // This process may be releasing the lock, perhaps its other side, or as one of several: waiting for the
+            // answer is worth it, as at the gate of a mutex that is being released.
+            let released = self.pending.spec.engine.released(&self.attempt.target);
+            let _ = timeout(self.leases().timing.command_timeout, released).await;
         }
         if is_enforced {
             self.let_others_go_first().await;
@@ -264,6 +261,10 @@ impl<'a> Contender<'a> {
                 self.turn.pass();
                 self.split().await
             }
+            Ok(AcquireReply::NamedTwice) => Err(self.pending.would_deadlock(
+                "two of its clients have the same server, and it names a lock through both; name \
+                 the lock through one of them",
+            )),
             Ok(AcquireReply::NotReplicated { acked }) => self.not_replicated(acked).await,
             Err(error) => {
                 self.attempt.unsettled |= error.kind().may_have_run();

@@ -71,7 +71,7 @@ impl Contender<'_> {
         }
         self.start_over();
         // Otherwise the next attempt would find it held by this process.
-        let answered = self.leases().releaser.answered(self.attempt.target.key());
+        let answered = self.leases().releaser.answered(&self.attempt.target);
         self.waiting.at_most(self.leases().timing.command_timeout, answered).await;
         self.waiting.pause(10..50).await;
         if self.waiting.out_of_time() {

@@ -22,7 +22,7 @@ use crate::fence::FencingToken;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, JointPart, OnRenewed, OwnerId, Ownership,
     ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
-    renewed_in_parts,
+    holds_any, renewed_in_parts,
 };
 
 /// How long to wait for a fair lock at a time: a release notifies only its queue, which a joint lock does not enter.
@@ -34,6 +34,7 @@ const MOST_REFUSERS: usize = 1024;
 /// One part on its store.
 #[derive(Clone, Copy)]
 struct Part<'a> {
+    home: u64,
     store: &'a Arc<dyn Store>,
     target: &'a Arc<Target>,
     permits: u32,
@@ -62,14 +63,36 @@ impl Part<'_> {
         self.store.release(request.with_keep(whole.keep))
     }
 
-    /// Raises the counters of this part, so that its later holds get tokens above `token`.
-    async fn raise_tokens(&self, token: FencingToken, timeout: Duration) -> Result<(), StoreError> {
-        let locks = match self.target.members() {
+    fn locks(&self) -> &[Arc<Target>] {
+        match self.target.members() {
             [] => std::slice::from_ref(self.target),
             members => members,
-        };
-        let raised = locks.iter().map(|lock| self.store.raise_token(lock, token, timeout));
+        }
+    }
+
+    /// Raises the counters of this part, so that its later holds get tokens above `token`.
+    async fn raise_tokens(&self, token: FencingToken, timeout: Duration) -> Result<(), StoreError> {
+        let raised = self.locks().iter().map(|lock| self.store.raise_token(lock, token, timeout));
         try_join_all(raised).await.map(drop)
+    }
+
+    /// True if one of the parts that `owner` was granted is a lock of this part as well: their clients have one store. Only
+    /// the store can tell. It may have several addresses, and a client a database of its own.
+    async fn was_granted(
+        &self,
+        owner: &OwnerId,
+        taken: &[(&Self, FencingToken)],
+        timeout: Duration,
+    ) -> Result<bool, StoreError> {
+        let mut holds = Vec::new();
+        // One client names no lock twice.
+        for (other, _) in taken.iter().filter(|(other, _)| other.home != self.home) {
+            let has_name =
+                |lock: &&Arc<Target>| self.locks().iter().any(|its| its.key() == lock.key());
+            let named = other.locks().iter().filter(has_name);
+            holds.extend(named.map(|lock| (lock.clone(), owner.with_permits(other.permits))));
+        }
+        Ok(!holds.is_empty() && holds_any(&**self.store, holds, timeout).await?)
     }
 }
 
@@ -91,7 +114,7 @@ impl JointStore {
     /// Returns the parts of a target, on their stores.
     fn parts<'a>(&'a self, target: &'a Target) -> Result<Vec<Part<'a>>, StoreError> {
         let part = |JointPart { home, target, permits }: &'a JointPart| {
-            Some(Part { store: self.stores.get(home)?, target, permits: *permits })
+            Some(Part { home: *home, store: self.stores.get(home)?, target, permits: *permits })
         };
         let parts: Option<Vec<_>> = target.parts().iter().map(part).collect();
         let message = "this store takes several locks of its own clients";
@@ -117,6 +140,13 @@ impl JointStore {
         order.sort_by_key(|(number, _)| *number != first);
         let mut taken: Vec<(&Part<'_>, FencingToken)> = Vec::with_capacity(parts.len());
         for (number, part) in order {
+            match part.was_granted(&request.owner, &taken, left()).await {
+                Ok(false) => {}
+                named_twice => {
+                    self.undo(&request, &taken, None).await?;
+                    return named_twice.map(|_| AcquireReply::NamedTwice);
+                }
+            }
             let answer = part.acquire(&request, left()).await;
             if let Ok(AcquireReply::Granted(token)) = answer {
                 taken.push((part, token));

@@ -1,6 +1,7 @@
 //! What each kind of lock promises beyond the contract.
 
 mod client_identity;
+mod cooperative;
 mod fair;
 mod fencing;
 mod holder_remaining;
@@ -17,8 +18,12 @@ mod quorum_votes;
 mod run;
 mod rw;
 mod semaphore;
+mod semaphore_limits;
 mod semaphore_redis;
+mod short_waits;
 mod siblings;
 mod token_ttl;
+mod tries_after_drops;
 mod turns;
+mod two_clients;
 mod values;

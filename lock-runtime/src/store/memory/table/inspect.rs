@@ -61,7 +61,7 @@ impl Table {
 impl Name {
     fn inspect(&self, now: Tick) -> Inspection {
         let (mut kind, holders) = match self.live_hash(now) {
-            Some(hash) => (Some(hash.kind()), self.live_holders(hash, now)),
+            Some(hash) => (Some(self.kind_of(hash, now)), self.live_holders(hash, now)),
             None => (Some(HoldKind::Semaphore), self.permits_by_owner(now)),
         };
         if holders.is_empty() {
@@ -148,15 +148,30 @@ impl Name {
         }
     }
 
+    /// Returns the kind that it is held as: readers only, once a writer that was kept is over.
+    fn kind_of(&self, hash: &Hash, now: Tick) -> HoldKind {
+        let writes = |field: &Field| {
+            field.side == Side::Write
+                && (field.count > 0 || self.own_end(field).is_some_and(|end| end > now))
+        };
+        match hash.mode {
+            Mode::Write if !hash.fields.iter().any(writes) => HoldKind::Read,
+            _ => hash.kind(),
+        }
+    }
+
     /// Returns owner, count and end of each live hold.
     fn live_holders(&self, hash: &Hash, now: Tick) -> Vec<(String, u32, Tick)> {
         let end = |field: &Field| match (hash.mode, field.side) {
             (Mode::Read, _) | (Mode::Write, Side::Only) => {
                 self.own_end(field).filter(|end| *end > now)
             }
+            // A writer that has released and is kept for a while has an end of its own, too.
+            (Mode::Write, Side::Write) if field.count == 0 => {
+                self.own_end(field).filter(|end| *end > now)
+            }
             _ => Some(hash.until),
         };
-        // `None` is a writer that has released and is kept for a while.
         let alive = |field: &Field| Some((field.shown(), field.count.max(1), end(field)?));
         hash.fields.iter().filter_map(alive).collect()
     }

@@ -23,7 +23,11 @@ impl Name {
             writes = hash.mode == Mode::Write && ask.owner.writer().is_some_and(entered);
             if hash.mode == Mode::Write && !(writes || ours) {
                 let until = hash.until;
-                return Ok(self.turn_away(ask, until, true, now));
+                match self.kept_writer() {
+                    None => return Ok(self.turn_away(ask, until, true, now)),
+                    Some(Some(until)) => return Ok(self.turn_away(ask, until, true, now)),
+                    Some(None) => self.forget_writer(),
+                }
             }
         }
         if ask.joins && !(ours || writes) {
@@ -173,6 +177,22 @@ impl Name {
         match self.hash()? {
             Some(hash) if matches!(hash.mode, Mode::Plain | Mode::Fair) => Err(another_kind()),
             hash => Ok(hash),
+        }
+    }
+
+    /// When a writer that has released, and is kept, ends: `Some(None)` if it has ended, and only reads inside of it go on.
+    fn kept_writer(&self) -> Option<Option<Tick>> {
+        let Some(Value::Hash(hash)) = &self.value else { return None };
+        let kept =
+            hash.fields.iter().find(|field| field.side == Side::Write && field.count == 0)?;
+        Some(self.own_end(kept))
+    }
+
+    /// Makes the reads inside of a writer that has ended readers like others.
+    fn forget_writer(&mut self) {
+        if let Some(Value::Hash(hash)) = &mut self.value {
+            hash.fields.retain(|field| field.side == Side::Only);
+            hash.mode = Mode::Read;
         }
     }
 

@@ -8,7 +8,7 @@
 --         unless some are in use; the first waiters of the queue in order; then owner and count of each holder.
 local now = now_in_ms()
 local after = '(' .. string.format('%.0f', now)
-local kind, left, free, holders = '', -2, -1, {}
+local kind, left, free, holders, writes = '', -2, -1, {}, false
 
 local function add(owner, count, ttl)
   holders[#holders + 1] = owner
@@ -40,13 +40,19 @@ if type == 'hash' then
   for i = 1, #fields, 2 do
     local owner, count = fields[i], tonumber(fields[i + 1])
     if owner ~= 'mode' then
-      local reads = mode == 'read' or mode == 'write' and not string.match(owner, ':write$')
-      local ends = reads and reader_left(owner, count) or ttl
+      local writer = mode == 'write' and string.match(owner, ':write$')
+      -- A count of 0 marks a writer that was released and is kept for a while. It has a key of its own, like a reader.
+      local own = mode == 'read' or mode == 'write' and (not writer or count == 0)
+      local ends = own and reader_left(owner, count) or ttl
       if ends ~= -2 then
-        -- A count of 0 marks a writer that was released and is kept for a while.
         add(owner, math.max(count, 1), ends)
+        writes = writes or writer
       end
     end
+  end
+  if mode == 'write' and not writes then
+    -- The writer is over. The next acquire says so in the hash.
+    mode = 'read'
   end
   kind = #holders > 0 and mode or ''
 elseif type == 'string' or type == 'none' then

@@ -11,12 +11,14 @@
 -- ARGV[6] owner of the write hold around it
 -- ARGV[7] how long it stays among the waiting readers in ms, 0 for not at all
 -- returns the last reserved token as a string: acquired;
---         an integer: a writer holds it, for that many ms unless renewed, -1 if that has no end;
+--         an integer: a writer holds it, or is kept after its release, for that many ms unless renewed, -1 if that has no
+--         end;
 --         a list of one integer: an announced writer goes first; ask again after that many ms.
 local mode = call('HGET', KEYS[1], 'mode')
 if mode ~= 'read' and mode ~= 'write' and (mode or call('EXISTS', KEYS[1]) == 1) then
   return redis.error_reply('WRONGTYPE the key holds another kind of lock')
 end
+local prefix = string.sub(KEYS[6], 1, -#(':' .. ARGV[1] .. ':rwlock_timeout:1') - 1)
 local ours = call('EXISTS', KEYS[6]) == 1 and call('HEXISTS', KEYS[1], ARGV[1]) == 1
 local entered = mode == 'write' and call('HGET', KEYS[1], ARGV[6] .. ':write')
 -- A writer that was released and is kept for a while (count 0) admits no readers.
@@ -40,7 +42,22 @@ local function turned_away(left, due)
   return left
 end
 if mode == 'write' and not (writes or ours) then
-  return turned_away(call('PTTL', KEYS[1]), true)
+  local left, kept = call('PTTL', KEYS[1]), nil
+  local fields = call('HGETALL', KEYS[1])
+  for i = 1, #fields, 2 do
+    if fields[i + 1] == '0' then
+      -- Reads inside extend the hash; a writer that was released ends with a key of its own (end_later.lua).
+      kept = fields[i]
+      left = call('PTTL', prefix .. ':' .. kept .. ':rwlock_timeout:1')
+    end
+  end
+  if not kept or left > 0 then
+    return turned_away(left, true)
+  end
+  -- The reads inside of it are now readers like others.
+  call('HDEL', KEYS[1], kept)
+  call('HSET', KEYS[1], 'mode', 'read')
+  mode = 'read'
 end
 if ARGV[5] == '1' and not (ours or writes) then
   -- The hold has ended meanwhile, and joining never creates one.
@@ -59,7 +76,6 @@ if not writes and (ARGV[5] == '1' or not ours) then
 end
 
 if mode == 'read' and not ours then
-  local prefix = string.sub(KEYS[6], 1, -#(':' .. ARGV[1] .. ':rwlock_timeout:1') - 1)
   local field = stranger(KEYS[1])
   if field and call('EXISTS', prefix .. ':' .. field .. ':rwlock_timeout:1') == 0 then
     return redis.error_reply('WRONGTYPE the key holds no lock')

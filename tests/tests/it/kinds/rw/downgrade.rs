@@ -1,6 +1,7 @@
 //! One call path on both sides: downgrade, upgrade, re-entry (S-6, S-27, W1).
 
 use crate::kinds::rw::*;
+use crate::support::kinds::two_in_memory;
 
 /// S-27: readers who wait are told of the downgrade; writers wait on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -174,4 +175,36 @@ async fn a_lost_read_side_leaves_the_write_side_whole() {
     assert!(!raw.exists("l").await, "downgraded to a reader that is none");
     drop(reader);
     nothing_left(&server, "l").await;
+}
+
+/// S-27: a writer that has released, and whose `at_least` is over, keeps no other reader out, however long the read inside
+/// of it goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_downgrade_with_at_least_lets_readers_in_once_that_is_over() {
+    let server = RedisServer::start().await;
+    let at_least = ms(1500);
+    let redis = (connect(&server).await, connect(&server).await);
+    for (client, other) in [two_in_memory(), redis] {
+        let start = Instant::now();
+        let options = LockOptions::builder().at_least(at_least).build().unwrap();
+        let lock = client.rw_lock("a");
+        let writer = lock.clone().with(options).write().await.unwrap();
+        let reader = writer.run(lock.read()).await.unwrap().unwrap();
+        writer.release().await.unwrap();
+        let waiters = [reading(&other, "a"), reading(&client, "a")];
+        let early = other.rw_lock("a").try_read().await.unwrap();
+        // A slow machine may be late by then.
+        assert!(early.is_none() || start.elapsed() >= at_least, "it is kept");
+        let readers = all_got(waiters, SOON).await;
+        assert!(start.elapsed() >= at_least, "free after {:?}", start.elapsed());
+        assert!(!reader.is_lost());
+        let inspected = other.inspect("a").await.unwrap();
+        assert_eq!(inspected.kind, Some(HoldKind::Read), "{inspected:?}");
+        assert!(other.rw_lock("a").try_write().await.unwrap().is_none(), "readers hold it");
+        reader.release().await.unwrap();
+        assert!(other.rw_lock("a").try_write().await.unwrap().is_none(), "readers hold it");
+        release_all(readers).await;
+        other.rw_lock("a").try_write().await.unwrap().expect("free").release().await.unwrap();
+    }
+    nothing_left(&server, "a").await;
 }

@@ -1,0 +1,84 @@
+//! A try right after a drop waits for the release that is under way (S-14, S-33).
+
+use crate::prelude::*;
+use crate::support::kinds::{KINDS_AND_SEVERAL, take_one_or_several, two_in_memory};
+
+const ROUNDS: usize = 60;
+
+/// A client of each store, the second behind a server.
+async fn clients(server: &RedisServer) -> [LockClient; 2] {
+    [two_in_memory().0, connect(server).await]
+}
+
+/// Takes the lock without a wait.
+async fn try_one(client: &LockClient, kind: &str, name: &str) -> Result<LockGuard, LockError> {
+    let never = waits(Wait::Never);
+    take_one_or_several(client, kind, name, never).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_was_dropped_is_free_for_the_next_try() {
+    let server = RedisServer::start().await;
+    for client in clients(&server).await {
+        for kind in KINDS_AND_SEVERAL {
+            for round in 0..ROUNDS {
+                let guard = try_one(&client, kind, kind).await;
+                drop(guard.unwrap_or_else(|error| panic!("{kind}, round {round}: {error:?}")));
+            }
+        }
+    }
+}
+
+/// A lock of several and each of its locks, whichever is dropped first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_several_locks_that_were_dropped_is_free_for_the_next_try() {
+    let server = RedisServer::start().await;
+    for client in clients(&server).await {
+        let kinds = [("multi", "mutex"), ("several fair", "fair"), ("several write", "write")];
+        for (several, one) in kinds {
+            for round in 0..ROUNDS {
+                let all = try_one(&client, several, several).await;
+                drop(all.unwrap_or_else(|error| panic!("{several}, round {round}: {error:?}")));
+                let part = format!("{several}-b");
+                let part = try_one(&client, one, &part).await;
+                drop(part.unwrap_or_else(|error| panic!("{one}, round {round}: {error:?}")));
+            }
+        }
+    }
+}
+
+/// Locks of two servers, by the engine that both clients share.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_of_two_clients_that_were_dropped_are_free_for_the_next_try() {
+    let (first, second) = (RedisServer::start().await, RedisServer::start().await);
+    let (one, two) = (connect(&first).await, connect(&second).await);
+    let both = || MultiLock::of([one.mutex("a").into(), two.mutex("b").into()]);
+    for round in 0..ROUNDS {
+        let free = |tried: Result<Option<LockGuard>, LockError>| {
+            drop(tried.unwrap().unwrap_or_else(|| panic!("busy in round {round}")));
+        };
+        free(both().try_lock().await);
+        free(both().try_lock().await);
+        free(one.mutex("a").try_lock().await);
+        free(both().try_lock().await);
+        free(two.mutex("b").try_lock().await);
+    }
+}
+
+/// Another process that holds it makes it busy as before, at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_another_process_holds_is_busy() {
+    let (_server, client, other) = world_of_two().await;
+    for kind in KINDS_AND_SEVERAL {
+        drop(try_one(&client, kind, kind).await.unwrap());
+        let held = take_one_or_several(&other, kind, kind, waits(SOON)).await.unwrap();
+        let tried = try_one(&client, kind, kind).await;
+        let is_shared = matches!(kind, "read");
+        match tried {
+            Ok(_) if is_shared => {}
+            Err(LockError::Busy { .. }) if !is_shared => {}
+            other => panic!("{kind}: {other:?}"),
+        }
+        held.release().await.unwrap();
+    }
+}

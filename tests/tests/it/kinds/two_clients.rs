@@ -1,0 +1,238 @@
+//! Two clients of one server in one process: a lock that both name is one lock (S-6, S-28).
+
+use crate::prelude::*;
+use crate::support::kinds::two_in_memory;
+
+/// Shorter than any `wait` here: a call that waits for itself fails long before.
+const AT_ONCE: Duration = secs(10);
+
+/// The same server under another address.
+fn by_name(server: &RedisServer) -> String {
+    server.url().replace("127.0.0.1", "localhost")
+}
+
+async fn connected(url: &str) -> LockClient {
+    LockClient::connect(url).await.unwrap()
+}
+
+/// Two clients of each store. Of the server, each under an address of its own.
+async fn pairs(server: &RedisServer) -> [(LockClient, LockClient); 2] {
+    assert_ne!(server.url(), by_name(server));
+    [two_in_memory(), (connected(&server.url()).await, connected(&by_name(server)).await)]
+}
+
+async fn would_deadlock<T: std::fmt::Debug>(
+    what: &str,
+    acquire: impl Future<Output = Result<T, LockError>>,
+) {
+    let failed = timeout(AT_ONCE, acquire).await;
+    let failed = failed.unwrap_or_else(|_| panic!("{what} waits for itself"));
+    assert!(matches!(failed, Err(LockError::WouldDeadlock { .. })), "{what}: {failed:?}");
+}
+
+fn two_of(client: &LockClient, name: &str) -> Semaphore {
+    client.semaphore(name, NonZeroU32::new(2).unwrap())
+}
+
+/// Each kind of lock, once by each of two clients.
+fn twice(one: &LockClient, two: &LockClient) -> Vec<(&'static str, Vec<MultiMember>)> {
+    let (read, write) = (
+        |c: &LockClient| MultiMember::read(&c.rw_lock("read")),
+        |c: &LockClient| MultiMember::write(&c.rw_lock("write")),
+    );
+    vec![
+        ("mutex", vec![one.mutex("mutex").into(), two.mutex("mutex").into()]),
+        ("fair", vec![one.fair_mutex("fair").into(), two.fair_mutex("fair").into()]),
+        ("read", vec![read(one), read(two)]),
+        ("write", vec![write(one), write(two)]),
+        ("permits", vec![two_of(one, "permits").into(), two_of(two, "permits").into()]),
+        // The mutexes of one client are acquired together.
+        (
+            "several",
+            vec![
+                one.mutex("a").into(),
+                one.mutex("b").into(),
+                two.mutex("b").into(),
+                two.mutex("c").into(),
+            ],
+        ),
+        (
+            "sides",
+            vec![
+                MultiMember::read(&one.rw_lock("sides")),
+                MultiMember::write(&two.rw_lock("sides")),
+            ],
+        ),
+    ]
+}
+
+/// S-28: the server is asked, so it does not matter by which address a client knows it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_locks_do_not_count_one_lock_twice() {
+    let server = RedisServer::start().await;
+    for (one, two) in pairs(&server).await {
+        for (kind, members) in twice(&one, &two) {
+            let both = MultiLock::of(members).wait(Wait::UpTo(secs(60)));
+            would_deadlock(kind, both.lock()).await;
+            would_deadlock(kind, both.try_lock()).await;
+        }
+        // Nothing is held for longer than the release takes.
+        let all = one.multi_lock(["mutex", "a", "b", "c"]);
+        timeout(SOON, all.lock()).await.expect("kept").unwrap().release().await.unwrap();
+        for name in ["read", "write", "sides"] {
+            let writer = timeout(SOON, one.rw_lock(name).write()).await.expect("kept").unwrap();
+            writer.release().await.unwrap();
+        }
+        let permits = [two_of(&one, "permits"), two_of(&two, "permits")];
+        let permits = join_all(permits.iter().map(Semaphore::acquire));
+        drop(timeout(SOON, permits).await.expect("kept"));
+    }
+    for name in ["mutex", "fair", "read", "write", "sides", "a", "b", "c"] {
+        nothing_left(&server, name).await;
+    }
+}
+
+/// S-28: the same name is another lock on another server, in another database and under another namespace; and the same
+/// lock if the namespaces make it so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_locks_of_one_name_differ_by_server_database_and_namespace() {
+    let (server, another) = (RedisServer::start().await, RedisServer::start().await);
+    let client = connect(&server).await;
+    let within = |namespace: &'static str| {
+        let url = server.url();
+        async move {
+            let builder = LockClient::builder().namespace(namespace);
+            builder.connect(&url).await.unwrap()
+        }
+    };
+    let elsewhere = [
+        connect(&another).await,
+        connected(&format!("{}/1", server.url().trim_end_matches('/'))).await,
+        within("shop").await,
+        LockClient::in_memory(),
+    ];
+    for other in &elsewhere {
+        let both = MultiLock::of([client.mutex("m").into(), other.mutex("m").into()]);
+        let guard = timeout(SOON, both.lock()).await.expect("held").unwrap();
+        assert!(client.mutex("m").try_lock().await.unwrap().is_none());
+        assert!(other.mutex("m").try_lock().await.unwrap().is_none());
+        guard.release().await.unwrap();
+    }
+    let shop = &elsewhere[2];
+    let both = MultiLock::of([client.mutex("shop:m").into(), shop.mutex("m").into()]);
+    would_deadlock("a namespace", both.lock()).await;
+}
+
+/// S-28: two nodes of one cluster are one store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_locks_do_not_count_one_lock_of_a_cluster_twice() {
+    let cluster = RedisCluster::start().await;
+    let one = LockClient::builder().connect_cluster([cluster.node(0).url()]).await.unwrap();
+    let two = LockClient::builder().connect_cluster([cluster.node(2).url()]).await.unwrap();
+    for name in ["a", "b", "c"] {
+        let both = MultiLock::of([one.mutex(name).into(), two.mutex(name).into()]);
+        would_deadlock(name, both.lock()).await;
+    }
+    let guard = one.mutex("d").lock().await.unwrap();
+    would_deadlock("a call", async { guard.run(two.mutex("d").lock()).await.unwrap() }).await;
+}
+
+/// S-6: a call does not wait for a hold around it that another client of its process has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_does_not_wait_for_itself_through_another_client() {
+    let server = RedisServer::start().await;
+    for (one, two) in pairs(&server).await {
+        let guard = one.mutex("m").lock().await.unwrap();
+        would_deadlock("mutex", async { guard.run(two.mutex("m").lock()).await.unwrap() }).await;
+        let wait = two.mutex("m").wait(Wait::Forever);
+        would_deadlock("for ever", async { guard.run(wait.lock()).await.unwrap() }).await;
+        let several = two.multi_lock(["k", "m"]);
+        would_deadlock("several", async { guard.run(several.lock()).await.unwrap() }).await;
+        let mixed = MultiLock::of([two.mutex("m").into(), MultiMember::read(&two.rw_lock("r"))]);
+        would_deadlock("mixed", async { guard.run(mixed.lock()).await.unwrap() }).await;
+        // Behind a task that waits for this hold, it would wait for itself as well.
+        let waiter = two.mutex("m");
+        let waiter = lock_tests::spawn(async move { waiter.lock().await });
+        soon!("it waits", two.waiting().len() == 1);
+        would_deadlock("in line", async { guard.run(two.mutex("m").lock()).await.unwrap() }).await;
+        // Trying waits for nothing, and another name is another lock.
+        let tried = guard.run(two.mutex("m").try_lock()).await.unwrap();
+        assert!(tried.unwrap().is_none());
+        let other = guard.run(two.mutex("n").lock()).await.unwrap().unwrap();
+        other.release().await.unwrap();
+        assert!(!guard.is_lost());
+        guard.release().await.unwrap();
+        waiter.await.unwrap().unwrap().release().await.unwrap();
+
+        let fair = one.fair_mutex("f").lock().await.unwrap();
+        would_deadlock("fair", async { fair.run(two.fair_mutex("f").lock()).await.unwrap() }).await;
+        fair.release().await.unwrap();
+
+        let several = one.multi_lock(["k", "l"]).lock().await.unwrap();
+        would_deadlock("one of several", async {
+            several.run(two.mutex("l").lock()).await.unwrap()
+        })
+        .await;
+        several.release().await.unwrap();
+    }
+}
+
+/// S-27: two readers share, whatever their clients; a reader and a writer do not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sides_of_two_clients_do_not_wait_for_each_other() {
+    let server = RedisServer::start().await;
+    for (one, two) in pairs(&server).await {
+        let (ours, theirs) = (one.rw_lock("r"), two.rw_lock("r"));
+        let writer = ours.write().await.unwrap();
+        would_deadlock("a reader", async { writer.run(theirs.read()).await.unwrap() }).await;
+        would_deadlock("a writer", async { writer.run(theirs.write()).await.unwrap() }).await;
+        writer.release().await.unwrap();
+        let reader = ours.read().await.unwrap();
+        would_deadlock("an upgrade", async { reader.run(theirs.write()).await.unwrap() }).await;
+        let second = timeout(SOON, reader.run(theirs.read())).await.expect("held").unwrap();
+        second.unwrap().release().await.unwrap();
+        reader.release().await.unwrap();
+        // Another holder may give its permit back.
+        let permit = client_with_one_permit(&one).acquire().await.unwrap();
+        let second = client_with_one_permit(&two).wait(Wait::UpTo(ms(300)));
+        let second = permit.guard().run(second.acquire()).await.unwrap();
+        assert!(matches!(second, Err(LockError::Timeout { .. })), "{second:?}");
+    }
+}
+
+fn client_with_one_permit(client: &LockClient) -> Semaphore {
+    client.semaphore("s", NonZeroU32::MIN)
+}
+
+/// S-6: the same name in another database is another lock, which a call may hold as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_acquires_the_same_name_elsewhere() {
+    let (server, client) = world().await;
+    let database = connected(&format!("{}/1", server.url().trim_end_matches('/'))).await;
+    for other in [database, LockClient::in_memory()] {
+        let guard = client.mutex("m").lock().await.unwrap();
+        let both = timeout(SOON, guard.run(other.mutex("m").lock())).await.expect("held").unwrap();
+        both.unwrap().release().await.unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+#[distributed_lock(key = "job", wait = "60s")]
+async fn job() -> Result<(), LockError> {
+    Ok(())
+}
+
+/// S-6: annotated functions find the client of their scope, which may not be the client of the hold around them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_annotated_function_does_not_wait_for_its_caller() {
+    let server = RedisServer::start().await;
+    for (one, two) in pairs(&server).await {
+        let guard = one.mutex("job").lock().await.unwrap();
+        would_deadlock("a function", async {
+            guard.run(async { two.scope(job()).await }).await.unwrap()
+        })
+        .await;
+        guard.release().await.unwrap();
+        two.scope(job()).await.unwrap();
+    }
+}
