@@ -138,17 +138,17 @@ pub(crate) async fn holds_any(
     holds: Vec<(Arc<Target>, OwnerId)>,
     timeout: Duration,
 ) -> Result<bool, StoreError> {
-    // A renewal never moves the end of a hold forward, and every user who may acquire may renew.
+    // A renewal never shortens a hold, and with this lease it prolongs none. Every user who may acquire may renew.
     let ask = |(target, owner)| RenewRequest::new(target, owner, Duration::from_millis(1));
     let answers = store.renew(holds.into_iter().map(ask).collect(), timeout).await?;
-    match answers.contains(&Ownership::Unknown) {
-        _ if answers.contains(&Ownership::Owner) => Ok(true),
-        false => Ok(false),
-        true => {
-            let message = "too few servers said whether two clients use the same ones";
-            Err(StoreError::new(StoreErrorKind::NotReady, message))
-        }
+    if answers.contains(&Ownership::Owner) {
+        return Ok(true);
     }
+    if answers.contains(&Ownership::Unknown) {
+        let message = "too few servers said whether two clients use the same ones";
+        return Err(StoreError::new(StoreErrorKind::NotReady, message));
+    }
+    Ok(false)
 }
 
 /// The error for an acquire or release of data that is not a lock.

@@ -22,11 +22,9 @@ impl Name {
             let entered = |writer| hash.fields.iter().any(|field| field.writes(writer));
             writes = hash.mode == Mode::Write && ask.owner.writer().is_some_and(entered);
             if hash.mode == Mode::Write && !(writes || ours) {
-                let until = hash.until;
-                match self.kept_writer() {
-                    None => return Ok(self.turn_away(ask, until, true, now)),
-                    Some(Some(until)) => return Ok(self.turn_away(ask, until, true, now)),
-                    Some(None) => self.forget_writer(),
+                match self.writer_ends() {
+                    Some(until) => return Ok(self.turn_away(ask, until, true, now)),
+                    None => self.forget_writer(),
                 }
             }
         }
@@ -180,12 +178,14 @@ impl Name {
         }
     }
 
-    /// When a writer that has released, and is kept, ends: `Some(None)` if it has ended, and only reads inside of it go on.
-    fn kept_writer(&self) -> Option<Option<Tick>> {
+    /// Returns when the writer ends that holds the lock, or has released it and is kept. `None` if its time is over, and only
+    /// reads inside of it go on.
+    fn writer_ends(&self) -> Option<Tick> {
         let Some(Value::Hash(hash)) = &self.value else { return None };
-        let kept =
-            hash.fields.iter().find(|field| field.side == Side::Write && field.count == 0)?;
-        Some(self.own_end(kept))
+        match hash.fields.iter().find(|field| field.side == Side::Write && field.count == 0) {
+            Some(kept) => self.own_end(kept),
+            None => Some(hash.until),
+        }
     }
 
     /// Makes the reads inside of a writer that has ended readers like others.
