@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
+use crate::store::unsent::SentBefore;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, JointPart, OnRenewed, OwnerId, Ownership,
     ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
@@ -59,7 +60,7 @@ impl Part<'_> {
     fn release(&self, whole: &ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         let (target, owner) = self.hold(&whole.target, &whole.owner);
         let request = ReleaseRequest::new(target, owner, whole.timeout);
-        self.store.release(request.with_keep(whole.keep))
+        self.store.release(request.with_keep(whole.keep).with_lasts(whole.lasts))
     }
 
     /// Raises the counters of this part, so that its later holds get tokens above `token`.
@@ -116,10 +117,13 @@ impl JointStore {
         let mut order: Vec<_> = parts.iter().enumerate().collect();
         order.sort_by_key(|(number, _)| *number != first);
         let mut taken: Vec<(&Part<'_>, FencingToken)> = Vec::with_capacity(parts.len());
+        // The request for a later part says nothing about those that were acquired.
+        let mut sent_before = None;
         for (number, part) in order {
             let answer = part.acquire(&request, left()).await;
             if let Ok(AcquireReply::Granted(token)) = answer {
                 taken.push((part, token));
+                sent_before.get_or_insert(SentBefore);
                 continue;
             }
             if is_refused(&answer) {
