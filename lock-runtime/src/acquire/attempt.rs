@@ -9,7 +9,7 @@ use crate::lease::manager::LeaseManager;
 use crate::lease::releaser::ReleaseJob;
 use crate::observe::Label;
 use crate::owned_hold::OwnedHold;
-use crate::store::{HoldKind, HoldNumber, OwnerId, Target};
+use crate::store::{HoldKind, HoldNumber, OwnerId, Target, unsent};
 
 /// Returns the target as this owner knows it.
 pub(super) fn known_as(target: &Arc<Target>, owner: &OwnerId) -> Arc<Target> {
@@ -36,6 +36,8 @@ pub(super) struct Attempt {
     /// know of.
     // S-17, S-31.
     pub(super) placed: bool,
+    /// True if only the request under way may have put it there.
+    is_placing: bool,
 }
 
 impl Attempt {
@@ -55,7 +57,8 @@ impl Attempt {
         gate_guard: GateGuard<OwnedHold>,
     ) -> Self {
         let target = known_as(&pending.spec.target, &owner);
-        Self { target, owner, gate_guard, in_flight: false, unsettled: false, placed: false }
+        let (in_flight, unsettled, placed, is_placing) = (false, false, false, false);
+        Self { target, owner, gate_guard, in_flight, unsettled, placed, is_placing }
     }
 
     /// Releases everything that was granted to this owner and continues with a new owner id.
@@ -81,12 +84,28 @@ impl Attempt {
     /// Has what may have taken effect undone, and drops the gate guard.
     pub(super) fn clean_up(&mut self, pending: &PendingAcquire) {
         let gate_guard = self.take_gate_guard();
+        // The future of that request was dropped just before.
+        if self.in_flight && unsent::was_dropped_unsent(&self.owner) {
+            self.ends(false);
+        }
         if self.in_flight || self.unsettled || self.placed {
             gate_guard.leaving();
             // Unqueued contenders have no successor that could find the leftover.
             let gate_guard = (self.target.kind() != HoldKind::Fair).then_some(gate_guard);
             self.leftover(pending).release(self.in_flight || self.unsettled, gate_guard);
         }
+    }
+
+    /// A request is sent from here on.
+    pub(super) fn begins(&mut self) {
+        self.in_flight = true;
+    }
+
+    /// The request has ended, and may have run or not. One that did not has left no place in the store.
+    pub(super) fn ends(&mut self, may_have_run: bool) {
+        self.in_flight = false;
+        let is_placing = std::mem::take(&mut self.is_placing);
+        self.placed &= may_have_run || !is_placing;
     }
 
     /// From the next request on, the owner has a place in the store. If its future is then not polled, the
@@ -96,6 +115,7 @@ impl Attempt {
         if std::mem::replace(&mut self.placed, true) {
             return;
         }
+        self.is_placing = true;
         if self.gate_guard.is_unqueued() {
             let leftover = self.leftover(pending);
             // A request of the contender that is not polled may be under way.

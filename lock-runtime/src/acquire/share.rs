@@ -187,7 +187,9 @@ impl Readers {
         let owned = shared.owned.upgrade()?;
         // Equal targets may differ in this.
         let is_equal = owned.hold.target.replicas() == terms.0.replicas();
-        (is_equal && owned.admits(came_at)).then_some((shared, owned))
+        // A reader that joined an extended hold would keep the lock from writers for that time if its process died.
+        let is_extended = owned.hold.outlasts_its_lease(owned.leases.clock.now());
+        (is_equal && !is_extended && owned.admits(came_at)).then_some((shared, owned))
     }
 
     /// Ends joining this hold (invariant 2).
@@ -381,6 +383,7 @@ impl PendingAcquire {
         owned.settle().await?;
         let (target, owner, lease) =
             (Arc::clone(&hold.target), hold.owner.clone(), hold.lease.duration());
+        hold.asks_for(asked_at, lease);
         let request = AcquireRequest::new(target, owner, lease, timing.command_timeout);
         let answer = match self.spec.engine.leases.store.acquire(request.with_joins(true)).await {
             Ok(AcquireReply::Granted(_)) => {

@@ -93,7 +93,12 @@ impl<H> GateGuard<H> {
             self.note_turn(true);
             return self.secure_place();
         }
-        let listeners = self.with(|gate| gate.note_answer(true));
+        let listeners = self.with(|gate| {
+            // What this owner has is a task's hold from here on, which ends as its options say. A waiter that passes over its
+            // release must not end it sooner, before `at_least`.
+            gate.asking = None;
+            gate.note_answer(true)
+        });
         let is_valid = listeners.is_some() || self.inside.is_none() || self.outside;
         send(listeners, &Ok(()));
         is_valid

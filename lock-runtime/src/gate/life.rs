@@ -1,7 +1,7 @@
 //! The gate's side of [liveness](crate::liveness): passing over contenders and waiters that are not polled.
 //!
-//! A waiter checks the gate with its own sign of life. It passes over a waiter whose turn has come, a contender
-//! and a task that releases, if they were not polled for [`ASLEEP_AFTER`].
+//! A waiter checks the gate with its own sign of life. It passes over a waiter whose turn has come and a contender, if
+//! they were not polled for [`ASLEEP_AFTER`], and a release that takes longer than that, however often it is polled.
 //!
 //! A turn that was not used is taken back. A gate guard that is in use becomes void and the next waiter gets a
 //! new one: the store keeps holders apart, so two contenders of one process cost one request and nothing else.

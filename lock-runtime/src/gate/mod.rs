@@ -347,6 +347,14 @@ impl<H> Gates<H> {
             queues.into_iter().flat_map(WaitQueue::into_values).for_each(|queued| {
                 queued.waiter.give(Turn::Closed);
             });
+            for (turn, waiter) in turns {
+                drop(turn);
+                // A waiter whose turn was taken back waits for nothing else that would wake it. If it looks at this moment, only
+                // one of the two finds that it was passed over.
+                if waiter.comes_back() {
+                    waiter.give(Turn::Closed);
+                }
+            }
         }
     }
 

@@ -236,11 +236,15 @@ impl LockGuard {
 
     /// Makes the store keep the lock for at least `lease` from now. Never shortens it.
     ///
+    /// The extension is for this guard and those inside of it: while it is longer than the lease of the lock's options, the
+    /// hold passes to no other task of this process, but is released to the store.
+    ///
     /// # Errors
     ///
     /// - [`LockError::InvalidOptions`] if `lease` is below 100 ms or above 24 h.
     /// - [`LockError::Lost`] if the hold is lost.
-    /// - [`LockError::Store`] if the store did not answer; the deadline is then unchanged.
+    /// - [`LockError::Store`] if the store did not answer; the deadline is then unchanged. The release is tried for as long
+    ///   as the store may have extended the lease.
     ///
     /// # Cancel safety
     ///
@@ -258,6 +262,7 @@ impl LockGuard {
         if crate::lease::deadline(sent_at, lease) <= hold.deadline() {
             return Ok(());
         }
+        hold.asks_for(sent_at, lease);
         let request = RenewRequest::new(Arc::clone(&hold.target), hold.owner.clone(), lease);
         let timeout = self.owned.leases.timing.command_timeout;
         match self.owned.leases.store.renew(vec![request], timeout).await?.first() {

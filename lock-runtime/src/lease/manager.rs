@@ -191,14 +191,16 @@ impl LeaseManager {
         // A shutdown that finds no hold any more waits for this release.
         let _under_way = self.releaser.elsewhere();
         let repeated = hold.is_released();
+        let ends_at = hold.stored_until();
+        let ends_at = keep_until.map_or(ends_at, |kept| ends_at.max(kept));
         hold.mark_released(self.clock.now());
         self.watchdog.remove(hold);
         self.give(ReleaseJob {
             target: Arc::clone(&hold.target),
             owner: hold.owner.clone(),
             keep_until,
-            // The deadline is a little before the lease ends in the store; one more lease is on the safe side.
-            until: hold.deadline().after(hold.lease.duration()),
+            // A request may take effect some time after it was sent; one more lease is on the safe side.
+            until: ends_at.after(hold.lease.duration()),
             unsettled: hold.unsettled.load(Ordering::Relaxed),
             repeated,
             label: hold.recorder.label(),

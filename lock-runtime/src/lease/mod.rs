@@ -18,6 +18,7 @@ pub(crate) mod manager;
 pub(crate) mod reentries;
 pub(crate) mod releaser;
 mod schedule;
+mod stored;
 mod under_way;
 mod watchdog;
 
@@ -66,6 +67,8 @@ pub(crate) struct Hold {
     clock: Clock,
     /// Nanoseconds of a [`Tick`].
     deadline: AtomicU64,
+    /// The latest end that the store may have for it, in nanoseconds of a [`Tick`].
+    stored_until: AtomicU64,
     state: AtomicU8,
     /// Made for the first task that waits for the loss.
     lost: OnceLock<Arc<Notify>>,
@@ -107,17 +110,13 @@ pub(crate) type Settling = BoxFuture<'static, ()>;
 /// The gate of a hold, and the number of the hold's place there.
 pub(crate) type PlaceAtGate = (Arc<dyn AtLoss>, u64);
 
-/// For how long no renewal has been confirmed, and of which lease.
-pub(crate) struct Unconfirmed {
-    pub(crate) since: Duration,
-    pub(crate) lease: Duration,
-}
-
 /// The arguments of a new [`Hold`].
 pub(crate) struct Taken {
     pub(crate) target: Arc<Target>,
     pub(crate) owner: OwnerId,
     pub(crate) lease: Lease,
+    /// How long the store was asked to keep it, which `at_least` may make longer than the lease.
+    pub(crate) stored_lease: Duration,
     pub(crate) sent_at: Tick,
     pub(crate) token: FencingToken,
     pub(crate) unsettled: bool,
@@ -127,7 +126,8 @@ pub(crate) struct Taken {
 
 impl Hold {
     pub(crate) fn new(taken: Taken, clock: Clock) -> Self {
-        let Taken { target, owner, lease, sent_at, token, unsettled, place_at_gate } = taken;
+        let Taken { target, owner, lease, stored_lease, sent_at, .. } = taken;
+        let Taken { token, unsettled, place_at_gate, .. } = taken;
         let renewal = match lease {
             Lease::Watchdog(lease) => crate::clock::nanos(lease),
             Lease::Fixed(_) => 0,
@@ -140,6 +140,7 @@ impl Hold {
             unsettled: AtomicBool::new(unsettled),
             clock,
             deadline: AtomicU64::new(deadline(sent_at, lease.duration()).as_nanos()),
+            stored_until: AtomicU64::new(sent_at.after(stored_lease).as_nanos()),
             state: AtomicU8::new(HELD),
             lost: OnceLock::new(),
             place_at_gate,
@@ -415,16 +416,6 @@ impl Hold {
 
     pub(crate) fn token(&self) -> FencingToken {
         FencingToken::new(self.token.load(Ordering::Relaxed))
-    }
-
-    /// Returns for how long no renewal has been confirmed, if the hold should be renewed.
-    pub(crate) fn unconfirmed_for(&self) -> Option<Unconfirmed> {
-        let now = self.clock.now();
-        let lease = self.renewal(now)?;
-        // The deadline is where the last confirmed request put it.
-        let good_for = deadline(now, lease).since(now);
-        let since = good_for.saturating_sub(self.deadline().since(now));
-        Some(Unconfirmed { since, lease })
     }
 
     pub(crate) fn lost_error(&self, cause: LossCause) -> LockError {

@@ -34,7 +34,7 @@ pub(crate) struct ReleaseJob {
     pub(crate) owner: OwnerId,
     /// The store keeps the hold until then, because of `at_least`.
     pub(crate) keep_until: Option<Tick>,
-    /// When the lease ends in the store by itself.
+    /// When the hold has ended in the store by itself, whatever it was asked for.
     pub(crate) until: Tick,
     /// True if a request that acquires this hold may still be under way on another connection: then "not the
     /// owner" may only mean "not yet", and the release is sent once more later.
@@ -239,7 +239,8 @@ impl Releaser {
         while let Some(job) = &mut work.job {
             let (target, owner) = (Arc::clone(&job.target), job.owner.clone());
             let request = ReleaseRequest::new(target, owner, self.timeout)
-                .with_keep(keep(job.keep_until, &self.clock));
+                .with_keep(keep(job.keep_until, &self.clock))
+                .with_lasts(job.until.since(self.clock.now()));
             let reply = store.release(request).await;
             if let Some(after) = job.after.take() {
                 after(reply.as_ref().ok().copied());

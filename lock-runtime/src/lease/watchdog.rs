@@ -235,7 +235,7 @@ impl Watchdog {
             }
             if now >= hold.deadline() || !hold.is_held() {
                 lost.push(hold);
-            } else if let Some(settle) = hold.when_due().filter(|_| !closed) {
+            } else if let Some(settle) = (!closed).then(|| hold.when_due()).flatten() {
                 // Looked at again, should its task end with the runtime.
                 let again = now.after(hold.lease.duration() / 6);
                 match hold.deadline() {
@@ -281,6 +281,7 @@ impl Watchdog {
         if batch.renewals.is_empty() {
             return;
         }
+        batch.renewals.iter().for_each(|renewal| renewal.hold.asks_for(sent_at, batch.lease));
         // Until then an answer moves the deadline, if another renewal keeps the hold that long (S-9).
         let timeout = batch.lease;
         let request = |Renewal { hold, .. }: &Renewal| {

@@ -159,7 +159,8 @@ impl OwnedHold {
         let allowed = !self.hold.has_reentries()
             && self.keep_until.is_none_or(|until| until <= now)
             && now.since(self.hold.taken_at) < self.leases.timing.handoff_window
-            && self.hold.deadline().since(now) >= lease / 2;
+            && self.hold.deadline().since(now) >= lease / 2
+            && !self.hold.outlasts_its_lease(now);
         if !allowed {
             return Next::None;
         }

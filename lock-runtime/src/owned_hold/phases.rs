@@ -198,6 +198,7 @@ impl WriterPart {
             target,
             owner,
             lease: write.lease,
+            stored_lease: write.lease.duration(),
             // Its deadline is that of the write hold, or earlier if that was renewed.
             sent_at: write.taken_at,
             token,

@@ -164,8 +164,7 @@ impl ReadPhase {
     }
 
     /// Ends what the window allows: readers that have not joined, and a write hold under the others.
-    async fn end_window(self: Arc<Self>, hold: Arc<Hold>) {
-        let _running = Running(Arc::clone(&self));
+    async fn end_window(self: Arc<Self>, hold: Arc<Hold>, _running: Running) {
         self.stop_keeping(&hold);
         if self.is_over() {
             if let Some(leases) = self.leases.upgrade() {
@@ -192,6 +191,7 @@ impl ReadPhase {
         let LeaseManager { store, clock, timing, watchdog, .. } = &*leases;
         let (target, owner) = (Arc::clone(&hold.target), hold.owner.clone());
         let (lease, sent_at) = (hold.lease.duration(), clock.now());
+        hold.asks_for(sent_at, lease);
         let request = AcquireRequest::new(target, owner, lease, timing.command_timeout);
         // Only inside of the write hold: the readers must learn if that is gone.
         let reply = store.acquire(request.with_joins(true)).await?;
@@ -236,7 +236,10 @@ impl AtLoss for ReadPhase {
             // A renewal would say that the store does not know the hold.
             return Some(Box::pin(std::future::ready(())));
         }
-        Some(Box::pin(self.end_window(hold)))
+        // Not inside of the future, which may be dropped before its first poll: then nothing would settle the phase any
+        // more, or renew its hold.
+        let running = Running(Arc::clone(&self));
+        Some(Box::pin(self.end_window(hold, running)))
     }
 }
 
@@ -280,5 +283,29 @@ impl OwnedHold {
         }
         kept.owned = Some(Arc::clone(self));
         Some(Arc::new(Keeper(Arc::clone(phase))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LockClient;
+
+    /// A runtime that ends may drop the work before its first poll, and the next one has to do it.
+    #[tokio::test(start_paused = true)]
+    async fn a_phase_is_settled_after_an_attempt_that_was_never_polled() {
+        let client = LockClient::in_memory();
+        let writer = client.rw_lock("r").write().await.expect("it is free");
+        let lock = client.rw_lock("r");
+        let reader = tokio::spawn(async move { lock.read().await });
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        writer.release().await.expect("it is held");
+        let reader = reader.await.expect("it ends").expect("it is let in");
+        let Role::ReadPhase(phase) = &reader.owned.role else { panic!("no phase has opened") };
+        let due = || Arc::clone(phase).when_due(Arc::clone(&reader.owned.hold));
+        drop(due());
+        due().expect("it is not settled").await;
+        assert!(phase.is_over(), "nothing settles it");
+        reader.release().await.expect("it is held");
     }
 }

@@ -164,7 +164,8 @@ impl OwnedHold {
         let place = self.owned.place().filter(|_| keep.is_zero());
         let next = place.and_then(GateGuard::next_unqueued);
         let next_owner = next.as_ref().map(|next| Box::new(next.owner.clone()));
-        (ReleaseRequest { target, owner, keep, next: next_owner, timeout }, next)
+        let lasts = self.hold.stored_until().since(self.leases.clock.now());
+        (ReleaseRequest { target, owner, keep, lasts, next: next_owner, timeout }, next)
     }
 
     /// Asks until the store answers, for as long as the lease and the patience last.

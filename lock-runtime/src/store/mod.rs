@@ -18,6 +18,7 @@ mod report;
 mod request;
 mod subscription;
 mod target;
+pub(crate) mod unsent;
 
 use std::fmt;
 use std::pin::Pin;

@@ -153,6 +153,10 @@ pub struct ReleaseRequest {
     /// If not zero, the store ends the hold only after this time from now, whether that is sooner or later than its
     /// lease would, and notifies its waiters now.
     pub keep: Duration,
+    /// For how long the hold may last from now if this request is not run. A store of several servers, which answers once a
+    /// majority has released, repeats it that long at the others.
+    // S-29.
+    pub lasts: Duration,
     /// For a fair mutex: the waiter of this process that asks right behind this request. A store may send both together,
     /// and need not notify that waiter.
     // S-26.
@@ -165,13 +169,20 @@ impl ReleaseRequest {
     /// A request to release the hold now.
     #[must_use]
     pub fn new(target: Arc<Target>, owner: OwnerId, timeout: Duration) -> Self {
-        Self { target, owner, keep: Duration::ZERO, next: None, timeout }
+        let (keep, lasts) = (Duration::ZERO, Duration::ZERO);
+        Self { target, owner, keep, lasts, next: None, timeout }
     }
 
     /// Sets [`keep`](Self::keep).
     #[must_use]
     pub fn with_keep(self, keep: Duration) -> Self {
         Self { keep, ..self }
+    }
+
+    /// Sets [`lasts`](Self::lasts).
+    #[must_use]
+    pub fn with_lasts(self, lasts: Duration) -> Self {
+        Self { lasts, ..self }
     }
 
     /// Sets [`next`](Self::next).
@@ -249,7 +260,7 @@ pub struct Inspection {
     pub holders: Vec<StoredHold>,
     /// The remaining time of the longest lease; `None` if the name is not held or the lease has no end.
     pub remaining: Option<Duration>,
-    /// The last fencing token that was issued for the name.
+    /// The last fencing token that was issued for the name. A store in memory forgets it once the name is not used.
     pub last_token: Option<FencingToken>,
     /// Waiters with a place in the store: the queue of a fair lock, announced writers.
     pub waiting: usize,

@@ -295,9 +295,10 @@ impl<'a> Contender<'a> {
         let request =
             AcquireRequest { target, owner, lease, tokens, place, joins, meets_others, timeout };
         let sent_at = self.leases().clock.now();
-        self.attempt.in_flight = true;
+        self.attempt.begins();
         let reply = self.leases().store.acquire(request).await;
-        self.attempt.in_flight = false;
+        self.attempt
+            .ends(reply.as_ref().map_or_else(|error| error.kind().may_have_run(), |_| true));
         Answered { reply, tokens, sent_at }
     }
 
@@ -345,6 +346,7 @@ impl<'a> Contender<'a> {
             target: Arc::clone(target),
             owner: self.attempt.owner.clone(),
             lease,
+            stored_lease: options.stored_lease().duration(),
             sent_at,
             token,
             // From here on the owned hold releases it.

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
+use crate::store::unsent::SentBefore;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, JointPart, OnRenewed, OwnerId, Ownership,
     ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
@@ -60,7 +61,7 @@ impl Part<'_> {
     fn release(&self, whole: &ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         let (target, owner) = self.hold(&whole.target, &whole.owner);
         let request = ReleaseRequest::new(target, owner, whole.timeout);
-        self.store.release(request.with_keep(whole.keep))
+        self.store.release(request.with_keep(whole.keep).with_lasts(whole.lasts))
     }
 
     fn locks(&self) -> &[Arc<Target>] {
@@ -139,6 +140,8 @@ impl JointStore {
         let mut order: Vec<_> = parts.iter().enumerate().collect();
         order.sort_by_key(|(number, _)| *number != first);
         let mut taken: Vec<(&Part<'_>, FencingToken)> = Vec::with_capacity(parts.len());
+        // The request for a later part says nothing about those that were acquired.
+        let mut sent_before = None;
         for (number, part) in order {
             match part.was_granted(&request.owner, &taken, left()).await {
                 Ok(false) => {}
@@ -150,6 +153,7 @@ impl JointStore {
             let answer = part.acquire(&request, left()).await;
             if let Ok(AcquireReply::Granted(token)) = answer {
                 taken.push((part, token));
+                sent_before.get_or_insert(SentBefore);
                 continue;
             }
             if is_refused(&answer) {

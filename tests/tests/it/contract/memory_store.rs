@@ -109,3 +109,35 @@ async fn the_highest_token_is_a_token() {
     let parts = [client.mutex("a").into(), MultiMember::read(&client.rw_lock("b"))];
     assert_eq!(MultiLock::of(parts).lock().await.unwrap().token(), highest);
 }
+
+/// S-23: a name that is not used any more costs no memory, and its tokens still grow: one counter stands for all such names.
+#[tokio::test(start_paused = true)]
+async fn names_that_are_not_used_leave_no_counters() {
+    const NAMES: usize = 10_000;
+    let client = LockClient::in_memory();
+    let name = |number: usize| format!("job:{number}");
+    let mut tokens = Vec::with_capacity(NAMES);
+    for number in 0..NAMES {
+        let guard = client.mutex(name(number)).lock().await.unwrap();
+        tokens.push(guard.token());
+        guard.release().await.unwrap();
+    }
+    let mut kept = 0;
+    for number in 0..NAMES {
+        let found = client.inspect(name(number)).await.unwrap();
+        kept += usize::from(found.last_token.is_some());
+    }
+    assert!(kept <= NAMES / 4, "{kept} counters are kept");
+    for number in (0..NAMES).step_by(97) {
+        let (mutex, rw) = (client.mutex(name(number)), client.rw_lock(name(number)));
+        let guard = if number % 2 == 0 { mutex.lock().await } else { rw.write().await };
+        let guard = guard.unwrap();
+        assert!(
+            guard.token() > tokens[number],
+            "{number}: {} after {}",
+            guard.token(),
+            tokens[number]
+        );
+        guard.release().await.unwrap();
+    }
+}

@@ -1,7 +1,9 @@
 //! Servers and networks that fail, and what the locks make of it.
 
 mod at_least_crashes;
+mod at_least_stalls;
 mod batches;
+mod cancelled_in_outages;
 mod contained;
 mod counters;
 mod late_answers;
@@ -12,6 +14,7 @@ mod patience;
 mod quorum;
 mod reconnects;
 mod redis;
+mod releases_after_outages;
 mod runtime_end;
 mod scripted_store;
 mod slow_store;

@@ -25,7 +25,7 @@ use crate::store::{
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a release is repeated at a server that does not answer, after the other servers have decided.
+/// How long a release is repeated at least at a server that does not answer, after the other servers have decided.
 const KEEP_RELEASING: Duration = Duration::from_secs(30);
 
 /// Requests of one owner that may wait for an earlier one. More acquires would be pointless.
@@ -272,9 +272,12 @@ impl Server {
         answers: mpsc::UnboundedSender<Result<ReleaseReply, StoreError>>,
     ) {
         // Counted from now, not from the end of the queue or a pause.
-        let ends_at = Instant::now() + request.keep;
+        let asked_at = Instant::now();
+        let ends_at = asked_at + request.keep;
         turn.come().await;
-        let until = Instant::now() + KEEP_RELEASING;
+        // A server that has not answered may keep the hold for as long as it was ever asked for, `at_least` and
+        // extensions included.
+        let until = asked_at + request.lasts.max(KEEP_RELEASING);
         let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
         let mut may_have_run = false;
         loop {

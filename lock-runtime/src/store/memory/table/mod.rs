@@ -37,6 +37,9 @@ const SOON: Duration = Duration::from_millis(1);
 pub(super) struct Table {
     names: HashMap<Box<str>, Name>,
     sweep_at: usize,
+    /// The last token of all names that were forgotten. One counter is enough for them: tokens only have to grow.
+    // S-23.
+    forgotten: u64,
 }
 
 /// The state of one name.
@@ -44,6 +47,8 @@ pub(super) struct Table {
 struct Name {
     value: Option<Value>,
     counter: Option<Counter>,
+    /// Its tokens are above this: it may have had a counter before it was forgotten.
+    above: u64,
     /// Waiters of a fair mutex, in order; those whose time has passed count as dead.
     queue: VecDeque<Place>,
     /// Announced writers. They are forgotten together, at `writers_until`.
@@ -241,7 +246,9 @@ impl Table {
     /// Returns the name, created if it is missing, without the parts that have ended.
     fn name(&mut self, key: &str, now: Tick) -> &mut Name {
         self.sweep(now);
-        let name = self.names.entry(key.into()).or_default();
+        let above = self.forgotten;
+        let name =
+            self.names.entry(key.into()).or_insert_with(|| Name { above, ..Name::default() });
         name.expire(now);
         name
     }
@@ -252,12 +259,18 @@ impl Table {
         Some(name)
     }
 
-    /// Removes ended names whenever there are twice as many, so that they do not pile up.
+    /// Forgets names that are not used whenever there are twice as many, so that they do not pile up. Their last token is
+    /// forgotten with them, earlier than Redis does.
     fn sweep(&mut self, now: Tick) {
         if self.names.len() >= self.sweep_at.max(FIRST_SWEEP) {
+            let forgotten = &mut self.forgotten;
             self.names.retain(|_, name| {
                 name.expire(now);
-                !name.has_ended(now)
+                let is_used = !name.is_unused(now);
+                if let (false, Some(counter)) = (is_used, &name.counter) {
+                    *forgotten = counter.last.max(*forgotten);
+                }
+                is_used
             });
             self.sweep_at = self.names.len() * 2;
         }
@@ -286,9 +299,9 @@ impl Name {
         self.kept_writes.retain(|_, end| *end > now);
     }
 
-    fn has_ended(&self, now: Tick) -> bool {
+    /// True if it has nothing but a counter.
+    fn is_unused(&self, now: Tick) -> bool {
         self.value.is_none()
-            && self.counter.is_none()
             && self.queue.is_empty()
             && self.writers.is_empty()
             && self.readers.is_empty()
@@ -350,7 +363,7 @@ impl Name {
 
     fn next_token(&self, now: Tick) -> u64 {
         let last = self.counter.as_ref().map_or(0, |counter| counter.last);
-        last.saturating_add(1).max(now.as_nanos() / 1_000)
+        last.max(self.above).saturating_add(1).max(now.as_nanos() / 1_000)
     }
 
     fn set_counter(&mut self, last: u64, until: Tick) {

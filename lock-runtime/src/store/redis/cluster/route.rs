@@ -19,6 +19,7 @@ use crate::store::StoreFuture;
 use crate::store::redis::link::asking;
 use crate::store::redis::server::errors::{Cause, cause};
 use crate::store::redis::store::RedisStore;
+use crate::store::unsent::SentBefore;
 
 /// The first and the longest pause before a request is repeated.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -113,8 +114,11 @@ impl Topology {
     ) -> Result<T, StoreError> {
         let deadline = Instant::now() + timeout;
         let mut earlier = None;
+        // Declared before the request under way, so that it is dropped after that.
+        let mut sent_before = None;
         loop {
             let (answer, by) = self.routed(slot, deadline, moving, &call).await?;
+            sent_before.get_or_insert(SentBefore);
             match by {
                 AnsweredBy::Importer => return Ok(answer),
                 AnsweredBy::Replaced => earlier = None,

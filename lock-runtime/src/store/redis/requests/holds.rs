@@ -8,6 +8,7 @@ use crate::store::redis::scripts::{
     MUTEX_RELEASE, PERMIT_ACQUIRE, PERMIT_RELEASE, Part, Publish, READ_ACQUIRE, READ_RELEASE,
     Script, ScriptCall, WRITE_ACQUIRE, WRITE_RELEASE,
 };
+use crate::store::unsent::dropped_unsent;
 use crate::store::{AcquireRequest, HoldKind, OwnerId, ReleaseRequest, Target};
 
 /// A request that is sent alone or together with others.
@@ -22,6 +23,13 @@ impl HoldRequest {
         match self {
             Self::Acquire(request) => (&request.target, &request.owner, request.timeout),
             Self::Release(request) => (&request.target, &request.owner, request.timeout),
+        }
+    }
+
+    /// Tells the caller that drops it that it was not sent. A release is repeated anyway.
+    pub(crate) fn dropped_unsent(&self) {
+        if let Self::Acquire(request) = self {
+            dropped_unsent(&request.owner);
         }
     }
 

@@ -38,7 +38,8 @@ use crate::options::Replicas;
 use crate::store::redis::link::{Connection, Link};
 use crate::store::redis::scripts::is_noscript;
 use crate::store::redis::server::errors::CallError;
-use crate::store::{AcquireReply, AcquireRequest};
+use crate::store::unsent::dropped_unsent;
+use crate::store::{AcquireReply, AcquireRequest, OwnerId};
 
 /// How long the first WAIT may delay the connection, and the longest one.
 const SLICE: Duration = Duration::from_millis(20);
@@ -84,9 +85,13 @@ impl Replicated {
         // Leaves time for the answer: that too few replicas have acknowledged is one.
         let until = (deadline - SLICE.min(limit / 4)).min(start + replicas.timeout);
         let link = self.link();
+        let mut unsent = Unsent(Some(request.owner.clone()));
         let call = HoldRequest::Acquire(request).call(link.publish());
         let (connection, turn, answer, waiting) = loop {
-            let connection = link.connected(deadline).await?;
+            let connected = link.connected(deadline).await;
+            // It is sent from here on, or has failed.
+            unsent.0 = None;
+            let connection = connected?;
             let turn = self.turn.try_lock().ok();
             let wait = turn.is_some().then(|| wait(replicas.at_least, until, SLICE));
             let acquired = timeout_at(deadline, acquire(&connection, call.cmd(), wait)).await;
@@ -151,6 +156,15 @@ impl Replicated {
             () = sleep_until(deadline) => return Ok(0),
         };
         count(self.link().judge(connection, Ok(answer)))
+    }
+}
+
+/// The owner of an acquire that waits for the connection.
+struct Unsent(Option<OwnerId>);
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.0.iter().for_each(dropped_unsent);
     }
 }
 

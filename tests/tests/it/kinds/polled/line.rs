@@ -235,3 +235,22 @@ async fn a_shutdown_finds_sleepers() {
         assert!(matches!(closed, Err(lock_runtime::LockError::Closed)), "{closed:?}");
     }
 }
+
+/// S-34: a waiter that was not polled when its turn came learns of a shutdown as soon as it is polled, as those in the queue do.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_a_shutdown_takes_back_ends_the_wait_at_once() {
+    for kind in ["mutex", "write"] {
+        let client = LockClient::in_memory();
+        let held = take(&client, kind, "line", LockOptions::default()).await.unwrap();
+        let mut waiter = Box::pin(take(&client, kind, "line", LockOptions::default()));
+        assert!(poll!(waiter.as_mut()).is_pending());
+        held.release().await.unwrap();
+        // Its turn has come, and it is not polled.
+        let report = client.shutdown(SOON).await;
+        assert!(report.is_clean(), "{kind}: {report:?}");
+        let start = Instant::now();
+        let ended = timeout(SOON, waiter).await.expect("it waits on");
+        assert!(matches!(ended, Err(LockError::Closed)), "{kind}: {ended:?}");
+        assert!(start.elapsed() < ms(50), "{kind}: it learns of it after {:?}", start.elapsed());
+    }
+}

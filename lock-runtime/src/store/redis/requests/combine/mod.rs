@@ -39,6 +39,7 @@ mod queue;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
 use tokio::time::Instant;
 
-use self::queue::{Queue, Stage};
+use self::queue::{Entry, Queue, Stage};
 use super::HoldRequest;
 use crate::error::StoreError;
 use crate::store::redis::link::Link;
@@ -126,16 +127,52 @@ impl Combiner {
         if !link.is_quiet() {
             return Asked::alone(async move {
                 let _slot = _slot;
-                let answer = link.run(&request.call(publish), deadline).await;
+                let alone = Alone::new(request);
+                // The first request on a new connection waits for it here, so that it knows when it is sent.
+                let connected = link.connected(deadline).await;
+                let request = alone.sent();
+                let answer = match connected {
+                    Ok(_) => link.run(&request.call(publish), deadline).await,
+                    Err(error) => Err(error),
+                };
                 Ok(answer.map_err(|error| error.within(request.timeout()))?)
             });
         }
         Asked::alone(async move {
             let _slot = _slot;
-            let pack = |to: &mut Vec<u8>| request.pack(publish, to);
-            let answer = link.run_alone(now, deadline, pack, || request.call(publish)).await;
+            let alone = Alone::new(request);
+            let pack = |to: &mut Vec<u8>| alone.sent().pack(publish, to);
+            let answer = link.run_alone(now, deadline, pack, || alone.sent().call(publish)).await;
+            alone.sent();
             Ok(answer.map_err(|error| error.within(deadline - now))?)
         })
+    }
+}
+
+/// A request that its caller sends alone.
+struct Alone {
+    request: HoldRequest,
+    /// True as soon as it may have been sent. Atomic because the future that has it is `Send`.
+    is_sent: AtomicBool,
+}
+
+impl Alone {
+    fn new(request: HoldRequest) -> Self {
+        Self { request, is_sent: AtomicBool::new(false) }
+    }
+
+    /// Returns it to be sent now.
+    fn sent(&self) -> &HoldRequest {
+        self.is_sent.store(true, Ordering::Relaxed);
+        &self.request
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        if !self.is_sent.load(Ordering::Relaxed) {
+            self.request.dropped_unsent();
+        }
     }
 }
 
@@ -234,8 +271,15 @@ fn current_runtime() -> Option<Id> {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            // The request is dropped after the unlock.
-            let _dropped = self.combiner.queue.lock().remove(key);
+            let dropped = self.combiner.queue.lock().remove(key);
+            // It is dropped after the unlock, and the word is left after that: a waker that is dropped with it may drop a task,
+            // and that another request.
+            if let Some(Entry { request, stage, caller, .. }) = dropped {
+                drop(caller);
+                if matches!(stage, Stage::Unsent) {
+                    request.dropped_unsent();
+                }
+            }
         }
     }
 }

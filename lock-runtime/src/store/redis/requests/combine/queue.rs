@@ -72,7 +72,7 @@ pub(super) struct Entry {
     /// True if the server denied it together with others, so that it is sent alone.
     alone: bool,
     pub(super) stage: Stage,
-    caller: Option<Waker>,
+    pub(super) caller: Option<Waker>,
 }
 
 pub(super) enum Stage {

@@ -1,0 +1,165 @@
+//! Locks that are kept for `at_least` although the server stands still while they are released (`LockOptions::at_least`).
+
+use kinds::KINDS_AND_SEVERAL;
+use kinds::take_one_or_several as take;
+
+use crate::prelude::*;
+use crate::support::handed_on::handed_on;
+use crate::support::kinds;
+
+/// Longer than the second after which a waiter passes over a release that is under way.
+const STALL: Duration = ms(2_500);
+
+/// How long the locks are kept: much longer than the server stands still.
+const AT_LEAST: Duration = secs(8);
+
+fn kept() -> LockOptions {
+    LockOptions::builder().at_least(AT_LEAST).build().unwrap()
+}
+
+/// What another task of the process asks for meanwhile.
+fn rival(kind: &str) -> &str {
+    // Readers do not exclude each other.
+    if kind == "read" { "write" } else { kind }
+}
+
+/// A task of the same process waits for the lock, or does not wait, while its release has no answer. Returns when it was
+/// released, for a client of another process to measure.
+async fn released_under_the_stall(
+    client: &LockClient,
+    kind: &str,
+    name: &str,
+    wait: Wait,
+    guard: LockGuard,
+) {
+    let mut release = Box::pin(guard.release());
+    assert!(poll!(release.as_mut()).is_pending(), "{name}: the server does not stand still");
+    let tried = lock_tests::spawn({
+        let (client, kind, name) = (client.clone(), rival(kind).to_owned(), name.to_owned());
+        async move { take(&client, &kind, &name, waits(wait)).await.map(drop) }
+    });
+    timeout(SOON, release).await.expect("the release hangs").unwrap();
+    let tried = timeout(SOON, tried).await.expect("the rival hangs").unwrap();
+    assert!(tried.is_err(), "{name}: the rival has it");
+}
+
+/// Each kind, beside a rival that waits and beside one that does not.
+async fn all_are_kept(
+    client: &LockClient,
+    other: &LockClient,
+    kinds: &[&'static str],
+    stall: impl AsyncFnOnce(),
+) {
+    let waits = [("waits", Wait::UpTo(AT_LEAST / 2)), ("tries", Wait::Never)];
+    let cases = kinds.iter().flat_map(|kind| waits.map(|(how, wait)| (*kind, how, wait)));
+    let cases: Vec<_> =
+        cases.map(|(kind, how, wait)| (kind, format!("{kind}-{how}"), wait)).collect();
+    let held = cases.iter().map(async |(kind, name, wait)| {
+        let name = name.replace(' ', "-");
+        let start = Instant::now();
+        let guard = take(client, kind, &name, kept()).await.unwrap();
+        (*kind, name, *wait, start, guard)
+    });
+    let held = join_all(held).await;
+    stall().await;
+    let ended = held.into_iter().map(async |(kind, name, wait, start, guard)| {
+        released_under_the_stall(client, kind, &name, wait, guard).await;
+        let next = take(other, rival(kind), &name, LockOptions::default());
+        let next = timeout(SOON, next).await.unwrap_or_else(|_| panic!("{name}: never free"));
+        let kept = start.elapsed();
+        next.unwrap().release().await.unwrap();
+        assert!(kept >= AT_LEAST, "{name}: free after {kept:?}");
+    });
+    join_all(ended).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stall_of_the_server_does_not_end_it() {
+    let (server, client, other) = world_of_two().await;
+    let raw = server.client();
+    let stall = async || {
+        let millis = STALL.as_millis().to_string();
+        raw.cmd(&["CLIENT", "PAUSE", &millis, "ALL"]).await;
+    };
+    all_are_kept(&client, &other, &KINDS_AND_SEVERAL, stall).await;
+}
+
+/// S-29: all servers of a quorum stand still.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stall_of_a_quorum_does_not_end_it() {
+    let servers = join_all((0..3).map(|_| RedisServer::start())).await;
+    let connect = async || {
+        let builder = Quorum::builder().without_restart_guard();
+        let quorum = builder.connect(servers.iter().map(RedisServer::url)).await.unwrap();
+        quorum.client().clone()
+    };
+    let (client, other) = (connect().await, connect().await);
+    let stall = async || {
+        let millis = STALL.as_millis().to_string();
+        let paused = servers.iter().map(async |server| {
+            server.client().cmd(&["CLIENT", "PAUSE", &millis, "ALL"]).await;
+        });
+        join_all(paused).await;
+    };
+    all_are_kept(&client, &other, &["mutex"], stall).await;
+}
+
+/// The store in memory, whose releases are late.
+#[derive(Clone)]
+struct Stalling {
+    inner: MemoryStore,
+    until: Arc<Mutex<Option<Instant>>>,
+}
+
+impl std::fmt::Debug for Stalling {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stalling").finish_non_exhaustive()
+    }
+}
+
+impl Stalling {
+    async fn stall(&self) {
+        let until = *self.until.lock().unwrap();
+        if let Some(until) = until {
+            tokio::time::sleep_until(until).await;
+        }
+    }
+}
+
+impl Store for Stalling {
+    handed_on!(show_counts subscribe clock);
+
+    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        StoreFuture::new(async move {
+            self.stall().await;
+            self.inner.acquire(request).await
+        })
+    }
+
+    fn renew(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<Ownership>> {
+        StoreFuture::new(async move {
+            self.stall().await;
+            self.inner.renew(requests, timeout).await
+        })
+    }
+
+    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
+        StoreFuture::new(async move {
+            self.stall().await;
+            self.inner.release(request).await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stall_of_the_store_in_memory_does_not_end_it() {
+    let store = Stalling { inner: MemoryStore::new(), until: Arc::default() };
+    let client = LockClient::builder().store(store.clone()).unwrap();
+    let other = LockClient::builder().store(store.inner.peer()).unwrap();
+    let stall = async || *store.until.lock().unwrap() = Some(Instant::now() + STALL);
+    all_are_kept(&client, &other, &KINDS_AND_SEVERAL, stall).await;
+}

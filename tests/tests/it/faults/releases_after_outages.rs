@@ -1,0 +1,204 @@
+//! What the store still has of holds that were lost, or extended without an answer, is released as long as the store may keep
+//! it: an outage that is longer than the lease leaves no lock to nobody.
+
+use kinds::KINDS_AND_SEVERAL;
+use kinds::take_one_or_several as take;
+
+use crate::prelude::*;
+use crate::support::handed_on::handed_on;
+use crate::support::kinds;
+
+const LEASE: Duration = ms(500);
+
+/// Longer than the lease and anything that is added to it.
+const OUTAGE: Duration = secs(4);
+
+/// What the store was told to keep them for.
+const LONG: Duration = secs(60);
+
+fn long_kept() -> LockOptions {
+    LockOptions::builder().at_least(LONG).lease(Lease::Watchdog(LEASE)).build().unwrap()
+}
+
+/// What excludes a lock of that kind.
+fn rival(kind: &str) -> &str {
+    // Readers do not exclude each other.
+    if kind == "read" { "write" } else { kind }
+}
+
+async fn is_free_soon(other: &LockClient, kind: &str, name: &str) {
+    let next = timeout(SOON, take(other, rival(kind), name, LockOptions::default())).await;
+    let next = next.unwrap_or_else(|_| panic!("{name}: stays taken"));
+    next.unwrap().release().await.unwrap();
+}
+
+/// The holds are lost while the store is away, and let go then.
+async fn lost_while_away((client, other): (&LockClient, &LockClient), away: impl Fn(bool)) {
+    let held = KINDS_AND_SEVERAL.map(async |kind| {
+        let name = kind.replace(' ', "-");
+        take(client, kind, &name, long_kept()).await.unwrap()
+    });
+    let held = join_all(held).await;
+    away(true);
+    let start = Instant::now();
+    for guard in held {
+        let lost = timeout(SOON, guard.lost()).await.expect("not lost");
+        assert!(lost.is_lost(), "{lost:?}");
+        drop(guard);
+    }
+    // That the outage lasts is what this is about.
+    tokio::time::sleep_until(start + OUTAGE).await;
+    away(false);
+    for kind in KINDS_AND_SEVERAL {
+        is_free_soon(other, kind, &kind.replace(' ', "-")).await;
+    }
+    assert!(client.shutdown(SOON).await.is_clean());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_lost_before_at_least_is_freed_after_the_outage() {
+    let (server, proxy, client) = far_world().await;
+    let other = connect(&server).await;
+    lost_while_away((&client, &other), |is_away| match is_away {
+        true => {
+            proxy.refuse();
+            proxy.reset_all();
+        }
+        false => proxy.pass(),
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_lost_before_at_least_is_freed_in_memory() {
+    let store = Leaving::new(MemoryStore::new());
+    let client = LockClient::builder().store(store.clone()).unwrap();
+    let other = LockClient::builder().store(store.inner.peer()).unwrap();
+    lost_while_away((&client, &other), |is_away| store.set_away(is_away)).await;
+}
+
+/// The answer to an extension is lost, and the store is away until long after the lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_extension_without_an_answer_is_released() {
+    let (server, proxy, client) = far_world().await;
+    let other = connect(&server).await;
+    let raw = server.client();
+    for (kind, key) in
+        [("mutex", "mutex"), ("fair", "fair"), ("write", "write"), ("multi", "multi-a")]
+    {
+        let guard = take(&client, kind, kind, fixed(LEASE)).await.unwrap();
+        proxy.drop_next_reply_to(key);
+        let extended = guard.extend(LONG).await;
+        assert_eq!(
+            extended.as_ref().err().and_then(store_kind),
+            Some(StoreErrorKind::OutcomeUnknown)
+        );
+        proxy.refuse();
+        proxy.reset_all();
+        let left = raw.pttl(key).await;
+        assert!(matches!(left, Ttl::Left(left) if left > LONG / 2), "not extended: {left:?}");
+        drop(guard);
+        sleep(OUTAGE).await;
+        proxy.pass();
+        is_free_soon(&other, kind, kind).await;
+    }
+    assert!(client.shutdown(SOON).await.is_clean());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_without_an_answer_is_released_in_memory() {
+    let store = Leaving::new(MemoryStore::new());
+    let client = LockClient::builder().store(store.clone()).unwrap();
+    let other = LockClient::builder().store(store.inner.peer()).unwrap();
+    for kind in KINDS_AND_SEVERAL {
+        let name = kind.replace(' ', "-");
+        let guard = take(&client, kind, &name, fixed(LEASE)).await.unwrap();
+        store.is_deaf.store(true, Ordering::SeqCst);
+        assert!(guard.extend(LONG).await.is_err());
+        store.is_deaf.store(false, Ordering::SeqCst);
+        store.set_away(true);
+        drop(guard);
+        sleep(OUTAGE).await;
+        store.set_away(false);
+        is_free_soon(&other, kind, &name).await;
+    }
+}
+
+/// S-29: a majority has released, and a server that comes back long after still has the hold.
+#[tokio::test(start_paused = true)]
+async fn a_server_of_a_quorum_that_comes_back_late_frees_it() {
+    let servers: Vec<_> = (0..3).map(|_| Leaving::new(MemoryStore::new())).collect();
+    let stores = servers.iter().map(|store| Arc::new(store.clone()) as Arc<dyn Store>);
+    let quorum = Quorum::builder().without_restart_guard().stores(stores).unwrap();
+    let guard = quorum.lock("q").lock().await.unwrap();
+    let kept = 5 * LONG;
+    guard.extend(kept).await.unwrap();
+    let on_last = || servers[2].inner.holders("q").0.len();
+    assert_eq!(on_last(), 1);
+    servers[2].set_away(true);
+    guard.release().await.unwrap();
+    sleep(2 * LONG).await;
+    servers[2].set_away(false);
+    eventually(SOON, "the last server is released", async || on_last() == 0).await;
+}
+
+/// The store in memory, which can be away: it answers nothing and changes nothing.
+#[derive(Clone)]
+struct Leaving {
+    inner: MemoryStore,
+    is_away: Arc<AtomicBool>,
+    /// Renewals have an effect and no answer.
+    is_deaf: Arc<AtomicBool>,
+}
+
+impl Leaving {
+    fn new(inner: MemoryStore) -> Self {
+        Self { inner, is_away: Arc::default(), is_deaf: Arc::default() }
+    }
+
+    fn set_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::SeqCst);
+    }
+
+    fn ask<'a, T: Send + 'a>(&self, answer: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        let is_away = self.is_away.load(Ordering::SeqCst);
+        let away = || StoreError::new(StoreErrorKind::Unavailable, "it is away");
+        StoreFuture::new(async move { if is_away { Err(away()) } else { answer.await } })
+    }
+}
+
+impl std::fmt::Debug for Leaving {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leaving").finish_non_exhaustive()
+    }
+}
+
+impl Store for Leaving {
+    handed_on!(subscribe clock);
+
+    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        self.ask(self.inner.acquire(request))
+    }
+
+    fn renew(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<Ownership>> {
+        let is_deaf = self.is_deaf.load(Ordering::SeqCst);
+        let renewed = self.ask(self.inner.renew(requests, timeout));
+        let lost = || StoreError::new(StoreErrorKind::OutcomeUnknown, "its answer is lost");
+        StoreFuture::new(async move {
+            let answer = renewed.await?;
+            if is_deaf { Err(lost()) } else { Ok(answer) }
+        })
+    }
+
+    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
+        self.ask(self.inner.release(request))
+    }
+
+    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
+        self.ask(self.inner.show_counts(requests, timeout))
+    }
+}
