@@ -1,8 +1,10 @@
 //! What each kind of lock promises beyond the contract.
 
 mod client_identity;
+mod driven_tasks;
 mod fair;
 mod fencing;
+mod fixed_leases;
 mod holder_remaining;
 mod latch;
 mod many_holds;
@@ -22,3 +24,4 @@ mod siblings;
 mod token_ttl;
 mod turns;
 mod values;
+mod watches;
