@@ -302,6 +302,8 @@ pub enum LossCause {
     Deadline,
     /// The store answered that this hold does not own the key.
     NotOwner,
+    /// Its guard was released or dropped in time: so a [`LockWatch`](crate::guard::LockWatch) ends.
+    Released,
 }
 
 impl fmt::Display for LossCause {
@@ -309,6 +311,7 @@ impl fmt::Display for LossCause {
         f.write_str(match self {
             Self::Deadline => "its lease ran out",
             Self::NotOwner => "the store no longer knows it as the owner",
+            Self::Released => "its guard was released",
         })
     }
 }
@@ -328,9 +331,8 @@ pub(crate) fn rounded(time: Duration) -> Duration {
 
 /// A failure of the store, classified by how a caller can react.
 ///
-/// Opaque on purpose: the Redis client library is not part of this crate's API. The cause is in
-/// [`source`](StdError::source). `Debug` writes the kind, the message and all causes in one line, for a `main`
-/// that returns the error.
+/// Opaque on purpose: the Redis client library is not part of this crate's API. The cause is in [`source`](StdError::source).
+/// `Debug` writes the kind, the message and all causes in one line, for a `main` that returns the error.
 ///
 /// # Examples
 ///
@@ -342,10 +344,8 @@ pub(crate) fn rounded(time: Duration) -> Duration {
 /// let error = StoreError::new(StoreErrorKind::Unavailable, "the server cannot be reached");
 /// let error = LockError::from(error.with_source(refused));
 /// assert_eq!(error.to_string(), "the server cannot be reached");
-/// assert_eq!(
-///     format!("{error:?}"),
-///     "Store(Unavailable: the server cannot be reached: connection refused)"
-/// );
+/// let all = "Store(Unavailable: the server cannot be reached: connection refused)";
+/// assert_eq!(format!("{error:?}"), all);
 /// ```
 // S-33.
 #[derive(Clone)]

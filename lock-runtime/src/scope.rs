@@ -2,7 +2,9 @@
 //!
 //! The chain follows the call path, not the task: a future that is run inside a hold puts a link on the thread
 //! for the time of each poll, so the code that it calls sees the link, and a sibling future does not. A spawned
-//! task sees no links unless it is wrapped by [`inherit`].
+//! task sees no links unless it is wrapped by [`inherit`], also if the code inside the hold polls it: a body may drive a
+//! `LocalSet` or a runtime. So a chain counts only for the task that has entered it. Tasks of executors other than Tokio's
+//! have no number, and count as calls of the code that polls them.
 // S-6.
 
 use std::any::Any;
@@ -12,9 +14,11 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
+use tokio::task;
 
 use crate::lease::Hold;
 use crate::lease::reentries::ReentryGuard;
+use crate::lease::watched::{Share, Watched};
 use crate::opaque::opaque_debug;
 use crate::order::ClientOrder;
 use crate::owned_hold::OwnedHold;
@@ -22,7 +26,21 @@ use crate::store::Target;
 use crate::waits::Surroundings;
 
 thread_local! {
-    static INNERMOST: RefCell<Option<Arc<Link>>> = const { RefCell::new(None) };
+    static INNERMOST: RefCell<Innermost> = const { RefCell::new(Innermost { link: None, task: None }) };
+}
+
+/// The innermost link on this thread.
+struct Innermost {
+    link: Option<Arc<Link>>,
+    /// The task that has entered it; `None` outside of tasks, as in a blocking body and in `block_on`.
+    task: Option<task::Id>,
+}
+
+/// Calls `with` with the innermost link around the caller.
+fn with_innermost<T>(with: impl FnOnce(Option<&Arc<Link>>) -> T) -> T {
+    INNERMOST.with_borrow(|Innermost { link, task }| {
+        with(link.as_ref().filter(|_| *task == task::try_id()))
+    })
 }
 
 /// One link of the chain.
@@ -38,8 +56,8 @@ enum Enclosing {
         owned: Weak<OwnedHold>,
         leases: u64,
         hold: Arc<Hold>,
-        /// Its number among the re-entries of its hold; zero for none.
-        reentry: u64,
+        /// What its guard has of the hold.
+        share: Share,
         /// For a read inside of a write: the write hold, and its number there.
         writer: Option<(Arc<Hold>, u64)>,
         /// True if the call is not enforced: it goes on without the lock when the hold is lost.
@@ -54,14 +72,14 @@ enum Enclosing {
 
 impl Link {
     /// A hold, inside of the caller's current chain.
-    pub(crate) fn hold(owned: &Arc<OwnedHold>, reentry: u64, is_shadow: bool) -> Arc<Self> {
+    pub(crate) fn hold(owned: &Arc<OwnedHold>, share: Share, is_shadow: bool) -> Arc<Self> {
         let of_writer = |inside: &ReentryGuard| (Arc::clone(inside.hold()), inside.id());
         Arc::new(Self {
             what: Enclosing::Hold {
                 owned: Arc::downgrade(owned),
                 leases: owned.leases.id,
                 hold: Arc::clone(&owned.hold),
-                reentry,
+                share,
                 writer: owned.inside().map(of_writer),
                 is_shadow,
                 order: owned.leases.order.clone(),
@@ -77,7 +95,7 @@ impl Link {
 }
 
 fn innermost() -> Option<Arc<Link>> {
-    INNERMOST.with_borrow(Clone::clone)
+    with_innermost(|link| link.cloned())
 }
 
 impl Enclosing {
@@ -85,14 +103,17 @@ impl Enclosing {
     fn matters(&self, inner: &[&Arc<Link>]) -> bool {
         match self {
             Self::Client(_) => !inner.iter().any(|link| matches!(link.what, Enclosing::Client(_))),
-            Self::Hold { owned, hold, reentry, is_shadow, .. } => {
+            Self::Hold { owned, hold, share, is_shadow, .. } => {
+                let reentry = share.reentry();
                 let same = |link: &&Arc<Link>| match &link.what {
-                    Self::Hold { owned: its, reentry: number, is_shadow: its_mode, .. } => {
-                        Weak::ptr_eq(its, owned) && number == reentry && its_mode == is_shadow
+                    Self::Hold { owned: its, share, is_shadow: its_mode, .. } => {
+                        Weak::ptr_eq(its, owned)
+                            && share.reentry() == reentry
+                            && its_mode == is_shadow
                     }
                     Self::Client(_) => false,
                 };
-                owned.strong_count() > 0 && hold.has_reentry(*reentry) && !inner.iter().any(same)
+                owned.strong_count() > 0 && hold.has_reentry(reentry) && !inner.iter().any(same)
             }
         }
     }
@@ -173,13 +194,24 @@ pub(crate) fn each_hold(mut visit: impl FnMut(u64, &Hold)) {
     });
 }
 
+/// Returns the time of the innermost guard around the caller that is not released.
+pub(crate) fn enclosing_guard() -> Option<Watched> {
+    find(|what| match what {
+        Enclosing::Hold { owned, hold, share, is_shadow, .. } if share.is_open(hold) => {
+            let owned = owned.upgrade().filter(|_| !is_shadow || hold.check().is_ok())?;
+            Some(Watched::new(hold, owned.token, share.clone()))
+        }
+        _ => None,
+    })
+}
+
 /// Calls `visit` with the re-entries of `hold` that enclose the caller, the innermost first, until it returns
 /// true.
 pub(crate) fn enclosing_reentries(hold: &Arc<Hold>, visit: &mut dyn FnMut(u64) -> bool) {
     find(|what| {
-        let Enclosing::Hold { hold: own, reentry, writer, .. } = what else { return None };
+        let Enclosing::Hold { hold: own, share, writer, .. } = what else { return None };
         let id = match writer {
-            _ if Arc::ptr_eq(own, hold) => *reentry,
+            _ if Arc::ptr_eq(own, hold) => share.reentry(),
             Some((writer, reentry)) if Arc::ptr_eq(writer, hold) => *reentry,
             _ => return None,
         };
@@ -215,8 +247,8 @@ pub(crate) fn enclosing_client<T: Any + Send + Sync>() -> Option<Arc<T>> {
 }
 
 fn find<T>(mut pick: impl FnMut(&Enclosing) -> Option<T>) -> Option<T> {
-    INNERMOST.with_borrow(|innermost| {
-        let mut link = innermost.as_ref();
+    with_innermost(|innermost| {
+        let mut link = innermost;
         while let Some(this) = link {
             if let Some(found) = pick(&this.what) {
                 return Some(found);
@@ -229,23 +261,28 @@ fn find<T>(mut pick: impl FnMut(&Enclosing) -> Option<T>) -> Option<T> {
 
 /// Makes `link` the innermost one until the result is dropped.
 pub(crate) fn enter(link: Option<Arc<Link>>) -> Entered {
-    Entered { outer: INNERMOST.replace(link) }
+    let task = link.as_ref().and_then(|_| task::try_id());
+    Entered { outer: Some(INNERMOST.replace(Innermost { link, task })) }
 }
 
 /// Restores the chain when dropped, even while unwinding.
 pub(crate) struct Entered {
-    outer: Option<Arc<Link>>,
+    outer: Option<Innermost>,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        INNERMOST.set(self.outer.take());
+        if let Some(outer) = self.outer.take() {
+            INNERMOST.set(outer);
+        }
     }
 }
 
 /// Carries the caller's chain of holds and its client into another task.
 ///
-/// A spawned task inherits nothing by itself, because it may outlive the holds that enclose its parent.
+/// A spawned task inherits nothing by itself, because it may outlive the holds that enclose its parent. Nor does a task that
+/// the code inside of a hold polls, as a `LocalSet` or a runtime in `block_on` does; what `join!`, `select!` and
+/// `FuturesUnordered` poll inside of one task inherits.
 /// Wrapped, it re-enters its parent's holds for as long as the parent's guards live. Tasks of one parent
 /// exclude each other there as concurrent calls do: see [`LockGuard::run`](crate::LockGuard::run).
 ///

@@ -16,12 +16,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use lock_runtime::error::LossCause;
 use lock_runtime::guard::{LockWatch, Protected, Release};
 use lock_runtime::{FencingToken, LockError, LockGuard, LockKey};
 use parking_lot::Mutex;
+use tokio::task;
 
 thread_local! {
-    static CURRENT: RefCell<Current> = const { RefCell::new(Current::Outside) };
+    /// The hold, and the task that has entered it: other tasks that a handler happens to poll, of a `LocalSet`, are outside.
+    static CURRENT: RefCell<(Current, Option<task::Id>)> = const { RefCell::new((Current::Outside, None)) };
 }
 
 /// The lock that a layer holds around the running handler.
@@ -69,7 +72,8 @@ impl HeldLock {
 
     /// As [`current`](Self::current), but calls `fallback` if no layer polls on this thread.
     pub(crate) fn current_or_else(fallback: impl FnOnce() -> Option<Self>) -> Option<Self> {
-        let current = CURRENT.with_borrow_mut(|current| match current {
+        let current = CURRENT.with_borrow_mut(|(current, task)| match current {
+            _ if *task != task::try_id() => None,
             Current::Outside => None,
             Current::Hidden => Some(None),
             Current::Held(hold) => Some(Some(hold.handle())),
@@ -118,16 +122,14 @@ impl HeldLock {
         }
     }
 
-    /// True once the call's hold is lost.
+    /// True once the call's hold is lost or released.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        match &*self.0.stage.lock() {
-            HoldStage::Over(result) => result.as_ref().is_err_and(LockError::is_lost),
-            _ => self.0.watch.is_lost(),
-        }
+        self.0.is_over() || self.0.watch.is_lost()
     }
 
-    /// Waits until the hold is lost, and returns the loss. Waits forever if the lock is released first.
+    /// Waits until the hold is lost or released, and returns which: the cause of an error after a release in time is
+    /// [`LossCause::Released`](lock_runtime::error::LossCause::Released).
     ///
     /// For tasks that the handler has spawned: the handler itself is dropped when the hold is lost.
     ///
@@ -137,10 +139,10 @@ impl HeldLock {
     pub async fn lost(&self) -> LockError {
         let lost = self.0.watch.lost().await;
         match &*self.0.stage.lock() {
-            HoldStage::Over(Ok(())) => {}
-            _ => return lost,
+            // The store answered the release that it had known no such hold.
+            HoldStage::Over(Err(error)) if error.is_lost() => error.clone(),
+            _ => lost,
         }
-        std::future::pending().await
     }
 
     /// Releases the lock before the call ends, and waits until the store confirms the release.
@@ -185,6 +187,14 @@ enum HoldStage {
 }
 
 impl SharedHold {
+    /// Stores the outcome of a release whose answer is not waited for: whether the guard had its lock to the end.
+    fn finish_unconfirmed(&self) {
+        self.finish(match self.watch.check() {
+            Err(LockError::Lost { cause: LossCause::Released, .. }) => Ok(()),
+            ended => ended,
+        });
+    }
+
     fn is_over(&self) -> bool {
         matches!(*self.stage.lock(), HoldStage::Over(_))
     }
@@ -210,7 +220,7 @@ impl SharedHold {
         Poll::Pending
     }
 
-    /// The layer's side: true if the handler asked for the release; otherwise wakes the layer when it does.
+    /// True if the handler asked for the release; otherwise wakes the layer when it does.
     fn is_release_asked(&self, cx: &Context<'_>) -> bool {
         match &mut *self.stage.lock() {
             HoldStage::Held(layer) => {
@@ -273,19 +283,19 @@ impl Drop for CurrentHold {
     /// Ends the wait of a task for a release that goes on in the background.
     fn drop(&mut self) {
         if let Some(shared) = &self.shared {
-            shared.finish(self.watch.check());
+            shared.finish_unconfirmed();
         }
     }
 }
 
 /// Sets the thread's current hold; restores the previous one when it is left, or dropped by a panic.
 struct EnterGuard {
-    outer: Current,
+    outer: (Current, Option<task::Id>),
 }
 
 impl EnterGuard {
     fn new(current: Current) -> Self {
-        Self { outer: CURRENT.replace(current) }
+        Self { outer: CURRENT.replace((current, task::try_id())) }
     }
 
     /// Restores the previous hold and returns the one that was set.
@@ -296,7 +306,7 @@ impl EnterGuard {
     }
 
     fn restore(&mut self) -> Current {
-        CURRENT.replace(std::mem::replace(&mut self.outer, Current::Outside))
+        CURRENT.replace(std::mem::replace(&mut self.outer, (Current::Outside, None))).0
     }
 }
 
@@ -416,7 +426,7 @@ impl HoldHandle {
             match self.guard.take() {
                 Some(guard) => self.early_release = Some(guard.release()),
                 // The lock was released in the background, which reports no outcome.
-                None => shared.finish(shared.watch.check()),
+                None => shared.finish_unconfirmed(),
             }
         }
         if let Some(release) = &mut self.early_release

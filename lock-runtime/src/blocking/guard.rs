@@ -103,7 +103,8 @@ impl LockGuard {
         self.guard.hold().ensure_held().map(drop)
     }
 
-    /// Returns an observer of the hold that does not keep it, for code that may outlive the guard.
+    /// Returns an observer of the hold that does not keep it, for code that may outlive the guard: it is over once the guard
+    /// is released or dropped.
     pub fn watch(&self) -> LockWatch {
         self.guard.watch()
     }

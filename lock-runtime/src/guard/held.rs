@@ -1,9 +1,11 @@
 //! [`Held`]: the hold of a guard, and the guard's re-entry if it is nested.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::lease::watched::Share;
 use crate::owned_hold::OwnedHold;
 
 /// What a guard keeps alive. Dropping it undoes the re-entry first.
@@ -22,6 +24,14 @@ struct Nested {
     reentry: u64,
     /// The lease with which a fixed hold is renewed meanwhile.
     renewal: Option<Duration>,
+    /// True once a re-entry without a number is over, for those who observe it.
+    is_over: OnceLock<Arc<AtomicBool>>,
+}
+
+impl Nested {
+    fn new(reentry: u64) -> Self {
+        Self { reentry, renewal: None, is_over: OnceLock::new() }
+    }
 }
 
 impl Held {
@@ -32,14 +42,14 @@ impl Held {
 
     /// The hold of the first of several guards that share it concurrently.
     pub(super) fn first_of_many(owned: Arc<OwnedHold>) -> Self {
-        let nested = Some(Nested { reentry: 0, renewal: None });
+        let nested = Some(Nested::new(0));
         Self { owned: Some(owned), nested }
     }
 
     /// A hold that the caller has re-entered as that number.
     #[inline]
     pub(crate) fn nested(owned: Arc<OwnedHold>, reentry: u64) -> Self {
-        let nested = Some(Nested { reentry, renewal: None });
+        let nested = Some(Nested::new(reentry));
         // First, so that the re-entry leaves in any case.
         let held = Self { owned: Some(owned), nested };
         if held.hold.enter(reentry) {
@@ -54,9 +64,15 @@ impl Held {
         self.owned.as_ref().is_some_and(|owned| Arc::strong_count(owned) > 1)
     }
 
-    /// The number of its re-entry; zero if it has none that excludes others.
-    pub(super) fn reentry(&self) -> u64 {
-        self.nested.as_ref().map_or(0, |nested| nested.reentry)
+    /// What the guard has of the hold.
+    pub(super) fn share(&self) -> Share {
+        match &self.nested {
+            None => Share::Whole,
+            Some(Nested { reentry: 0, is_over, .. }) => {
+                Share::Read(Arc::clone(is_over.get_or_init(Arc::default)))
+            }
+            Some(nested) => Share::Reentry(nested.reentry),
+        }
     }
 
     /// Has a fixed hold renewed with that lease during the re-entry.
@@ -95,12 +111,20 @@ impl Held {
 
     #[inline]
     fn leave(&mut self) {
-        let (Some(owned), Some(Nested { reentry, renewal })) = (&self.owned, self.nested.take())
+        let (Some(owned), Some(Nested { reentry, renewal, is_over })) =
+            (&self.owned, self.nested.take())
         else {
             return;
         };
         if let Some(lease) = renewal {
             owned.hold.unwant_renewal(lease);
+        }
+        // A share of a lost hold stays lost.
+        if let Some(is_over) = is_over.get()
+            && owned.hold.check().is_ok()
+        {
+            is_over.store(true, Ordering::SeqCst);
+            owned.hold.tell_watches();
         }
         // The next waiter may be inside from now on.
         if owned.hold.leave(reentry) {

@@ -108,7 +108,7 @@ impl LockGuard {
 
     /// Returns its link in the chain of holds and clients that enclose the code under it.
     fn link(&self) -> Arc<Link> {
-        Link::hold(&self.owned, self.owned.reentry(), self.is_shadow)
+        Link::hold(&self.owned, self.owned.share(), self.is_shadow)
     }
 
     /// Returns the lock's full name, namespace included.
@@ -154,7 +154,8 @@ impl LockGuard {
         self.hold().check().is_err()
     }
 
-    /// Returns an observer of the hold that does not keep it, for code that may outlive the guard.
+    /// Returns an observer of the hold that does not keep it, for code that may outlive the guard: it is over once the guard
+    /// is released or dropped.
     pub fn watch(&self) -> LockWatch {
         LockWatch::new(self)
     }
@@ -179,7 +180,7 @@ impl LockGuard {
     /// ```
     // S-12.
     pub async fn lost(&self) -> LockError {
-        self.watch().lost().await
+        lost(self.hold()).await
     }
 
     /// Runs `future` for as long as the hold is valid.

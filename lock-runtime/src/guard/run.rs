@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
+use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Sleep, sleep_until};
 
 use super::{LockGuard, Protected};
+use crate::clock::Tick;
 use crate::error::{LockError, LossCause, check_runtime};
 use crate::lease::Hold;
 use crate::observe::{HoldSpan, RunOutcome};
@@ -37,18 +39,29 @@ impl Alarm {
         hold: &Arc<Hold>,
         cx: &mut Context<'_>,
     ) -> Poll<LossCause> {
+        self.poll_until(hold, || Arc::clone(hold.lost()), || hold.check(), cx)
+    }
+
+    /// Resolves once `check` fails: it is called after each notification of `told`, and at the deadline.
+    pub(super) fn poll_until(
+        self: Pin<&mut Self>,
+        hold: &Hold,
+        told: impl Fn() -> Arc<Notify>,
+        check: impl Fn() -> Result<Tick, LossCause>,
+        cx: &mut Context<'_>,
+    ) -> Poll<LossCause> {
         let mut this = self.project();
         loop {
             // Register, then check, then wait: a loss in between is found by the check.
             if this.told.is_none() {
-                this.told.set(Some(Arc::clone(hold.lost()).notified_owned()));
+                this.told.set(Some(told().notified_owned()));
             }
             if let Some(told) = this.told.as_mut().as_pin_mut()
                 && told.poll(cx).is_ready()
             {
                 this.told.set(None);
             }
-            if let Err(cause) = hold.check() {
+            if let Err(cause) = check() {
                 return Poll::Ready(cause);
             }
             if this.told.is_none() {

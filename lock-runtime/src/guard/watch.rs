@@ -12,12 +12,17 @@ use crate::error::LockError;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::lease::Hold;
+use crate::lease::watched::Watched;
 use crate::observe::log_lock;
 use crate::scope;
 
 /// An observer of a guard's hold that does not keep it: made by [`LockGuard::watch`].
 ///
-/// It reports nothing about the time after the guard was dropped: the lock may then belong to another holder.
+/// It is over once its guard is released or dropped, also if the hold passes to a waiter of this process, or other readers
+/// or the code around a re-entry go on with it: then [`check`](Self::check) fails with [`LossCause::Released`]. A hold
+/// that was lost before stays lost.
+///
+/// [`LossCause::Released`]: crate::error::LossCause::Released
 ///
 /// # Examples
 ///
@@ -27,62 +32,73 @@ use crate::scope;
 ///
 /// let guard = LockClient::in_memory().mutex("order:42").lock().await?;
 /// let watch = guard.watch();
-/// tokio::spawn(async move { println!("stop: {}", watch.lost().await) });
-/// guard.release().await?;
+/// let work = tokio::task::spawn_blocking(move || {
+///     while watch.check().is_ok() {
+///         // A step of work that no await can stop.
+///         std::thread::sleep(std::time::Duration::from_millis(1));
+///     }
+/// });
+/// guard.release().await?; // the work stops before its next step
+/// work.await.unwrap();
 /// # Ok::<_, lock_runtime::LockError>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct LockWatch {
-    hold: Arc<Hold>,
-    token: FencingToken,
+    watched: Watched,
 }
 
 impl LockWatch {
     pub(super) fn new(guard: &LockGuard) -> Self {
-        Self { hold: Arc::clone(guard.hold()), token: guard.token() }
+        Self { watched: Watched::new(guard.hold(), guard.token(), guard.owned.share()) }
     }
 
     /// As [`LockGuard::key`].
     #[must_use]
     pub fn key(&self) -> &LockKey {
-        self.hold.target.key()
+        self.watched.hold.target.key()
     }
 
     /// As [`LockGuard::token`].
     #[must_use]
     pub fn token(&self) -> FencingToken {
-        self.token
+        self.watched.token
     }
 
-    /// As [`LockGuard::remaining`].
+    /// As [`LockGuard::remaining`]; zero once the guard is released.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.hold.remaining()
+        self.watched.remaining()
     }
 
-    /// As [`LockGuard::is_lost`].
+    /// Returns true once the hold is lost or the guard is released, and never false after that.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.hold.check().is_err()
+        self.watched.check().is_err()
     }
 
-    /// Checks that the hold was not lost.
+    /// Checks that the guard still has the hold.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] once the hold is lost.
+    /// [`LockError::Lost`] once the hold is lost, and once the guard is released, with the cause
+    /// [`Released`](crate::error::LossCause::Released).
     pub fn check(&self) -> Result<(), LockError> {
-        self.hold.ensure_held().map(drop)
+        self.watched.ensure_held()
     }
 
-    /// As [`LockGuard::lost`].
+    /// Waits until the hold is lost or the guard is released, and returns which, as [`check`](Self::check) does.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn lost(&self) -> LockError {
-        lost(&self.hold).await
+        let hold = &self.watched.hold;
+        let mut alarm = std::pin::pin!(Alarm::default());
+        let told = || Arc::clone(self.watched.told());
+        let cause =
+            poll_fn(|cx| alarm.as_mut().poll_until(hold, told, || self.watched.check(), cx)).await;
+        hold.lost_error(cause)
     }
 }
 
@@ -110,8 +126,7 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn current() -> Option<LockWatch> {
-        let owned = scope::enclosing_hold(|_, _| true)?.owned;
-        Some(LockWatch { hold: Arc::clone(&owned.hold), token: owned.token })
+        scope::enclosing_guard().map(|watched| LockWatch { watched })
     }
 }
 
@@ -119,11 +134,11 @@ impl LockGuard {
 #[doc(hidden)]
 impl LockWatch {
     pub fn log_warn(&self, error: Option<&(dyn Error + 'static)>, what: &str) {
-        log_lock!(warn, self.key(), self.hold.recorder.label(), error, "{what}");
+        log_lock!(warn, self.key(), self.watched.hold.recorder.label(), error, "{what}");
     }
 
     pub fn log_debug(&self, what: &str) {
-        log_lock!(debug, self.key(), self.hold.recorder.label(), "{what}");
+        log_lock!(debug, self.key(), self.watched.hold.recorder.label(), "{what}");
     }
 }
 
@@ -138,7 +153,7 @@ impl fmt::Debug for LockWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockWatch")
             .field("key", self.key())
-            .field("token", &self.token)
+            .field("token", &self.watched.token)
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Renewals that are sent together.
+//! Renewals that are sent together, and what a hold says of its renewals.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,13 +8,39 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::Hold;
+use crate::clock::Tick;
 
 /// Most holds in one request to the store, which may split it.
 pub(super) const MAX_BATCH: usize = 256;
 
+/// What is asked of the store for a hold.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Manner {
+    /// To keep it for so long.
+    Renew(Duration),
+    /// Only whether it is held, with this lease, which must not move.
+    Ask(Duration),
+}
+
+impl Manner {
+    pub(super) fn lease(self) -> Duration {
+        match self {
+            Self::Renew(lease) | Self::Ask(lease) => lease,
+        }
+    }
+
+    /// The lease that a success confirms.
+    pub(super) fn renewed(self) -> Option<Duration> {
+        match self {
+            Self::Renew(lease) => Some(lease),
+            Self::Ask(_) => None,
+        }
+    }
+}
+
 /// Holds that are renewed with one request.
 pub(super) struct Batch {
-    pub(super) lease: Duration,
+    pub(super) manner: Manner,
     pub(super) renewals: Vec<Renewal>,
     /// The holds without an answer, or whose renewal failed.
     pub(super) failed: Mutex<Vec<Arc<Hold>>>,
@@ -53,14 +79,73 @@ impl Drop for Renewal {
 }
 
 /// Groups renewals of equal lease into batches.
-pub(super) fn batches(due: HashMap<Duration, Vec<Renewal>>) -> Vec<Batch> {
+pub(super) fn batches(due: HashMap<Manner, Vec<Renewal>>) -> Vec<Batch> {
     let mut batches = Vec::new();
-    for (lease, renewals) in due {
+    for (manner, renewals) in due {
         let mut renewals = renewals.into_iter().peekable();
         while renewals.peek().is_some() {
             let renewals = renewals.by_ref().take(MAX_BATCH).collect();
-            batches.push(Batch { lease, renewals, failed: Mutex::default() });
+            batches.push(Batch { manner, renewals, failed: Mutex::default() });
         }
     }
     batches
+}
+
+impl Hold {
+    /// Returns the lease to renew for at `now`, if this hold should be renewed.
+    pub(crate) fn renewal(&self, now: Tick) -> Option<Duration> {
+        let lease = self.renewal.load(Ordering::Acquire);
+        let until = Tick::from_nanos(self.renew_until.load(Ordering::Acquire));
+        (lease > 0 && now < until).then(|| Duration::from_nanos(lease))
+    }
+
+    /// Counts a renewal that is sent now. False if `most` are under way.
+    pub(super) fn renewal_begins(&self, most: u32) -> bool {
+        let one_more = |under_way| (under_way < most).then_some(under_way + 1);
+        self.renewals.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
+    }
+
+    /// True if a renewal is under way.
+    pub(super) fn has_renewals(&self) -> bool {
+        self.renewals.load(Ordering::Acquire) > 0
+    }
+
+    /// Counts a renewal as ended.
+    pub(super) fn renewal_ends(&self) {
+        self.renewals.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Has a fixed hold renewed with this lease for a nested guard, from the next round on.
+    pub(crate) fn want_renewal(&self, lease: Duration) {
+        self.change_wishes(|wishes| wishes.push(lease));
+    }
+
+    /// Undoes [`want_renewal`](Self::want_renewal) for a nested guard that was dropped.
+    pub(crate) fn unwant_renewal(&self, lease: Duration) {
+        self.change_wishes(|wishes| {
+            if let Some(at) = wishes.iter().position(|wish| *wish == lease) {
+                wishes.swap_remove(at);
+            }
+        });
+    }
+
+    fn change_wishes(&self, change: impl FnOnce(&mut Vec<Duration>)) {
+        let mut wishes = self.renewal_wishes.lock();
+        let Wishes(wishes) = &mut **wishes.get_or_insert_default();
+        change(wishes);
+        let longest = wishes.iter().max().map_or(0, |lease| crate::clock::nanos(*lease));
+        self.renewal.store(longest, Ordering::Release);
+    }
+
+    /// Allows renewals until then, as the current holder's guard has it. True if they were to end earlier
+    /// before.
+    pub(crate) fn set_renew_until(&self, until: Option<Tick>) -> bool {
+        let until = until.map_or(u64::MAX, Tick::as_nanos);
+        // Nothing else sets it: usually there is no limit, and nothing to write.
+        let before = self.renew_until.load(Ordering::Relaxed);
+        if before != until {
+            self.renew_until.store(until, Ordering::Release);
+        }
+        before != u64::MAX
+    }
 }

@@ -21,6 +21,7 @@ mod schedule;
 mod stored;
 mod under_way;
 mod watchdog;
+pub(crate) mod watched;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -34,6 +35,7 @@ use self::batch::Wishes;
 use self::reentries::Reentries;
 use self::schedule::Place;
 pub(crate) use self::under_way::{UnderWay, wait_until};
+use self::watched::Watches;
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
@@ -72,6 +74,7 @@ pub(crate) struct Hold {
     state: AtomicU8,
     /// Made for the first task that waits for the loss.
     lost: OnceLock<Arc<Notify>>,
+    watches: Watches,
     place_at_gate: Option<PlaceAtGate>,
     /// The lease that renewals ask for, in nanoseconds; zero for none.
     renewal: AtomicU64,
@@ -143,6 +146,7 @@ impl Hold {
             stored_until: AtomicU64::new(sent_at.after(stored_lease).as_nanos()),
             state: AtomicU8::new(HELD),
             lost: OnceLock::new(),
+            watches: Watches::default(),
             place_at_gate,
             renewal: AtomicU64::new(renewal),
             renewal_wishes: Mutex::default(),
@@ -203,14 +207,17 @@ impl Hold {
         let new = match cause {
             LossCause::Deadline => LOST_DEADLINE,
             LossCause::NotOwner => LOST_NOT_OWNER,
+            // The end of a guard, not a loss of its hold.
+            LossCause::Released => return cause,
         };
-        match self.state.compare_exchange(HELD, new, Ordering::AcqRel, Ordering::Acquire) {
+        match self.state.compare_exchange(HELD, new, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => {
                 // As in `lost`: one of the two sees what the other has written.
                 fence(Ordering::SeqCst);
                 if let Some(lost) = self.lost.get() {
                     lost.notify_waiters();
                 }
+                self.watches.tell();
                 if let Some((gates, place)) = &self.place_at_gate {
                     Arc::clone(gates).lost(&self.target, *place);
                 }
@@ -240,7 +247,8 @@ impl Hold {
 
     /// Marks the hold as released, so that it is neither renewed nor declared lost any more.
     pub(crate) fn mark_released(&self, now: Tick) {
-        let _ = self.state.compare_exchange(HELD, RELEASED, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.state.compare_exchange(HELD, RELEASED, Ordering::SeqCst, Ordering::Acquire);
+        self.watches.tell();
         self.recorder.end(now);
     }
 
@@ -283,63 +291,6 @@ impl Hold {
         lost
     }
 
-    /// Returns the lease to renew for at `now`, if this hold should be renewed.
-    pub(crate) fn renewal(&self, now: Tick) -> Option<Duration> {
-        let lease = self.renewal.load(Ordering::Acquire);
-        let until = Tick::from_nanos(self.renew_until.load(Ordering::Acquire));
-        (lease > 0 && now < until).then(|| Duration::from_nanos(lease))
-    }
-
-    /// Counts a renewal that is sent now. False if `most` are under way.
-    fn renewal_begins(&self, most: u32) -> bool {
-        let one_more = |under_way| (under_way < most).then_some(under_way + 1);
-        self.renewals.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
-    }
-
-    /// True if a renewal is under way.
-    fn has_renewals(&self) -> bool {
-        self.renewals.load(Ordering::Acquire) > 0
-    }
-
-    /// Counts a renewal as ended.
-    fn renewal_ends(&self) {
-        self.renewals.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Has a fixed hold renewed with this lease for a nested guard, from the next round on.
-    pub(crate) fn want_renewal(&self, lease: Duration) {
-        self.change_wishes(|wishes| wishes.push(lease));
-    }
-
-    /// Undoes [`want_renewal`](Self::want_renewal) for a nested guard that was dropped.
-    pub(crate) fn unwant_renewal(&self, lease: Duration) {
-        self.change_wishes(|wishes| {
-            if let Some(at) = wishes.iter().position(|wish| *wish == lease) {
-                wishes.swap_remove(at);
-            }
-        });
-    }
-
-    fn change_wishes(&self, change: impl FnOnce(&mut Vec<Duration>)) {
-        let mut wishes = self.renewal_wishes.lock();
-        let Wishes(wishes) = &mut **wishes.get_or_insert_default();
-        change(wishes);
-        let longest = wishes.iter().max().map_or(0, |lease| crate::clock::nanos(*lease));
-        self.renewal.store(longest, Ordering::Release);
-    }
-
-    /// Allows renewals until then, as the current holder's guard has it. True if they were to end earlier
-    /// before.
-    pub(crate) fn set_renew_until(&self, until: Option<Tick>) -> bool {
-        let until = until.map_or(u64::MAX, Tick::as_nanos);
-        // Nothing else sets it: usually there is no limit, and nothing to write.
-        let before = self.renew_until.load(Ordering::Relaxed);
-        if before != until {
-            self.renew_until.store(until, Ordering::Release);
-        }
-        before != u64::MAX
-    }
-
     /// True if the re-entry of that number is inside it; zero means a re-entry that excludes no other.
     pub(crate) fn has_reentry(&self, id: u64) -> bool {
         id == 0 || self.reentries.is_inside(id)
@@ -366,6 +317,7 @@ impl Hold {
     pub(crate) fn leave(&self, reentry: u64) -> bool {
         if reentry != 0 {
             self.reentries.leave(reentry);
+            self.watches.tell();
             return self.queue_count();
         }
         // The hold ends with the last guard, so there is no count to show.
@@ -381,7 +333,8 @@ impl Hold {
     /// Marks the hold as handed to a waiter; it has no holder until the waiter is polled.
     // S-34.
     pub(crate) fn departs(&self) {
-        self.count.store(0, Ordering::Release);
+        self.count.swap(0, Ordering::SeqCst);
+        self.watches.tell();
     }
 
     /// Marks a hold that has no guard yet, and no field in the store that could show a count.

@@ -1,7 +1,7 @@
 //! Renews holds: one task for all of a client's holds, which renews due holds in batches.
 //!
-//! Every live hold is in one [schedule](super::schedule), by the time of its next action: a renewal, or, for holds
-//! that are not renewed, their end. The task checks at least once a second, because its timers stop while the
+//! Every live hold is in one [schedule](super::schedule), by the time of its next action: a renewal; for holds that are not
+//! renewed, the question to the store whether they are still the owner, each third of the lease, or their end. The task checks at least once a second, because its timers stop while the
 //! machine sleeps and the deadline clock does not.
 //!
 //! A renewal never waits for an earlier one. A hold is due again within a third of its lease from when its last
@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use super::batch::{Batch, MAX_BATCH, Renewal, batches};
+use super::batch::{Batch, MAX_BATCH, Manner, Renewal, batches};
 use super::schedule::Schedule;
 use super::{Hold, Settling};
 use crate::clock::{Clock, Tick};
@@ -83,10 +83,8 @@ impl Watchdog {
     pub(crate) fn add(&self, hold: &Arc<Hold>) {
         let mut queue = self.queue.lock();
         queue.busy = true;
-        let at = match hold.renewal(hold.taken_at) {
-            Some(lease) => queue.due.renew_within(hold, hold.taken_at, lease),
-            None => queue.due.end_at(hold, hold.deadline()),
-        };
+        let lease = hold.renewal(hold.taken_at).unwrap_or(hold.lease.duration());
+        let at = queue.due.renew_within(hold, hold.taken_at, lease);
         self.wake_for(&mut queue, at);
     }
 
@@ -226,7 +224,7 @@ impl Watchdog {
             return None;
         }
         let now = self.clock.now();
-        let mut renewals: HashMap<Duration, Vec<Renewal>> = HashMap::new();
+        let mut renewals: HashMap<Manner, Vec<Renewal>> = HashMap::new();
         let (mut lost, mut overdue) = (Vec::new(), Vec::new());
         let mut settling = Vec::new();
         for hold in queue.due.take_due(now) {
@@ -254,10 +252,18 @@ impl Watchdog {
                 // A hold without guards waits for a task to take or join it, and that task may not be polled
                 // any more: the hold ends with its lease (S-34).
                 if hold.has_guards() && hold.renewal_begins(MAX_UNDER_WAY) {
-                    renewals.entry(lease).or_default().push(Renewal::new(hold));
+                    renewals.entry(Manner::Renew(lease)).or_default().push(Renewal::new(hold));
                 }
             } else {
-                queue.due.end_at(&hold, hold.deadline());
+                // Nothing else tells such a hold that its lock was taken away.
+                let lease = hold.lease.duration();
+                match hold.deadline() {
+                    end if end < now.after(lease / 3) => queue.due.end_at(&hold, end),
+                    _ => queue.due.act_at(&hold, now.after(lease / 3)),
+                };
+                if !closed && hold.has_guards() && hold.renewal_begins(MAX_UNDER_WAY) {
+                    renewals.entry(Manner::Ask(lease)).or_default().push(Renewal::new(hold));
+                }
             }
         }
         let counts = queue.take_counts(now);
@@ -283,9 +289,10 @@ impl Watchdog {
         }
         batch.renewals.iter().for_each(|renewal| renewal.hold.asks_for(sent_at, batch.lease));
         // Until then an answer moves the deadline, if another renewal keeps the hold that long (S-9).
-        let timeout = batch.lease;
+        let timeout = batch.manner.lease();
+        let lease = batch.manner.renewed().unwrap_or_default();
         let request = |Renewal { hold, .. }: &Renewal| {
-            RenewRequest::new(Arc::clone(&hold.target), hold.owner.clone(), batch.lease)
+            RenewRequest::new(Arc::clone(&hold.target), hold.owner.clone(), lease)
         };
         let requests = batch.renewals.iter().map(request).collect();
         let batch = Arc::new(batch);
@@ -296,6 +303,9 @@ impl Watchdog {
         let ended = store.renew_each(requests, timeout, on_renewed).await;
         (0..batch.renewals.len())
             .for_each(|place| self.renewed(&batch, place, sent_at, Ownership::Unknown));
+        if batch.manner.renewed().is_none() {
+            return;
+        }
         let failed = std::mem::take(&mut *batch.failed.lock());
         log_first(&failed, ended.as_ref().err(), "renewal failed");
         self.last_failed.store(ended.is_err() || !failed.is_empty(), Ordering::Relaxed);
@@ -306,6 +316,7 @@ impl Watchdog {
         let Some(renewal) = batch.renewals.get(place) else { return };
         let Renewal { hold, .. } = renewal;
         let is_first = renewal.end();
+        let lease = batch.manner.lease();
         match answer {
             _ if hold.is_released() => {}
             // A loss even if a later renewal was confirmed before: one of several servers may have reported it
@@ -314,13 +325,15 @@ impl Watchdog {
                 hold.recorder.renewed(RenewOutcome::NotOwner);
                 self.not_owner(hold);
             }
+            // The next question comes in its time. Without an answer nothing is known, and nothing was to be kept.
+            _ if batch.manner.renewed().is_none() => {}
             Ownership::Owner if is_first && hold.is_held() => {
                 hold.recorder.renewed(RenewOutcome::Renewed);
-                hold.confirm(sent_at, batch.lease);
+                hold.confirm(sent_at, lease);
                 let mut queue = self.queue.lock();
                 // A hold that was released meanwhile has left the queue for good.
                 if hold.is_held() {
-                    queue.due.renew_within(hold, sent_at, batch.lease);
+                    queue.due.renew_within(hold, sent_at, lease);
                 }
             }
             // Unknown is not lost (S-9). An answer after the loss counts as none.
@@ -329,7 +342,7 @@ impl Watchdog {
                     batch.failed.lock().push(Arc::clone(hold));
                 }
                 hold.recorder.renewed(RenewOutcome::Failed);
-                let again = sent_at.after(batch.lease / 10).max(self.clock.now());
+                let again = sent_at.after(lease / 10).max(self.clock.now());
                 let mut queue = self.queue.lock();
                 if hold.is_held() && Schedule::is_due_after(hold, again) {
                     let again = queue.due.act_at(hold, again);

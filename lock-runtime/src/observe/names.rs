@@ -153,5 +153,7 @@ pub const fn cause_label(cause: LossCause) -> &'static str {
     match cause {
         LossCause::Deadline => "deadline",
         LossCause::NotOwner => "not_owner",
+        // No metric has it: a release is no loss.
+        LossCause::Released => "released",
     }
 }

@@ -139,8 +139,8 @@ pub(crate) async fn holds_any(
     holds: Vec<(Arc<Target>, OwnerId)>,
     timeout: Duration,
 ) -> Result<bool, StoreError> {
-    // A renewal never shortens a hold, and with this lease it prolongs none. Every user who may acquire may renew.
-    let ask = |(target, owner)| RenewRequest::new(target, owner, Duration::from_millis(1));
+    // This lease only asks. Every user who may acquire may renew.
+    let ask = |(target, owner)| RenewRequest::new(target, owner, Duration::ZERO);
     let answers = store.renew(holds.into_iter().map(ask).collect(), timeout).await?;
     if answers.contains(&Ownership::Owner) {
         return Ok(true);

@@ -113,7 +113,8 @@ pub struct RenewRequest {
     pub target: Arc<Target>,
     /// The owner of the hold.
     pub owner: OwnerId,
-    /// The store keeps the hold for at least this long from now; a later end stays.
+    /// The store keeps the hold for at least this long from now; a later end stays. Zero only asks whether the owner
+    /// holds the lock, and changes nothing.
     pub lease: Duration,
 }
 

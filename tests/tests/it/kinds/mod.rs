@@ -2,8 +2,10 @@
 
 mod client_identity;
 mod cooperative;
+mod driven_tasks;
 mod fair;
 mod fencing;
+mod fixed_leases;
 mod holder_remaining;
 mod latch;
 mod many_holds;
@@ -27,3 +29,4 @@ mod tries_after_drops;
 mod turns;
 mod two_clients;
 mod values;
+mod watches;

@@ -131,7 +131,9 @@ async fn renew_together(
         calls::renew(link.publish(), requests)
     };
     let mut answer = pin!(link.run(&call, start + timeout));
-    let doubt = start + (lease / 10).clamp(LEAST_DOUBT, MOST_DOUBT);
+    // A question keeps no lease, and may wait.
+    let doubt = if lease.is_zero() { MOST_DOUBT } else { lease / 10 };
+    let doubt = start + doubt.clamp(LEAST_DOUBT, MOST_DOUBT);
     let answer = match timeout_at(doubt, &mut answer).await {
         Ok(answer) => answer,
         Err(_) => {

@@ -2,10 +2,13 @@
 -- released and is kept for a while (end_later.lua) does not count as held: a late renewal leaves its end alone.
 -- KEYS[2i-1] lock hash   KEYS[2i] the key that has the end of the hold: a reader's own key, the permits of a
 --   semaphore, else the hash once more
--- ARGV[4i-3] hold, read or permit   ARGV[4i-2] field of the owner   ARGV[4i-1] lease in ms
+-- ARGV[4i-3] hold, read or permit   ARGV[4i-2] field of the owner   ARGV[4i-1] lease in ms, 0 only asks
 -- ARGV[4i] how many permits
 -- returns 0: all are held by their owners; else a list of the i that are not. One bad key does not fail the others.
 local function prolong(key, lease)
+  if lease == '0' then
+    return
+  end
   if call('PEXPIRE', key, lease, 'GT') == 0 and call('PTTL', key) == -1 then
     -- GT takes a key without an end for one that lasts longer; a lock must have an end.
     call('PEXPIRE', key, lease)
@@ -41,6 +44,9 @@ function keep.permit(free, permits, field, lease, count)
   local now, score = now_in_ms(), call('ZSCORE', permits, field)
   if not score or tonumber(score) <= now or tonumber(score) % 1 > 0 then
     return 0
+  end
+  if lease == '0' then
+    return 1
   end
   -- Removes nothing, but counts as a write: after a first write, a script may write even when memory is short.
   call('ZREM', permits, '')

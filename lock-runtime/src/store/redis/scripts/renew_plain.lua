@@ -2,7 +2,7 @@
 -- creates or shortens a hold (S-9, S-19). A hold that was released and is kept for a while (end_later.lua) does not count
 -- as held: a late renewal leaves its end alone.
 -- KEYS[i] lock hash
--- ARGV[1] lease in ms   ARGV[i+1] field of the owner
+-- ARGV[1] lease in ms, 0 only asks   ARGV[i+1] field of the owner
 -- returns 0: all are held by their owners; else a list of the i that are not. One bad key does not fail the others.
 
 -- Whether HGET found the owner; for the answers that are not the usual '1'.
@@ -34,7 +34,7 @@ for i = 1, #KEYS do
   local count = try('HGET', lock, field)
   if count ~= '1' and not is_held(lock, field, count) then
     lost[#lost + 1] = i
-  else
+  elseif lease ~= '0' then
     local moved = try('PEXPIREAT', lock, stop, 'GT')
     if moved ~= 1 then
       prolong(lock, lease, moved)

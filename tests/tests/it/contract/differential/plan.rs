@@ -48,7 +48,8 @@ pub(crate) enum Op {
         place: Option<Length>,
         joins: bool,
     },
-    Renew(Vec<(What, Length)>),
+    /// Without a length it only asks who holds them.
+    Renew(Vec<(What, Option<Length>)>),
     /// At once, or by itself when so long has passed.
     Release(What, Option<Length>),
     ShowCounts(Vec<(What, u32)>),
@@ -196,7 +197,7 @@ fn op() -> impl Strategy<Value = Op> {
         });
     prop_oneof![
         24 => acquire,
-        5 => vec((what(), length()), 1..4).prop_map(Op::Renew),
+        5 => vec((what(), proptest::option::weighted(0.7, length())), 1..4).prop_map(Op::Renew),
         12 => (what(), proptest::option::weighted(0.3, length()))
             .prop_map(|(what, keep)| Op::Release(what, keep)),
         2 => vec((what(), 1..5_u32), 1..3).prop_map(Op::ShowCounts),

@@ -168,7 +168,8 @@ impl Run<'_> {
             }
             Op::Renew(all) => {
                 let requests = all.iter().map(|(what, lease)| {
-                    RenewRequest::new(what.target(themes, &self.keys), of(what), lease.duration())
+                    let lease = lease.map_or(Duration::ZERO, |lease| lease.duration());
+                    RenewRequest::new(what.target(themes, &self.keys), of(what), lease)
                 });
                 Answer::Renewed(store.renew(requests.collect(), TIMEOUT).await?)
             }

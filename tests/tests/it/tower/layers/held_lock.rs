@@ -89,10 +89,11 @@ async fn a_handler_may_release_early() {
                 assert!(locks.mutex(ORDER).try_lock().await.unwrap().is_none());
                 // No lease that runs out ends what is not under it.
                 sleep(lease * 3).await;
-                assert!(
-                    timeout(PROMPTLY, mine.lost()).await.is_err(),
-                    "what was released is not lost"
-                );
+                assert!(mine.is_lost(), "it protects nothing any more");
+                let ended =
+                    timeout(PROMPTLY, mine.lost()).await.expect("what was released is over");
+                let released = matches!(ended, LockError::Lost { cause: LossCause::Released, .. });
+                assert!(released, "what was released is not lost: {ended}");
                 theirs.release().await.unwrap();
             }
         }
@@ -152,6 +153,9 @@ async fn another_task_may_release_it_and_learn_of_its_loss() {
     // A handle that is kept keeps nothing.
     let mine = out.lock().unwrap().take().unwrap();
     assert_eq!(mine.remaining(), Duration::ZERO);
+    assert!(mine.is_lost(), "it says that it is held");
+    let ended = timeout(PROMPTLY, mine.lost()).await.expect("it waits on");
+    assert!(matches!(ended, LockError::Lost { cause: LossCause::Released, .. }), "{ended}");
     mine.release().await.unwrap();
 }
 
@@ -168,7 +172,8 @@ async fn a_handle_that_outlives_its_call_keeps_nothing() {
     assert!(gone.is_err());
     free_soon(&store, ORDER).await;
     let mine = out.lock().unwrap().take().unwrap();
-    assert!(timeout(PROMPTLY, mine.release()).await.is_ok());
+    assert!(mine.is_lost(), "it says that it is held");
+    timeout(PROMPTLY, mine.release()).await.expect("a hang").unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,4 +240,17 @@ async fn a_plain_service_gets_its_lock() {
     }));
     timeout(PROMPTLY, service.oneshot("a")).await.unwrap().unwrap();
     assert!(HeldLock::current().is_none(), "nothing is left on the thread");
+}
+
+/// A spawned task has no lock, also if the handler drives it.
+#[tokio::test]
+async fn tasks_that_a_handler_polls_have_no_lock() {
+    let layer = LockLayer::new(LockClient::in_memory(), |_: &()| LockKey::new("a").map(Some));
+    let service = layer.layer(service_fn(async |()| {
+        let set = tokio::task::LocalSet::new();
+        let task = set.spawn_local(async { HeldLock::current().is_some() });
+        let seen = set.run_until(async { (HeldLock::current().is_some(), task.await.unwrap()) });
+        Ok::<_, LockError>(seen.await)
+    }));
+    assert_eq!(service.oneshot(()).await.unwrap(), (true, false));
 }

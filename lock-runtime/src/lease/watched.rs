@@ -1,0 +1,143 @@
+//! [`Watched`]: what an observer of a hold observes, which is the time for which one guard has it.
+//!
+//! A hold outlives its guards: it passes to waiters of this process, readers share it, and a re-entry ends before the hold
+//! around it. An observer must not take the time of another guard for that of its own.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::{Hold, RELEASED};
+use crate::clock::Tick;
+use crate::error::{LockError, LossCause};
+use crate::fence::FencingToken;
+
+/// What a guard has of its hold.
+#[derive(Clone)]
+pub(crate) enum Share {
+    /// All of it, until the hold is released or handed to the next waiter.
+    Whole,
+    /// The re-entry of that number.
+    Reentry(u64),
+    /// A share of a read hold, which may be over before the hold is: true once it was released in time.
+    Read(Arc<AtomicBool>),
+}
+
+impl Share {
+    /// The number of its re-entry; zero for none.
+    pub(crate) fn reentry(&self) -> u64 {
+        match self {
+            Self::Reentry(id) => *id,
+            Self::Whole | Self::Read(_) => 0,
+        }
+    }
+
+    /// True until the guard has left the hold. For [`Share::Whole`] the hold itself says so.
+    pub(crate) fn is_open(&self, hold: &Hold) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Reentry(id) => hold.has_reentry(*id),
+            Self::Read(is_over) => !is_over.load(Ordering::Acquire),
+        }
+    }
+}
+
+/// A hold for as long as one guard has it.
+#[derive(Clone)]
+pub(crate) struct Watched {
+    pub(crate) hold: Arc<Hold>,
+    pub(crate) token: FencingToken,
+    share: Share,
+}
+
+impl Watched {
+    /// The time of a guard that has the hold now.
+    pub(crate) fn new(hold: &Arc<Hold>, token: FencingToken, share: Share) -> Self {
+        Self { hold: Arc::clone(hold), token, share }
+    }
+
+    /// As [`Hold::check`], and an error once the guard is released.
+    pub(crate) fn check(&self) -> Result<Tick, LossCause> {
+        let checked = self.hold.check();
+        // In this order: what `check` has found happened in the guard's time if that is not over now.
+        match &self.share {
+            _ if !self.is_over() => checked,
+            // Its end leaves no trace of when it was: a loss may have ended it.
+            Share::Reentry(_) if self.hold.is_lost() => checked,
+            _ => Err(LossCause::Released),
+        }
+    }
+
+    /// As [`check`](Self::check), with the error of a lost hold.
+    pub(crate) fn ensure_held(&self) -> Result<(), LockError> {
+        self.check().map(drop).map_err(|cause| self.hold.lost_error(cause))
+    }
+
+    /// Returns the time left until the deadline; zero once it is over or lost.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.check().map_or(Duration::ZERO, |now| self.hold.deadline().since(now))
+    }
+
+    fn is_over(&self) -> bool {
+        let hold = &*self.hold;
+        match &self.share {
+            // In this order: a hold that arrives at its next holder has that holder's token before it has a guard.
+            Share::Whole => {
+                hold.state.load(Ordering::Acquire) == RELEASED
+                    || !hold.has_guards()
+                    || hold.token() != self.token
+            }
+            share => !share.is_open(hold),
+        }
+    }
+
+    /// Notified when it may be over or lost; the deadline also needs a timer.
+    pub(crate) fn told(&self) -> &Arc<Notify> {
+        self.hold.watches.told()
+    }
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").field("token", &self.token).finish_non_exhaustive()
+    }
+}
+
+impl Hold {
+    /// Wakes the tasks that watch it after a sequentially consistent change.
+    pub(crate) fn tell_watches(&self) {
+        self.watches.tell();
+    }
+}
+
+/// The tasks that wait for the end of a [`Watched`] of a hold.
+#[derive(Default)]
+pub(super) struct Watches {
+    /// True once a task waits. Apart from `told`, so that an end, of which there are many, costs no fence.
+    any: AtomicBool,
+    told: OnceLock<Arc<Notify>>,
+}
+
+impl Watches {
+    fn told(&self) -> &Arc<Notify> {
+        let told = self.told.get_or_init(Arc::default);
+        self.any.store(true, Ordering::SeqCst);
+        // The caller registers, then checks. An end is one sequentially consistent change, and then `tell`: one of the two
+        // sees what the other has written.
+        fence(Ordering::SeqCst);
+        told
+    }
+
+    /// Wakes the waiting tasks after a sequentially consistent change.
+    #[inline]
+    pub(super) fn tell(&self) {
+        if self.any.load(Ordering::SeqCst)
+            && let Some(told) = self.told.get()
+        {
+            told.notify_waiters();
+        }
+    }
+}

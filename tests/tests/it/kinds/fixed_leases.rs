@@ -1,0 +1,134 @@
+//! A hold with a fixed lease learns that its lock was taken away, and is never renewed (S-10, S-12).
+
+use crate::prelude::*;
+use crate::support::kinds::{KINDS_AND_SEVERAL, take_one_or_several};
+use crate::support::quorum::{quorum_of, servers};
+
+/// Its third is longer than a busy machine keeps anything, and it ends after a test has failed.
+const LEASE: Duration = secs(9);
+
+async fn learns_of_it(what: &str, guard: LockGuard) {
+    let lost = timeout(SOON, guard.lost()).await.expect("the lease ends");
+    let LockError::Lost { cause, .. } = lost else { panic!("{lost:?}") };
+    // Not by the deadline, when all learn of it.
+    assert_eq!(cause, LossCause::NotOwner, "{what}");
+}
+
+/// The names that [`take_one_or_several`] takes.
+fn names(kind: &str) -> Vec<String> {
+    let several = kind.starts_with("several") || kind == "multi";
+    let parts: &[&str] = if several { &["-b"] } else { &[""] };
+    parts.iter().map(|part| format!("{kind}{part}")).collect()
+}
+
+async fn all_learn_of_it(client: &LockClient, other: &LockClient) {
+    let guards = KINDS_AND_SEVERAL.map(async |kind| {
+        let guard = take_one_or_several(client, kind, kind, fixed(LEASE)).await.unwrap();
+        for name in names(kind) {
+            assert!(other.force_release(&name).await.unwrap(), "{kind}");
+        }
+        learns_of_it(kind, guard).await;
+    });
+    join_all(guards).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fixed_hold_learns_that_its_lock_was_taken_away() {
+    let (_server, client, other) = world_of_two().await;
+    all_learn_of_it(&client, &other).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_hold_in_memory_learns_that_its_lock_was_taken_away() {
+    let (client, other) = crate::support::kinds::two_in_memory();
+    all_learn_of_it(&client, &other).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fixed_hold_of_a_quorum_learns_that_a_majority_was_taken_away() {
+    let servers = servers(3).await;
+    let quorum = quorum_of(&servers).await;
+    let guard = quorum.lock("q").with(fixed(LEASE)).lock().await.unwrap();
+    let kept = quorum.lock("kept").with(fixed(LEASE)).lock().await.unwrap();
+    for server in &servers[..2] {
+        soon!("it is there", server.client().exists("q").await);
+        server.client().cmd(&["DEL", "q"]).await;
+    }
+    soon!("it is there", servers[0].client().exists("kept").await);
+    servers[0].client().cmd(&["DEL", "kept"]).await;
+    learns_of_it("two of three", guard).await;
+    assert!(!kept.is_lost(), "two of three have it");
+}
+
+/// `max_hold` ends the renewals, and not the interest in the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_whose_renewals_have_ended_learns_that_its_lock_was_taken_away() {
+    let (_server, client, other) = world_of_two().await;
+    let options = LockOptions::builder().lease(Lease::Watchdog(LEASE)).max_hold(ms(100));
+    let guard = client.mutex("m").with(options.build().unwrap()).lock().await.unwrap();
+    assert!(other.force_release("m").await.unwrap());
+    learns_of_it("max_hold", guard).await;
+}
+
+/// How often the server was asked for an owner.
+async fn asked(raw: &RawClient) -> u64 {
+    let stats: String = raw.get(&["INFO", "commandstats"]).await;
+    let calls = |name: &str| {
+        let line =
+            stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));
+        line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+    };
+    // As `renew_plain.lua` and `renew.lua` do.
+    calls("hget") + calls("hexists")
+}
+
+/// Asking moves no end, neither here nor in the store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fixed_lease_ends_when_it_was_to_end() {
+    let (server, client) = world().await;
+    let (lease, raw) = (secs(3), server.client());
+    for kind in KINDS.map(|(kind, _)| kind) {
+        let guard = take_named(&client, kind, fixed(lease)).await.unwrap();
+        let taken = Instant::now();
+        let before = asked(&raw).await;
+        let mut ends = lease;
+        while !guard.is_lost() {
+            let waited = taken.elapsed();
+            if let Ttl::Left(left) = raw.pttl(kind).await
+                && kind != "semaphore"
+            {
+                assert!(left <= ends, "{kind}: {left:?} after {ends:?}");
+                ends = left;
+            }
+            assert!(guard.remaining() <= lease.saturating_sub(waited) + ms(1), "{kind}");
+            sleep(ms(50)).await;
+        }
+        if kind != "semaphore" {
+            assert!(asked(&raw).await > before, "{kind} was not asked for");
+        }
+        assert!(taken.elapsed() >= lease * 9 / 10, "{kind} ended early");
+        let next = take_named(&client, kind, fixed(lease)).await.unwrap();
+        assert!(taken.elapsed() < lease * 2, "{kind} was kept for {:?}", taken.elapsed());
+        next.release().await.unwrap();
+    }
+}
+
+/// A key without an end, which an operator made so, is not ended by the question.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn asking_leaves_a_key_without_an_end_alone() {
+    let (server, client) = world().await;
+    let raw = server.client();
+    let held = join_all(["mutex", "write", "read"].map(async |kind| {
+        let guard = take_named(&client, kind, fixed(LEASE)).await.unwrap();
+        raw.cmd(&["PERSIST", kind]).await;
+        (kind, guard)
+    }));
+    let held = held.await;
+    let before = asked(&raw).await;
+    soon!("it was asked for", asked(&raw).await >= before + 2);
+    for (kind, guard) in held {
+        assert!(raw.exists(kind).await && !guard.is_lost(), "{kind}");
+        raw.cmd(&["PEXPIRE", kind, "60000"]).await;
+        guard.release().await.unwrap();
+    }
+}
