@@ -15,6 +15,7 @@
 mod batch;
 pub(crate) mod claim;
 pub(crate) mod manager;
+mod pulse;
 pub(crate) mod reentries;
 pub(crate) mod releaser;
 mod schedule;
@@ -30,13 +31,14 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::batch::Wishes;
+pub(crate) use self::pulse::Pulse;
 use self::reentries::Reentries;
 use self::schedule::Place;
 pub(crate) use self::under_way::{UnderWay, wait_until};
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
-use crate::observe::{HoldRecorder, Meter, ReleaseOutcome, log_lock};
+use crate::observe::{HoldRecorder, Meter, ReleaseOutcome};
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
 
@@ -64,6 +66,7 @@ pub(crate) struct Hold {
     // S-21.
     pub(crate) unsettled: AtomicBool,
     clock: Clock,
+    pulse: Arc<Pulse>,
     /// Nanoseconds of a [`Tick`].
     deadline: AtomicU64,
     state: AtomicU8,
@@ -126,7 +129,7 @@ pub(crate) struct Taken {
 }
 
 impl Hold {
-    pub(crate) fn new(taken: Taken, clock: Clock) -> Self {
+    pub(crate) fn new(taken: Taken, clock: Clock, pulse: Arc<Pulse>) -> Self {
         let Taken { target, owner, lease, sent_at, token, unsettled, place_at_gate } = taken;
         let renewal = match lease {
             Lease::Watchdog(lease) => crate::clock::nanos(lease),
@@ -139,6 +142,7 @@ impl Hold {
             taken_at: sent_at,
             unsettled: AtomicBool::new(unsettled),
             clock,
+            pulse,
             deadline: AtomicU64::new(deadline(sent_at, lease.duration()).as_nanos()),
             state: AtomicU8::new(HELD),
             lost: OnceLock::new(),
@@ -213,8 +217,7 @@ impl Hold {
                 if let Some((gates, place)) = &self.place_at_gate {
                     Arc::clone(gates).lost(&self.target, *place);
                 }
-                self.recorder.lost(cause, self.clock.now());
-                log_lock!(warn, self.target.key(), self.recorder.label(), %cause, "lock lost");
+                self.log_loss(cause);
                 cause
             }
             Err(LOST_NOT_OWNER) => LossCause::NotOwner,
