@@ -325,3 +325,61 @@ async fn the_token_lets_in() {
         request(Method::GET, "/").header(header::COOKIE, cookie).body(Body::empty()).unwrap();
     assert_eq!(send(&app, with_cookie).await.status(), StatusCode::OK);
 }
+
+/// An empty token is none that a viewer can give: it lets nobody in, least of all to release locks.
+#[tokio::test]
+async fn an_empty_token_lets_nobody_in() {
+    for token in ["", " "] {
+        let options = ConsoleOptions::new().bearer_token(token).allow_release(true);
+        let app = router(LockClient::in_memory(), options);
+        for given in ["Bearer ", "Bearer", "Bearer  ", ""] {
+            let asked = request(Method::GET, "/api/session").header(header::AUTHORIZATION, given);
+            let answer = send(&app, asked.body(Body::empty()).unwrap()).await;
+            assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "{token:?} {given:?}");
+        }
+        let form = format!("token={}", token.replace(' ', "+"));
+        let login = request(Method::POST, "/login")
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        let answer = send(&app, login.body(Body::from(form)).unwrap()).await;
+        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "{token:?}");
+    }
+}
+
+/// The name of a scheme has no case (RFC 9110, section 11.1), and may be followed by several spaces.
+#[tokio::test]
+async fn the_case_of_a_scheme_does_not_matter() {
+    let options = ConsoleOptions::new().bearer_token("sesame");
+    let app = router(LockClient::in_memory(), options);
+    for (given, status) in [
+        ("Bearer sesame", StatusCode::OK),
+        ("bearer sesame", StatusCode::OK),
+        ("BEARER  sesame", StatusCode::OK),
+        ("bearer Sesame", StatusCode::UNAUTHORIZED),
+        ("bearersesame", StatusCode::UNAUTHORIZED),
+        ("basic sesame", StatusCode::UNAUTHORIZED),
+    ] {
+        let asked = request(Method::GET, "/api/session").header(header::AUTHORIZATION, given);
+        let answer = send(&app, asked.body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.status(), status, "{given:?}");
+    }
+}
+
+/// Among very many keys of other programs an open page takes a small part of the server's time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_takes_a_small_part_of_a_server() {
+    let server = RedisServer::start().await;
+    server.client().cmd(&["DEBUG", "POPULATE", "400000"]).await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let _held = client.mutex("order:1").lock().await.unwrap();
+    let app = router(client, ConsoleOptions::new());
+    let mut viewer = get(&app, "/api/events").await.into_body().into_data_stream();
+    event(&mut viewer).await;
+    server.reset_stats().await;
+    const SURVEYS: u64 = 3;
+    for _ in 0..SURVEYS {
+        let shown = event(&mut viewer).await;
+        assert!(shown.contains("order:1") && shown.contains("\"is_complete\":false"), "{shown}");
+    }
+    let scans = server.command_calls().await.get("scan").copied().unwrap_or(0);
+    assert!(scans <= 200 * (SURVEYS + 1), "{scans} calls of SCAN for {SURVEYS} surveys");
+}

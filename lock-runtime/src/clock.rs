@@ -33,6 +33,11 @@ impl Tick {
         Self(self.0.saturating_add(nanos(by)))
     }
 
+    /// Returns this point moved earlier, at most to the clock's origin.
+    pub(crate) fn before(self, by: Duration) -> Self {
+        Self(self.0.saturating_sub(nanos(by)))
+    }
+
     /// Returns how far this point lies after `earlier`; zero if it does not.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {

@@ -5,6 +5,7 @@ mod check;
 mod console;
 mod doctor;
 mod hostile;
+mod names;
 mod permissions;
 mod reads;
 mod release;

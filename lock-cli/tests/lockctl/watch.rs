@@ -61,3 +61,31 @@ async fn it_ends_after_its_time() {
     let ran = world.run(&["watch", "order:1", "--for", "300ms"]).await;
     assert_eq!((ran.code, &*ran.stdout), (0, ""), "{ran:?}");
 }
+
+/// Grants that begin and end between two looks show in the token, and it says how often it looks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grants_between_two_looks_are_counted() {
+    let world = World::start().await;
+    let mut watch = world.begin(&["watch", "order:1", "--json", "--for", "30s"]);
+    let mut notes = BufReader::new(watch.stderr.take().unwrap()).lines();
+    let note = timeout(SOON, notes.next_line()).await.expect("no note").unwrap().unwrap();
+    assert!(note.contains("5 times a second"), "{note}");
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut total = 0;
+    for round in 1..=2 {
+        // Brief enough that no look meets it, mostly.
+        let missed = loop {
+            let held = world.billing.mutex("order:1").lock().await.unwrap();
+            held.release().await.unwrap();
+            let event = next(&mut lines).await;
+            if event["event"] == "missed" {
+                break event;
+            }
+            assert_eq!(event["event"], "granted", "{event}");
+            assert_eq!(next(&mut lines).await["event"], "released");
+        };
+        total += 1;
+        assert!(missed["token"].as_u64().is_some(), "{missed}");
+        assert_eq!(missed["missed"], total, "{round}: {missed}");
+    }
+}

@@ -73,9 +73,9 @@ impl Ran {
     }
 }
 
-fn command(args: &[&str]) -> Command {
+pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockctl"));
-    command.args(args).env_remove("LOCK_URL").stdin(Stdio::null());
+    command.args(args).env_remove("LOCK_URL").env_remove("LOCK_NAMESPACE").stdin(Stdio::null());
     command
 }
 

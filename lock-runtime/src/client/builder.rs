@@ -442,6 +442,8 @@ impl LockClientBuilder {
             let (namespace, service) = (settings.namespace.as_deref(), self.service.as_deref());
             settings._presence = Some(Presence::new(&engine, namespace, service));
         }
-        LockClient { engine, settings: Arc::new(settings) }
+        let client = LockClient { engine, settings: Arc::new(settings) };
+        client.log_start();
+        client
     }
 }

@@ -41,4 +41,20 @@ impl LockClient {
     pub fn id(&self) -> LockClientId {
         LockClientId(self.engine.leases.client)
     }
+
+    /// Logs with what a client starts, for an operator who meets its id or its locks elsewhere. As in a survey, only the
+    /// beginning of the id: owners begin with the whole of it.
+    pub(super) fn log_start(&self) {
+        let servers = self.engine.leases.store.addresses().join(", ");
+        if !servers.is_empty() {
+            let id = self.id().to_string();
+            tracing::info!(
+                client = id.get(..8),
+                server = servers,
+                namespace = self.namespace(),
+                version = env!("CARGO_PKG_VERSION"),
+                "lock client is ready"
+            );
+        }
+    }
 }

@@ -32,6 +32,20 @@ impl LockClient {
         self.full_name(name.into_lock_key()?)
     }
 
+    /// Returns the prefix of the names of this client's locks: see [`namespace`](crate::LockClientBuilder::namespace).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let client = lock_runtime::LockClient::builder().namespace("shop").in_memory()?;
+    /// assert_eq!(client.namespace(), Some("shop"));
+    /// # Ok::<_, lock_runtime::LockError>(())
+    /// ```
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.settings.namespace.as_deref()
+    }
+
     /// Returns the store's state of a name: as what kind it is held, by which clients, for how long.
     ///
     /// The answer may be outdated when it arrives: show it to people and on dashboards, but do not base

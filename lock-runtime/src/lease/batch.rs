@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::Hold;
 use crate::clock::Tick;
+use crate::observe::RenewOutcome;
 
 /// Most holds in one request to the store, which may split it.
 pub(super) const MAX_BATCH: usize = 256;
@@ -54,12 +55,14 @@ pub(super) struct Wishes(pub(super) Vec<Duration>);
 pub(super) struct Renewal {
     pub(super) hold: Arc<Hold>,
     open: AtomicBool,
+    /// True once it counts as failed.
+    failed: AtomicBool,
 }
 
 impl Renewal {
     /// A renewal that the hold has already counted.
     pub(super) fn new(hold: Arc<Hold>) -> Self {
-        Self { hold, open: AtomicBool::new(true) }
+        Self { hold, open: AtomicBool::new(true), failed: AtomicBool::new(false) }
     }
 
     /// True for the first call.
@@ -69,6 +72,22 @@ impl Renewal {
             self.hold.renewal_ends();
         }
         is_first
+    }
+}
+
+impl Renewal {
+    /// Counts it as failed, once: without an answer in time, or with none at all.
+    pub(super) fn fails(&self) {
+        if !self.failed.swap(true, Ordering::AcqRel) {
+            self.hold.recorder.renewed(RenewOutcome::Failed);
+        }
+    }
+
+    /// Counts it as failed if it is still without an answer.
+    pub(super) fn fails_if_open(&self) {
+        if self.open.load(Ordering::Acquire) && self.hold.is_held() {
+            self.fails();
+        }
     }
 }
 

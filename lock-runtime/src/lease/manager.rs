@@ -101,7 +101,7 @@ impl LeaseManager {
         let client = store.claim_id().unwrap_or_else(new_id);
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            watchdog: Watchdog::new(clock.clone()),
+            watchdog: Watchdog::new(clock.clone(), timing.command_timeout),
             releaser: Releaser::new(clock.clone(), timing.command_timeout),
             client,
             client_text: Arc::from(client.to_string()),

@@ -15,6 +15,7 @@
 mod batch;
 pub(crate) mod claim;
 pub(crate) mod manager;
+mod pulse;
 pub(crate) mod reentries;
 pub(crate) mod releaser;
 mod schedule;
@@ -32,6 +33,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::batch::Wishes;
+pub(crate) use self::pulse::Pulse;
 use self::reentries::Reentries;
 use self::schedule::Place;
 pub(crate) use self::under_way::{UnderWay, wait_until};
@@ -39,7 +41,7 @@ use self::watched::Watches;
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
-use crate::observe::{HoldRecorder, Meter, ReleaseOutcome, log_lock};
+use crate::observe::{HoldRecorder, Meter, ReleaseOutcome};
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
 
@@ -67,6 +69,7 @@ pub(crate) struct Hold {
     // S-21.
     pub(crate) unsettled: AtomicBool,
     clock: Clock,
+    pulse: Arc<Pulse>,
     /// Nanoseconds of a [`Tick`].
     deadline: AtomicU64,
     /// The latest end that the store may have for it, in nanoseconds of a [`Tick`].
@@ -128,7 +131,7 @@ pub(crate) struct Taken {
 }
 
 impl Hold {
-    pub(crate) fn new(taken: Taken, clock: Clock) -> Self {
+    pub(crate) fn new(taken: Taken, clock: Clock, pulse: Arc<Pulse>) -> Self {
         let Taken { target, owner, lease, stored_lease, sent_at, .. } = taken;
         let Taken { token, unsettled, place_at_gate, .. } = taken;
         let renewal = match lease {
@@ -142,6 +145,7 @@ impl Hold {
             taken_at: sent_at,
             unsettled: AtomicBool::new(unsettled),
             clock,
+            pulse,
             deadline: AtomicU64::new(deadline(sent_at, lease.duration()).as_nanos()),
             stored_until: AtomicU64::new(sent_at.after(stored_lease).as_nanos()),
             state: AtomicU8::new(HELD),
@@ -221,8 +225,7 @@ impl Hold {
                 if let Some((gates, place)) = &self.place_at_gate {
                     Arc::clone(gates).lost(&self.target, *place);
                 }
-                self.recorder.lost(cause, self.clock.now());
-                log_lock!(warn, self.target.key(), self.recorder.label(), %cause, "lock lost");
+                self.log_loss(cause);
                 cause
             }
             Err(LOST_NOT_OWNER) => LossCause::NotOwner,

@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::batch::{Batch, MAX_BATCH, Manner, Renewal, batches};
 use super::schedule::Schedule;
-use super::{Hold, Settling};
+use super::{Hold, Pulse, Settling};
 use crate::clock::{Clock, Tick};
 use crate::error::{LossCause, StoreError};
 use crate::observe::{RenewOutcome, log_lock};
@@ -52,6 +52,9 @@ pub(crate) struct Watchdog {
     emptied: Notify,
     /// True if the last renewal failed or was not answered, by the store or a part of it.
     last_failed: AtomicBool,
+    pulse: Arc<Pulse>,
+    /// After this time without an answer, a renewal counts as failed.
+    command_timeout: Duration,
 }
 
 #[derive(Default)]
@@ -69,14 +72,20 @@ struct Queue {
 }
 
 impl Watchdog {
-    pub(crate) fn new(clock: Clock) -> Arc<Self> {
+    pub(crate) fn new(clock: Clock, command_timeout: Duration) -> Arc<Self> {
         Arc::new(Self {
             clock,
             queue: Mutex::default(),
             wake: Notify::new(),
             emptied: Notify::new(),
             last_failed: AtomicBool::new(false),
+            command_timeout,
+            pulse: Arc::default(),
         })
+    }
+
+    pub(crate) fn pulse(&self) -> Arc<Pulse> {
+        Arc::clone(&self.pulse)
     }
 
     /// Starts to renew a hold.
@@ -191,6 +200,7 @@ impl Watchdog {
         if queue.sleeping_until.is_none_or(|until| at < until) {
             // Only once for the earliest: the task sets it again when it goes back to sleep.
             queue.sleeping_until = Some(at);
+            self.pulse.plan(Some(at));
             self.wake.notify_one();
         }
     }
@@ -224,6 +234,7 @@ impl Watchdog {
             return None;
         }
         let now = self.clock.now();
+        self.pulse.runs(now);
         let mut renewals: HashMap<Manner, Vec<Renewal>> = HashMap::new();
         let (mut lost, mut overdue) = (Vec::new(), Vec::new());
         let mut settling = Vec::new();
@@ -267,7 +278,9 @@ impl Watchdog {
             }
         }
         let counts = queue.take_counts(now);
-        let wake_at = queue.plan_sleep(now).map(|at| self.clock.timer_for(at));
+        let until = queue.plan_sleep(now);
+        self.pulse.plan(until);
+        let wake_at = until.map(|at| self.clock.timer_for(at));
         let is_emptied = !lost.is_empty() && queue.due.is_empty();
         drop(queue);
         if is_emptied {
@@ -287,10 +300,10 @@ impl Watchdog {
         if batch.renewals.is_empty() {
             return;
         }
-        batch.renewals.iter().for_each(|renewal| renewal.hold.asks_for(sent_at, batch.lease));
         // Until then an answer moves the deadline, if another renewal keeps the hold that long (S-9).
         let timeout = batch.manner.lease();
         let lease = batch.manner.renewed().unwrap_or_default();
+        batch.renewals.iter().for_each(|renewal| renewal.hold.asks_for(sent_at, lease));
         let request = |Renewal { hold, .. }: &Renewal| {
             RenewRequest::new(Arc::clone(&hold.target), hold.owner.clone(), lease)
         };
@@ -300,7 +313,18 @@ impl Watchdog {
             let (watchdog, batch) = (Arc::clone(&self), Arc::clone(&batch));
             move |place, answer| watchdog.renewed(&batch, place, sent_at, answer)
         });
-        let ended = store.renew_each(requests, timeout, on_renewed).await;
+        let mut renewing = std::pin::pin!(store.renew_each(requests, timeout, on_renewed));
+        // An alert has to come before the loss, so it cannot wait for the end of the lease.
+        let in_time = self.command_timeout.min(timeout / 6);
+        let ended = match tokio::time::timeout(in_time, renewing.as_mut()).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                if batch.manner.renewed().is_some() {
+                    batch.renewals.iter().for_each(Renewal::fails_if_open);
+                }
+                renewing.await
+            }
+        };
         (0..batch.renewals.len())
             .for_each(|place| self.renewed(&batch, place, sent_at, Ownership::Unknown));
         if batch.manner.renewed().is_none() {
@@ -341,7 +365,7 @@ impl Watchdog {
                 if answer == Ownership::Unknown {
                     batch.failed.lock().push(Arc::clone(hold));
                 }
-                hold.recorder.renewed(RenewOutcome::Failed);
+                renewal.fails();
                 let again = sent_at.after(lease / 10).max(self.clock.now());
                 let mut queue = self.queue.lock();
                 if hold.is_held() && Schedule::is_due_after(hold, again) {

@@ -205,7 +205,7 @@ impl WriterPart {
             unsettled: false,
             place_at_gate: Some((Arc::clone(&phase) as _, 0)),
         };
-        let read = Arc::new(Hold::new(taken, leases.clock.clone()));
+        let read = Arc::new(Hold::new(taken, leases.clock.clone(), leases.watchdog.pulse()));
         read.has_no_field();
         *self.at_loss.read.lock() = Arc::downgrade(&read);
         let mut owned = OwnedHold::new(leases, Arc::clone(&read), None, token, 1);

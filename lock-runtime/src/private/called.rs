@@ -69,7 +69,7 @@ fn call<B: BlockingBody>(
             match guard.run_and_release(enforced, on_release_lost, under) {
                 Ok(value) => return value,
                 Err(error) => {
-                    About::of(&hold).log_failure(&error, can_say);
+                    About::of(&hold).log_failure(&error, can_say, true);
                     return returns.error(error);
                 }
             }
@@ -86,7 +86,7 @@ fn call<B: BlockingBody>(
         panic!("`{}` needs its lock: {error}", site.name());
     }
     if let Some(about) = about {
-        about.log_failure(&error, can_say);
+        about.log_failure(&error, can_say, false);
     }
     returns.error(error)
 }

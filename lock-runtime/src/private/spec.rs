@@ -262,19 +262,21 @@ impl About {
         Self { name: Some(hold.target.key().clone()), label: hold.recorder.label() }
     }
 
-    /// Logs a call that did not run, or not to its end, if the return value does not report it.
-    pub(super) fn log_failure(&self, error: &LockError, can_say: CanSay) {
+    /// Logs a call that did not run if `has_run` is false, or else one whose lock was lost, if the return value does not report
+    /// it. An operator repeats the one and checks the data of the other.
+    pub(super) fn log_failure(&self, error: &LockError, can_say: CanSay, has_run: bool) {
         let name = self.name.as_ref().map_or("", LockKey::as_str);
         if can_say.skipped && error.is_busy() {
             log_lock!(debug, name, self.label, "skipped: another holder has the lock");
         } else if !can_say.errors {
-            log_lock!(
-                error,
-                name,
-                self.label,
-                error = error as &dyn std::error::Error,
-                "the lock failed, and the return type has no room to say so"
-            );
+            let what = match has_run {
+                false => "the call did not run, and its return type has no room to say so",
+                true => {
+                    "the call was stopped before its end, or its lock ended before it, and its return type has no room to say so"
+                }
+            };
+            let error = error as &dyn std::error::Error;
+            log_lock!(error, name, self.label, error, "{what}");
         }
     }
 }

@@ -128,7 +128,7 @@ impl CallState {
             Err(error) => {
                 body.end();
                 if let Some(about) = about {
-                    about.log_failure(&error, *this.can_say);
+                    about.log_failure(&error, *this.can_say, false);
                 }
                 return Step::End(Err(error));
             }
@@ -173,7 +173,7 @@ impl CallState {
         let result = result.and_then(|()| after_body(released, *this.on_release_lost, hold));
         if let Err(error) = &result {
             body.end();
-            About::of(hold).log_failure(error, *this.can_say);
+            About::of(hold).log_failure(error, *this.can_say, true);
         }
         Step::End(result)
     }

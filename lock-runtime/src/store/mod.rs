@@ -235,7 +235,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// a connection and outside of a runtime: the store subscribes as soon as it has a connection, and again on each
     /// later one. Messages that are published while there is none are lost, and a store of several servers may deliver a
     /// message several times. If the server refuses the subscription, no message comes, and nothing else changes;
-    /// [`listened`](Self::listened) returns the error.
+    /// [`listened`](Self::listened) returns the error. The listeners of a server's databases are apart.
     ///
     /// A channel must have no other use, such as a channel of a lock.
     // S-35.
@@ -336,6 +336,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
         let _ = timeout;
         unsupported("signs of life")
+    }
+
+    /// Returns the addresses of the servers, without credentials, for the log; nothing for a store without servers.
+    fn addresses(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Returns the uuid under which the servers know the connections of this store: the client of the store

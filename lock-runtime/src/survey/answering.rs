@@ -29,16 +29,25 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// A client lists at most so many holds, and so many waits, whatever is asked for.
 const MOST_LINES: usize = 10_000;
 
-/// Has a client answer what is asked on `channel`, until the result is dropped.
-pub(super) fn answer(engine: &Arc<Engine>, channel: &str, identity: Identity) -> Listening {
-    let answerer = Arc::new(Answerer {
-        engine: Arc::downgrade(engine),
-        identity,
-        channel: channel.to_owned(),
-        turns: Mutex::default(),
-    });
-    let on_message = Arc::new(move |message: &[u8]| answerer.heed(message));
-    engine.leases.store.listen(channel, on_message)
+/// Has a client answer what is asked on these channels, until the result is dropped.
+pub(super) fn answer(
+    engine: &Arc<Engine>,
+    channels: &[String],
+    identity: &Identity,
+) -> Vec<Listening> {
+    // The channels share the turns: a client answers four times a second, wherever it is asked.
+    let turns = Arc::default();
+    let listen = |channel: &String| {
+        let answerer = Arc::new(Answerer {
+            engine: Arc::downgrade(engine),
+            identity: identity.clone(),
+            channel: channel.clone(),
+            turns: Arc::clone(&turns),
+        });
+        let on_message = Arc::new(move |message: &[u8]| answerer.heed(message));
+        engine.leases.store.listen(channel, on_message)
+    };
+    channels.iter().map(listen).collect()
 }
 
 struct Answerer {
@@ -46,7 +55,7 @@ struct Answerer {
     engine: Weak<Engine>,
     identity: Identity,
     channel: String,
-    turns: Mutex<Turns>,
+    turns: Arc<Mutex<Turns>>,
 }
 
 #[derive(Default)]

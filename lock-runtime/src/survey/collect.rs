@@ -15,7 +15,7 @@ use super::{
     Survey, SurveyedClient, SurveyedHolder, SurveyedLock, SurveyedPlace, SurveyedProcess,
     SurveyedWaiter, Surveying,
 };
-use crate::error::{LockError, StoreError, check_runtime};
+use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::key::{LockKey, check_prefix};
 use crate::store::{HoldKind, Inspection, NamesCursor, StoredHold, StoredWaiter};
 
@@ -59,40 +59,69 @@ struct Answers {
     missing: usize,
 }
 
-/// What the store knows.
-struct Stored {
-    /// The names that were looked at; `None` for those that it could not be asked for.
-    by_name: BTreeMap<LockKey, Option<Inspection>>,
-    /// True if the limit has left names out.
+/// The names in the store.
+#[derive(Default)]
+struct Listed {
+    names: BTreeSet<LockKey>,
+    /// True if the limit, the time or the pages have left names out.
     is_cut: bool,
     /// Why the names could not be listed.
     not_listed: Option<StoreError>,
+}
+
+/// What the store knows.
+#[derive(Default)]
+struct Stored {
+    /// The names that were looked at and are locks.
+    by_name: BTreeMap<LockKey, Inspection>,
+    /// True if the limit has left names out.
+    is_cut: bool,
+    /// Why some names could not be looked at.
+    failed: Option<StoreError>,
 }
 
 impl Surveying {
     pub(super) async fn make(self) -> Result<Survey, LockError> {
         check_runtime()?;
         check_prefix(&self.full_prefix())?;
-        let survey = self.look().await?;
-        let waits = Waits::of(&survey.locks);
+        let whole = self.is_name.then(|| LockKey::new(self.full_prefix())).transpose()?;
+        let (answers, listed) = tokio::join!(self.ask_clients(), self.list());
+        let survey = self.look(answers?, &listed, whole.as_ref()).await;
+        let waits = Waits::with_guesses(&survey.locks);
         if waits.is_empty() {
             return Ok(survey);
         }
         // The processes answered one after the other, so a circle may never have been closed. Waits that are there before
         // and after a moment were there in that moment.
         let earlier = waits.ids();
-        let mut survey = self.look().await?;
+        let answers = self.ask_clients().await?;
+        let mut survey = self.look(answers, &listed, whole.as_ref()).await;
         survey.deadlocks = Waits::of(&survey.locks).met_before(&earlier).deadlocks();
+        let guessed = Waits::with_guesses(&survey.locks).met_before(&earlier);
+        survey.possible_deadlocks = guessed.possible_deadlocks();
         Ok(survey)
     }
 
-    async fn look(&self) -> Result<Survey, LockError> {
-        let answers = self.ask_clients().await?;
+    /// Joins what clients have answered with what the store says of the locks that they named and of those listed.
+    async fn look(&self, answers: Answers, listed: &Listed, whole: Option<&LockKey>) -> Survey {
         let stored = match self.asks_store {
-            true => self.ask_store(&answers).await,
-            false => Stored { by_name: BTreeMap::new(), is_cut: false, not_listed: None },
+            true => self.ask_store(&answers, listed, whole).await,
+            false => Stored::default(),
         };
-        Ok(join(answers, stored))
+        let mut survey = join(answers, stored, listed);
+        if let Some(whole) = whole {
+            survey.locks.retain(|lock| lock.key == *whole);
+        }
+        if !self.asks_store {
+            // Some client has them, and has not said so.
+            let is_blocked = |lock: &SurveyedLock| {
+                let mut waiters = lock.waiters.iter();
+                lock.holders.is_empty()
+                    && waiters.any(|one| !matches!(one.kind, HoldKind::Semaphore | HoldKind::Latch))
+            };
+            survey.is_complete &= !survey.locks.iter().any(is_blocked);
+        }
+        survey
     }
 
     /// Publishes a request, and collects answers until all have come or the time is over.
@@ -138,36 +167,77 @@ impl Surveying {
         Ok(answers)
     }
 
-    /// Looks up the locks in the store, and those that clients named.
-    async fn ask_store(&self, answers: &Answers) -> Stored {
+    /// Lists names in the store, until all are listed, the limit is passed, or its time or its pages are used up: a server has
+    /// other work than to look through the keys of other programs.
+    async fn list(&self) -> Listed {
+        let mut listed = Listed::default();
+        if self.is_name || !self.asks_store {
+            return listed;
+        }
         let (store, timeout) =
             (&self.engine.leases.store, self.engine.leases.timing.command_timeout);
-        let mut names = answers.names();
-        let (prefix, mut from) = (self.full_prefix(), Some(NamesCursor::start()));
-        let (mut is_cut, mut not_listed) = (false, None);
-        while let Some(cursor) = from.take() {
+        let start = Instant::now();
+        let end = start.checked_add(self.within).unwrap_or(start + FOREVER);
+        let (prefix, mut cursor) = (self.full_prefix(), NamesCursor::start());
+        for page in 0.. {
+            // At least one page, so that a survey without a time meets a permission that is missing.
+            if page > 0 && (page >= self.pages || Instant::now() >= end) {
+                listed.is_cut = true;
+                break;
+            }
             match store.names(&prefix, cursor, timeout).await {
                 Ok(page) => {
-                    names.extend(page.names);
-                    from = page.next;
+                    listed.names.extend(page.names);
+                    let Some(next) = page.next else { break };
+                    cursor = next;
                 }
-                Err(error) => not_listed = Some(error),
+                Err(error) => {
+                    listed.not_listed = Some(error);
+                    break;
+                }
             }
-            if names.len() > self.limit {
+            if listed.names.len() > self.limit {
+                listed.is_cut = true;
                 break;
             }
         }
+        listed
+    }
+
+    /// Looks up the listed locks in the store, and those that clients named.
+    async fn ask_store(
+        &self,
+        answers: &Answers,
+        listed: &Listed,
+        whole: Option<&LockKey>,
+    ) -> Stored {
+        let (store, timeout) =
+            (&self.engine.leases.store, self.engine.leases.timing.command_timeout);
+        let mut names = answers.names();
+        names.extend(listed.names.iter().cloned());
+        if let Some(whole) = whole {
+            names.retain(|name| name == whole);
+        }
         // What clients name is shown in any case; the store is asked for no more than that of each.
-        is_cut |= names.len() > self.limit;
+        let is_cut = names.len() > self.limit;
         // A prefix may be a whole name, which the listing meets late among many that it begins.
-        let whole = LockKey::new(&prefix).ok();
-        let names: BTreeSet<_> = names.into_iter().take(self.limit).chain(whole).collect();
+        let prefix = LockKey::new(self.full_prefix()).ok();
+        let names: BTreeSet<_> = names.into_iter().take(self.limit).chain(prefix).collect();
         let look = |key: LockKey| async move {
-            let found = store.inspect(&key, timeout).await.ok();
+            let found = store.inspect(&key, timeout).await;
             (key, found)
         };
-        let found = stream::iter(names).map(look).buffer_unordered(AT_ONCE);
-        Stored { by_name: found.collect().await, is_cut, not_listed }
+        let mut stored = Stored { is_cut, ..Stored::default() };
+        let mut looked = stream::iter(names).map(look).buffer_unordered(AT_ONCE);
+        while let Some((key, found)) = looked.next().await {
+            match found {
+                Ok(found) => drop(stored.by_name.insert(key, found)),
+                // Not a lock.
+                Err(error) if error.kind() == StoreErrorKind::WrongType => {}
+                Err(error) => stored.failed = Some(error),
+            }
+        }
+        stored
     }
 }
 
@@ -213,10 +283,11 @@ impl Answers {
 }
 
 /// Puts what clients say of their holds and waits beside what the store says.
-fn join(answers: Answers, stored: Stored) -> Survey {
+fn join(answers: Answers, stored: Stored, listed: &Listed) -> Survey {
     let Answers { by_client, missing } = answers;
-    let Stored { by_name, is_cut, not_listed } = stored;
-    let mut is_complete = missing == 0 && !is_cut && not_listed.is_none();
+    let Stored { by_name, is_cut, failed } = stored;
+    let not_listed = listed.not_listed.clone().or(failed);
+    let mut is_complete = missing == 0 && !is_cut && !listed.is_cut && not_listed.is_none();
     let mut locks: BTreeMap<LockKey, SurveyedLock> = BTreeMap::new();
     let mut clients = Vec::new();
     for heard in by_client.into_values() {
@@ -242,7 +313,7 @@ fn join(answers: Answers, stored: Stored) -> Survey {
         }
     }
     for (key, found) in by_name {
-        if let (Some(lock), Some(found)) = (row(&mut locks, key.as_str()), found) {
+        if let Some(lock) = row(&mut locks, key.as_str()) {
             add_stored(lock, found, &clients);
         }
     }
@@ -255,7 +326,25 @@ fn join(answers: Answers, stored: Stored) -> Survey {
     }
     clients
         .sort_by_key(|one| (one.client.service.clone(), one.client.host.clone(), one.client.pid));
-    Survey { clients, locks, missing, is_complete, not_listed, deadlocks: Vec::new() }
+    let unaccounted =
+        locks.iter().flat_map(|lock| &lock.holders).filter(|it| is_silent(it)).count();
+    is_complete &= unaccounted == 0;
+    let (deadlocks, possible_deadlocks) = (Vec::new(), Vec::new());
+    Survey {
+        clients,
+        locks,
+        missing,
+        unaccounted,
+        is_complete,
+        not_listed,
+        deadlocks,
+        possible_deadlocks,
+    }
+}
+
+/// True for a hold in the store whose client is one of this library and has not answered.
+fn is_silent(holder: &SurveyedHolder) -> bool {
+    holder.client.is_none() && holder.thread.is_none() && !holder.client_id.is_empty()
 }
 
 fn row<'a>(
@@ -276,10 +365,10 @@ fn row<'a>(
 }
 
 fn holder(client: &Arc<SurveyedProcess>, hold: HoldLine) -> SurveyedHolder {
-    let HoldLine { hold, held_for, left, site, policy, .. } = hold;
+    let HoldLine { hold, held_as, held_for, left, site, policy, .. } = hold;
     SurveyedHolder {
         client: Some(Arc::clone(client)),
-        client_id: client.id.clone(),
+        client_id: held_as.map_or_else(|| client.id.clone(), |id| id.to_string()),
         thread: None,
         count: 1,
         held_for: Some(held_for),

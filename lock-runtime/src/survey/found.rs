@@ -26,12 +26,19 @@ pub struct Survey {
     pub locks: Vec<SurveyedLock>,
     /// How many clients listen and have not answered in time: they hang, or have answered too many surveys.
     pub missing: usize,
-    /// False if clients are missing, a limit has left something out, or the names in the store could not be listed.
+    /// How many holds in the store belong to clients of this library that have not answered. Such a client hangs, is gone and
+    /// its lease goes on, answers no surveys, or was not reached: its user may use only the channels of its namespace, or its
+    /// version listens only there. Holds of Redisson's are not counted.
+    pub unaccounted: usize,
+    /// False if clients are missing, holds are unaccounted for, a limit has left something out, or the names in the store
+    /// could not be listed. If only the clients were asked, a wait for a lock that none of them holds makes it false.
     pub is_complete: bool,
-    /// Why the names in the store could not be listed; the locks are then those that clients have named.
+    /// Why the names in the store could not be listed, or some of them not be looked at; of those locks there is what clients
+    /// have said.
     #[serde(serialize_with = "as_sentence")]
     pub not_listed: Option<StoreError>,
     pub(super) deadlocks: Vec<Deadlock>,
+    pub(super) possible_deadlocks: Vec<Deadlock>,
 }
 
 impl Survey {
@@ -39,11 +46,35 @@ impl Survey {
     /// holder is ended. Each is found in two looks one after the other, so that none is reported that only seems to be one.
     ///
     /// A process knows what a call is inside of by the path of the call: holds of annotated functions, layers and
-    /// [`LockGuard::run`](crate::LockGuard::run). A deadlock of guards that nothing runs inside of is not seen, nor is one
-    /// through a semaphore. A reader that waits behind a writer counts as waiting for the readers that the writer waits for.
+    /// [`LockGuard::run`](crate::LockGuard::run). A deadlock of guards in variables is a
+    /// [possible one](Self::possible_deadlocks). One through a semaphore or through a client of Redisson's is not seen.
+    /// A reader that waits behind a writer counts as waiting for the readers that the writer waits for.
     #[must_use]
     pub fn deadlocks(&self) -> &[Deadlock] {
         &self.deadlocks
+    }
+
+    /// Returns the clients that wait for each other in a circle, where it is not known whether the tasks do: a task that waits
+    /// may have a guard in a variable, and nothing says which. Each edge is a hold and a wait of one client, which began after
+    /// the hold and has lasted for a second.
+    ///
+    /// Two processes that each keep a lock for long and also wait for the other's look alike, so look at the two sites of each
+    /// edge. A circle within one client is not reported.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let survey = lock_runtime::LockClient::in_memory().survey().await?;
+    /// for deadlock in survey.possible_deadlocks() {
+    ///     println!("perhaps: {deadlock}");
+    /// }
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn possible_deadlocks(&self) -> &[Deadlock] {
+        &self.possible_deadlocks
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -56,6 +57,12 @@ impl fmt::Display for Deadlock {
     }
 }
 
+/// How long a wait has lasted that may be part of a possible deadlock. Shorter ones are everyday contention.
+const LONG: Duration = Duration::from_secs(1);
+
+/// A survey guesses no more waits than these of what they are inside of.
+const MOST_GUESSES: usize = 100_000;
+
 /// A hold, as a node of the graph.
 type Node = u64;
 
@@ -69,6 +76,8 @@ struct Wait<'a> {
     outer: (&'a SurveyedLock, &'a SurveyedHolder),
     lock: &'a SurveyedLock,
     waiter: &'a SurveyedWaiter,
+    /// True if only its client is known to have the hold, and not the task that waits.
+    is_guess: bool,
 }
 
 /// The waits of each hold that may be part of a circle.
@@ -76,6 +85,50 @@ pub(super) struct Waits<'a>(BTreeMap<Node, Vec<Wait<'a>>>);
 
 impl<'a> Waits<'a> {
     pub(super) fn of(locks: &'a [SurveyedLock]) -> Self {
+        Self::known(locks).in_circles()
+    }
+
+    /// The same, and the waits of tasks that may have a guard in a variable: inside of each hold that their client has had
+    /// for longer, if it is waited for.
+    pub(super) fn with_guesses(locks: &'a [SurveyedLock]) -> Self {
+        let contended = locks.iter().filter(|lock| !lock.waiters.is_empty());
+        let mut held: BTreeMap<&str, Vec<(Node, &SurveyedLock, &SurveyedHolder)>> = BTreeMap::new();
+        for lock in contended.clone() {
+            for holder in &lock.holders {
+                if let (Some(hold), Some(client)) = (holder.hold, &holder.client) {
+                    held.entry(&client.id).or_default().push((hold, lock, holder));
+                }
+            }
+        }
+        let (Self(mut waits), mut guesses) = (Self::known(locks), 0);
+        for lock in contended {
+            let plain =
+                |waiter: &&SurveyedWaiter| waiter.inside.is_empty() && waiter.waited_for >= LONG;
+            for waiter in lock.waiters.iter().filter(plain) {
+                let own = held.get(&*waiter.client.id).map_or(&[][..], Vec::as_slice);
+                // Tasks of one client that wait for each other's locks are mostly unrelated: their circle says nothing.
+                let others = lock.holders.iter().filter(|holder| {
+                    holder.client.as_ref().is_some_and(|client| client.id != waiter.client.id)
+                });
+                let blocking = others.filter(|holder| blocks(lock, holder, waiter));
+                for next in blocking.filter_map(|holder| holder.hold) {
+                    for (from, outer, holder) in own {
+                        let is_older =
+                            holder.held_for.is_some_and(|held| held >= waiter.waited_for);
+                        if is_older && guesses < MOST_GUESSES {
+                            guesses += 1;
+                            let (ids, outer) = ((*from, waiter.began, next), (*outer, *holder));
+                            let wait = Wait { ids, outer, lock, waiter, is_guess: true };
+                            waits.entry(*from).or_default().push(wait);
+                        }
+                    }
+                }
+            }
+        }
+        Self(waits).in_circles()
+    }
+
+    fn known(locks: &'a [SurveyedLock]) -> Self {
         let mut held: BTreeMap<Node, (&SurveyedLock, &SurveyedHolder)> = BTreeMap::new();
         for lock in locks {
             for holder in &lock.holders {
@@ -92,13 +145,13 @@ impl<'a> Waits<'a> {
                     for from in &waiter.inside {
                         let Some(outer) = held.get(from) else { continue };
                         let ids = (*from, waiter.began, next);
-                        let wait = Wait { ids, outer: *outer, lock, waiter };
+                        let wait = Wait { ids, outer: *outer, lock, waiter, is_guess: false };
                         waits.entry(*from).or_default().push(wait);
                     }
                 }
             }
         }
-        Self(waits).in_circles()
+        Self(waits)
     }
 
     /// True if no hold waits for itself.
@@ -147,6 +200,19 @@ impl<'a> Waits<'a> {
 
     /// Returns the deadlocks among them: for each hold, a shortest circle through it, unless an earlier one leads through it.
     pub(super) fn deadlocks(&self) -> Vec<Deadlock> {
+        self.circles().into_iter().map(Deadlock::from).collect()
+    }
+
+    /// Returns those of them that are only guessed.
+    pub(super) fn possible_deadlocks(&self) -> Vec<Deadlock> {
+        let circles = self.circles().into_iter();
+        circles
+            .filter(|circle| circle.iter().any(|wait| wait.is_guess))
+            .map(Deadlock::from)
+            .collect()
+    }
+
+    fn circles(&self) -> Vec<Vec<Wait<'a>>> {
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
         for start in self.0.keys() {
             if seen.contains(start) {
@@ -154,7 +220,7 @@ impl<'a> Waits<'a> {
             }
             if let Some(circle) = self.shortest_circle(*start) {
                 seen.extend(circle.iter().map(|wait| wait.ids.0));
-                found.push(Deadlock { edges: circle.into_iter().map(Edge::from).collect() });
+                found.push(circle);
             }
         }
         found
@@ -180,6 +246,12 @@ impl<'a> Waits<'a> {
             frontier = next;
         }
         None
+    }
+}
+
+impl From<Vec<Wait<'_>>> for Deadlock {
+    fn from(circle: Vec<Wait<'_>>) -> Self {
+        Self { edges: circle.into_iter().map(Edge::from).collect() }
     }
 }
 

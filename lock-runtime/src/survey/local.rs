@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::wire::{HoldLine, Identity, WaitLine};
 use crate::acquire::Engine;
@@ -60,9 +61,12 @@ impl Lines {
     /// What is held and waited for under names that begin with `prefix`, at most `limit` of each.
     pub(super) fn of(engine: &Arc<Engine>, prefix: &str, limit: usize) -> Self {
         let mut lines = Self::default();
+        let answering = engine.leases.client;
         for engine in engine.family() {
+            let client = engine.leases.client;
+            let held_as = (client != answering).then_some(client);
             for hold in engine.leases.watchdog.all() {
-                lines.add_hold(&hold, prefix, limit);
+                lines.add_hold(&hold, held_as, prefix, limit);
             }
             let now = Instant::now();
             let mut add = |wait: &WaitEntry| lines.add_wait(wait, now, prefix, limit);
@@ -72,7 +76,7 @@ impl Lines {
         lines
     }
 
-    fn add_hold(&mut self, hold: &Hold, prefix: &str, limit: usize) {
+    fn add_hold(&mut self, hold: &Hold, held_as: Option<Uuid>, prefix: &str, limit: usize) {
         let Some(now) = hold.check().ok().filter(|_| !hold.is_released()) else { return };
         let label = hold.recorder.label();
         for lock in hold.target.locks().filter(|lock| lock.key().as_str().starts_with(prefix)) {
@@ -83,6 +87,7 @@ impl Lines {
             self.holds.push(HoldLine {
                 hold: hold.owner.pseudonym(),
                 name: lock.key().to_string(),
+                held_as,
                 kind: lock.kind(),
                 held_for: now.since(hold.taken_at),
                 left: hold.deadline().since(now),

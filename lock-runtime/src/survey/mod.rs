@@ -1,7 +1,7 @@
 //! Who holds which lock, since when, from which process and line, and who waits for it.
 //!
-//! Nothing is stored for this: a survey asks every process that uses the same server, and puts what they answer beside what
-//! the store shows. An answer may be outdated when it arrives; show it to people, but do not base decisions on it.
+//! Nothing is stored for this: a survey asks every process that uses the same database of a server, and puts what they answer
+//! beside what the store shows. A client with a namespace asks the clients of that namespace, and one without asks all. An answer may be outdated when it arrives; show it to people, but do not base decisions on it.
 //!
 //! Every client answers, unless it was built with [`survey(false)`](crate::LockClientBuilder::survey), at most four times a
 //! second. An answer has names of locks, times, and places in the program, but no owner id, fencing token, address or password.
@@ -34,7 +34,7 @@ use crate::store::Listening;
 
 /// Has a client answer surveys until dropped.
 pub(crate) struct Presence {
-    _answering: Listening,
+    _answering: Vec<Listening>,
 }
 
 impl Presence {
@@ -43,8 +43,12 @@ impl Presence {
         namespace: Option<&str>,
         service: Option<&str>,
     ) -> Self {
+        // Clients without a namespace ask all. A user that may use only the channels of its namespace is refused the other
+        // one, and is asked by the clients of its namespace.
+        let mut channels = vec![wire::channel(None)];
+        channels.extend(namespace.map(|namespace| wire::channel(Some(namespace))));
         let identity = Identity::of(engine, service);
-        Self { _answering: answering::answer(engine, &wire::channel(namespace), identity) }
+        Self { _answering: answering::answer(engine, &channels, &identity) }
     }
 }
 
@@ -56,6 +60,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How many locks a survey lists of each client, and of the store.
 const LIMIT: usize = 1_000;
 
+/// How many pages of names a survey asks the store for.
+const PAGES: usize = 1_000;
+
 /// A survey to be made: see [`LockClient::survey`](crate::LockClient::survey). Await it.
 #[must_use = "a survey is made when it is awaited"]
 pub struct Surveying {
@@ -65,7 +72,10 @@ pub struct Surveying {
     prefix: String,
     within: Duration,
     limit: usize,
+    pages: usize,
     asks_store: bool,
+    /// True if the prefix is a whole name.
+    is_name: bool,
 }
 
 impl Surveying {
@@ -77,7 +87,9 @@ impl Surveying {
             prefix: String::new(),
             within: PATIENCE,
             limit: LIMIT,
+            pages: PAGES,
             asks_store: true,
+            is_name: false,
         }
     }
 
@@ -85,11 +97,30 @@ impl Surveying {
     /// makes the survey fail with [`LockError::InvalidKey`].
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
+        self.is_name = false;
         self
     }
 
-    /// Sets how long it waits for answers; it returns earlier if every client has answered. Default: 2 s,
-    /// in which also a client answers that others have asked four times within the last second.
+    /// Looks only at the lock of this name, without the client's namespace, and lists no names in the store. An invalid name
+    /// makes the survey fail with [`LockError::InvalidKey`].
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let client = lock_runtime::LockClient::in_memory();
+    /// let _guards = (client.mutex("order:1").lock().await?, client.mutex("order:12").lock().await?);
+    /// let survey = client.survey().name("order:1").await?;
+    /// assert_eq!(survey.locks.len(), 1);
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.prefix = name.into();
+        self.is_name = true;
+        self
+    }
+
+    /// Sets how long it waits for answers and lists names in the store; it returns earlier if every client has answered and all
+    /// names are listed. Default: 2 s, in which also a client answers that others have asked four times within the last second.
     pub fn within(mut self, within: Duration) -> Self {
         self.within = within;
         self
@@ -99,6 +130,14 @@ impl Surveying {
     /// 1 000.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// Sets how many pages of names it asks the store for. Each visits a few hundred keys, those of other programs included,
+    /// and keeps a server busy for up to a millisecond, mostly a tenth of that. What is left out then are only locks that no
+    /// answering client holds or waits for. Default: 1 000.
+    pub fn pages(mut self, pages: usize) -> Self {
+        self.pages = pages;
         self
     }
 

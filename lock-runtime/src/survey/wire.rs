@@ -73,6 +73,10 @@ pub(super) struct HoldLine {
     /// A number for people, by which waits name the holds that they are inside of.
     pub(super) hold: u64,
     pub(super) name: String,
+    /// The id of the client in the store, if it is not that of the client that answers: locks of several clients have one of
+    /// their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) held_as: Option<Uuid>,
     pub(super) kind: HoldKind,
     #[serde(with = "millis")]
     pub(super) held_for: Duration,
@@ -215,7 +219,7 @@ impl Line {
     /// About as many bytes as it takes as JSON, or more.
     fn most_bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, |text| in_json(text));
-        200 + match self {
+        260 + match self {
             Self::Hold(hold) => in_json(&hold.name) + text(&hold.site) + text(&hold.policy),
             Self::Wait(wait) => in_json(&wait.name) + text(&wait.site) + 21 * wait.inside.len(),
         }

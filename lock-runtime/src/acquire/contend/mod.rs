@@ -353,7 +353,8 @@ impl<'a> Contender<'a> {
             unsettled: std::mem::take(&mut self.attempt.unsettled),
             place_at_gate,
         };
-        let hold = Arc::new(Hold::new(taken, engine.leases.clock.clone()));
+        let (clock, pulse) = (engine.leases.clock.clone(), engine.leases.watchdog.pulse());
+        let hold = Arc::new(Hold::new(taken, clock, pulse));
         engine.leases.watchdog.add(&hold);
         let (gate_guard, left) = match hold.target.kind() {
             HoldKind::Read if !hold.target.is_shared() => (None, Some(gate_guard)),

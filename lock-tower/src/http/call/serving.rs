@@ -42,19 +42,25 @@ pub(crate) struct RequestLock {
 }
 
 impl RequestLock {
-    fn context(&self) -> RefusalContext<'_> {
+    /// The name of the lock as the store and its operator know it.
+    fn full_name(&self) -> LockKey {
+        self.spec.client.key(self.key.clone()).unwrap_or_else(|_| self.key.clone())
+    }
+
+    fn context<'a>(&'a self, full_name: &'a LockKey) -> RefusalContext<'a> {
         RefusalContext {
             busy: self.plan.busy,
             lease: Some(self.spec.options.lease()),
             times: &self.plan.times,
             deadline: self.deadline,
             grpc: self.grpc,
-            log: self.plan.log_fields(Some(&self.key)),
+            log: self.plan.log_fields(Some(full_name)),
         }
     }
 
     pub(crate) fn answer<B: Body>(&self, error: &LockError) -> Response<LockBody<B>> {
-        LockBody::answer(self.shared.responder.respond(&self.context().lock_error(error)))
+        let refusal = self.context(&self.full_name()).lock_error(error);
+        LockBody::answer(self.shared.responder.respond(&refusal))
     }
 
     /// The answer to a client that left before its body was complete. It may still read.
@@ -62,7 +68,8 @@ impl RequestLock {
         &self,
         error: &(dyn Error + 'static),
     ) -> Response<LockBody<B>> {
-        LockBody::answer(self.shared.responder.respond(&self.context().body_error(error)))
+        let refusal = self.context(&self.full_name()).body_error(error);
+        LockBody::answer(self.shared.responder.respond(&refusal))
     }
 
     /// The hold of the request, which has not started.

@@ -143,8 +143,52 @@ async fn a_job_beside_a_dead_redis_is_told_from_a_skipped_one() {
         let site = format!("failures{site}{HERE}");
         assert!(line.contains(&site), "no {site}: {line}");
         assert!(line.contains("error="), "{line}");
+        assert!(line.contains("the call did not run"), "{line}");
     }
     drop((held, held_too));
+}
+
+#[distributed_lock(key = "stopped", on_busy = skip, policy = "checkout", client = client)]
+async fn is_stopped(client: &LockClient) {
+    client.force_release("stopped").await.unwrap();
+    std::future::pending().await
+}
+
+/// Its data has to be looked at, other than that of a job that did not run.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_stopped_is_told_from_one_that_did_not_run() {
+    let log = Log::start();
+    let Pair { client, .. } = memory().await;
+    is_stopped(&client).await;
+    assert_named(&log, "the call was stopped before its end", "stopped", "checkout");
+    assert_eq!(log.lines_with("did not run"), Vec::<String>::new());
+}
+
+/// One line when a client is ready, and one when the store is back after a line that said that it is away.
+#[tokio::test]
+async fn beginnings_are_logged() {
+    let log = Log::start();
+    let server = RedisServer::start().await;
+    let client = builder().namespace("shop").connect(&server.url()).await.unwrap();
+    let lines = log.lines_with("lock client is ready");
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    let id = client.id().to_string();
+    let port = format!("127.0.0.1:{}", server.port());
+    for part in [&id[..8], &*port, "namespace=\"shop\"", env!("CARGO_PKG_VERSION")] {
+        assert!(line.contains(part), "no {part} in {line}");
+    }
+    assert!(!line.contains(&id), "the whole id: {line}");
+
+    let (_server, proxy) = proxied().await;
+    let client = builder().connect(&proxy.url()).await.unwrap();
+    proxy.refuse();
+    proxy.reset_all();
+    soon!("it is away", !log.lines_with("cannot connect to the lock store yet").is_empty());
+    proxy.pass();
+    soon!("it is back", !log.lines_with("the lock store answers again").is_empty());
+    let line = log.lines_with("the lock store answers again").remove(0);
+    assert!(line.contains("away=") && line.contains("server="), "{line}");
+    drop(client);
 }
 
 #[distributed_lock(key = "job", lease = "150ms", on_lost = finish, policy = "checkout", client = client)]
@@ -214,4 +258,29 @@ async fn a_renewal_that_fails_in_part() {
     for field in ["lock.name=", "lock.site=", "lock.policy="] {
         assert!(lines.iter().all(|line| line.contains(field)), "{field}: {lines:#?}");
     }
+}
+
+/// The line on a loss says which hold it was and for how long, and whether the process stood still.
+#[tokio::test]
+async fn a_loss_says_what_was_lost() {
+    let server = RedisServer::start().await;
+    let client = builder().connect(&server.url()).await.unwrap();
+    let log = Log::start();
+    let guard = client.mutex("cut").with(leased(Lease::Watchdog(ms(900)))).lock().await.unwrap();
+    sleep(ms(100)).await;
+    // As a process that is stopped, or a task that blocks its runtime.
+    std::thread::sleep(ms(1_500));
+    assert!(guard.lost().await.is_lost());
+    soon!("it is logged", !log.lines_with("lock lost").is_empty());
+    let line = log.lines_with("lock lost").remove(0);
+    assert!(line.contains(&format!("lock.token={}", guard.token())), "{line}");
+    assert!(line.contains("lock.held=1."), "{line}");
+    assert!(line.contains("stood still for 1."), "{line}");
+
+    let log = Log::start();
+    let guard = client.mutex("gone").with(leased(Lease::Watchdog(ms(900)))).lock().await.unwrap();
+    client.force_release("gone").await.unwrap();
+    assert!(guard.lost().await.is_lost());
+    let line = log.lines_with("lock lost").remove(0);
+    assert!(line.contains("lock.held=") && !line.contains("stood still"), "{line}");
 }

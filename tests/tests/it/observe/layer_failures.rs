@@ -113,3 +113,15 @@ async fn bodies_that_are_cut_off() {
     client.shutdown(secs(1)).await;
     assert_named(&log, "the grace is over", "order:8", "checkout");
 }
+
+/// An error of the store has no name, and the line has the whole one all the same.
+#[tokio::test]
+async fn refusals_for_a_store_that_is_away_name_the_whole_lock() {
+    let log = Log::start();
+    let server = RedisServer::start().await;
+    let client = builder().namespace("shop").store_patience(ms(300)).connect(&server.url()).await;
+    let refusing = layer(&client.unwrap(), "checkout").build().unwrap();
+    server.kill();
+    assert_eq!(send(&refusing, Some("7")).await, 503);
+    assert_named(&log, "request refused", "shop:order:7", "checkout");
+}

@@ -198,6 +198,10 @@ impl Store for QuorumStore {
         StoreFuture::new(self.reports())
     }
 
+    fn addresses(&self) -> Vec<String> {
+        self.servers.iter().flat_map(|server| server.store.addresses()).collect()
+    }
+
     fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
         StoreFuture::new(self.rights(timeout))
     }

@@ -337,6 +337,11 @@ impl Store for ClusterStore {
         })
     }
 
+    fn addresses(&self) -> Vec<String> {
+        let map = self.shared.topology.map();
+        map.nodes.iter().flat_map(|node| node.store.addresses()).collect()
+    }
+
     fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
         StoreFuture::new(async move {
             self.ensure_task();

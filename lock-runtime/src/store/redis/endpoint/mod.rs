@@ -82,6 +82,14 @@ impl Endpoint {
         }
     }
 
+    /// The number of the database.
+    pub(crate) fn database(&self) -> i64 {
+        match &self.discovery {
+            Discovery::Single(client) => client.get_connection_info().redis_settings().db(),
+            Discovery::Sentinels(sentinels) => sentinels.database(),
+        }
+    }
+
     fn sentinels(&self) -> Option<&Sentinels> {
         match &self.discovery {
             Discovery::Single(_) => None,

@@ -124,6 +124,11 @@ impl Link {
         master.map_or_else(|| self.endpoint.address(), Master::address)
     }
 
+    /// The number of the database.
+    pub(crate) fn database(&self) -> i64 {
+        self.endpoint.database()
+    }
+
     /// True if sentinels name the server.
     pub(crate) fn has_sentinels(&self) -> bool {
         self.endpoint.master().is_some()
@@ -331,7 +336,13 @@ impl Link {
             pause.disconnected();
             self.endpoint.pause(pause.next(), pause.ends_when_reached()).await;
             match self.connect().await {
-                Ok(()) => pause.connected(),
+                Ok(()) => {
+                    pause.connected();
+                    if let Some(since) = pause.take_warned() {
+                        let (server, away) = (self.address(), since.elapsed());
+                        tracing::info!(server, ?away, "the lock store answers again");
+                    }
+                }
                 Err(error) => {
                     pause.failed(was_unreached(&error));
                     // The server may be down for good.

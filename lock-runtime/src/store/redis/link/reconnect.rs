@@ -33,6 +33,8 @@ pub(super) struct ReconnectPause {
     was_unreached: bool,
     connected: Option<Instant>,
     warned: Option<Instant>,
+    /// When the first attempt failed since there was a connection.
+    away: Option<Instant>,
 }
 
 impl ReconnectPause {
@@ -43,6 +45,7 @@ impl ReconnectPause {
             was_unreached: false,
             connected: None,
             warned: None,
+            away: None,
         }
     }
 
@@ -64,6 +67,7 @@ impl ReconnectPause {
     /// Records that an attempt failed: no connection was made, or the server did not complete the handshake.
     pub(super) fn failed(&mut self, was_unreached: bool) {
         self.was_unreached = was_unreached;
+        self.away.get_or_insert_with(Instant::now);
     }
 
     /// True if another link's connecting to the server ends the pause.
@@ -74,6 +78,11 @@ impl ReconnectPause {
     /// The length of the next pause.
     pub(super) fn next(&mut self) -> Duration {
         if self.was_unreached { self.unreached.pause() } else { self.short_lived.pause() }
+    }
+
+    /// Returns since when warnings say that there is no connection, once after they began.
+    pub(super) fn take_warned(&mut self) -> Option<Instant> {
+        self.away.take().filter(|_| self.warned.is_some())
     }
 
     /// True if this failure is to be logged as a warning: the first one, and then one each minute.

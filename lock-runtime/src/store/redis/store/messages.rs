@@ -1,6 +1,8 @@
 //! Messages between clients, on channels that no lock uses.
 // S-35.
 
+use std::borrow::Cow;
+
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
@@ -21,6 +23,15 @@ pub(super) fn publish(publish: Publish, channel: &str, message: &[u8]) -> Cmd {
 }
 
 impl RedisStore {
+    /// The channel as the server has it. All databases share the channels of their server, but messages are about the locks of
+    /// one, so its number is part of the name. Database 0 adds none, as older clients know it.
+    pub(super) fn own_channel<'a>(&self, channel: &'a str) -> Cow<'a, str> {
+        match self.link.database() {
+            0 => Cow::Borrowed(channel),
+            database => Cow::Owned(format!("{channel}:db{database}")),
+        }
+    }
+
     /// Waits until the server has confirmed the subscription.
     pub(super) async fn subscribed(
         &self,

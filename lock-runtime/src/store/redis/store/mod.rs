@@ -229,16 +229,17 @@ impl Store for RedisStore {
     }
 
     fn listen(&self, channel: &str, on_message: OnMessage) -> Listening {
-        self.subscriptions.listen(channel, on_message)
+        self.subscriptions.listen(&self.own_channel(channel), on_message)
     }
 
     fn listened(&self, channel: &str, timeout: Duration) -> StoreFuture<'_, ()> {
-        let channel = channel.to_owned();
+        let channel = self.own_channel(channel).into_owned();
         StoreFuture::new(async move { self.subscribed(&channel, Instant::now() + timeout).await })
     }
 
     fn publish(&self, channel: &str, message: &[u8], timeout: Duration) -> StoreFuture<'_, u32> {
-        let publish = publish(self.link.publish(), channel, message);
+        let channel = self.own_channel(channel);
+        let publish = publish(self.link.publish(), &channel, message);
         StoreFuture::new(async move { self.sent(&publish, Instant::now() + timeout).await })
     }
 
@@ -304,6 +305,10 @@ impl Store for RedisStore {
 
     fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
         StoreFuture::new(async move { Ok(vec![self.rights(timeout).await]) })
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        vec![self.link.address()]
     }
 
     fn clock(&self) -> Clock {

@@ -58,6 +58,11 @@ fn no_name() -> StoreError {
 }
 
 impl Sentinels {
+    /// The number of the master's database.
+    pub(crate) fn database(&self) -> i64 {
+        self.name.model.get_connection_info().redis_settings().db()
+    }
+
     /// The sentinels at the addresses `urls`, and the master that they are asked for.
     pub(crate) fn parse<U: AsRef<str>>(
         master: &str,

@@ -1,0 +1,145 @@
+//! Names of locks with and without their namespace, and all-clears that are none.
+
+use std::time::Duration;
+
+use lock_runtime::{LockClient, LockOptions, Wait};
+use lock_tests::RedisServer;
+
+use crate::world::{Ran, SOON, World, command, lockctl, waits};
+
+async fn shop(server: &RedisServer, service: &str) -> LockClient {
+    let wait = LockOptions::builder().wait(Wait::UpTo(SOON)).build().unwrap();
+    let builder = LockClient::builder().namespace("shop").service(service).options(wait);
+    builder.connect(&server.url()).await.unwrap()
+}
+
+/// `lockctl` with its namespace in a variable.
+async fn with_variable(url: &str, args: &[&str]) -> Ran {
+    let output = command(&[&["--url", url], args].concat())
+        .env("LOCK_NAMESPACE", "shop")
+        .output()
+        .await
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    Ran { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// A name that begins with the namespace is the whole name, as `ls`, logs and the console print it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_names_are_understood() {
+    let server = RedisServer::start().await;
+    let client = shop(&server, "billing").await;
+    let held = client.mutex("order:1").lock().await.unwrap();
+    let url = server.url();
+    let names = [
+        &["--namespace", "shop", "show", "order:1"][..],
+        &["--namespace", "shop", "show", "shop:order:1"],
+        &["show", "shop:order:1"],
+    ];
+    for args in names {
+        let shown = lockctl(&[&["--url", &url], args].concat()).await;
+        assert_eq!((shown.code, &*shown.stderr), (0, ""), "{args:?}: {shown:?}");
+        assert!(shown.stdout.contains(&World::process("billing")), "{args:?}: {shown:?}");
+    }
+    for name in ["order:1", "shop:order:1"] {
+        let shown = with_variable(&url, &["show", name]).await;
+        assert_eq!(shown.code, 0, "{shown:?}");
+        let listed = with_variable(&url, &["ls", name, "--json"]).await.json();
+        assert_eq!(listed["locks"][0]["key"], "shop:order:1", "{listed}");
+    }
+    let free = with_variable(&url, &["show", "order:2"]).await;
+    assert!(free.code == 1 && free.stdout.starts_with("shop:order:2 is free"), "{free:?}");
+    let freed = with_variable(&url, &["release", "shop:order:1", "--yes"]).await;
+    assert_eq!(freed.code, 0, "{freed:?}");
+    drop(client.mutex("order:1").try_lock().await.unwrap().expect("it is free"));
+    drop(held);
+}
+
+/// Without a namespace, `deadlocks` and `ls` ask the clients of all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deadlocks_in_a_namespace_are_found_without_it() {
+    let server = RedisServer::start().await;
+    let (billing, orders) = (shop(&server, "billing").await, shop(&server, "orders").await);
+    let one = billing.mutex("a").lock().await.unwrap();
+    let other = orders.mutex("b").lock().await.unwrap();
+    let (b, a) = (billing.mutex("b"), orders.mutex("a"));
+    let tasks = [
+        tokio::spawn(async move { one.run(b.lock()).await.map(drop) }),
+        tokio::spawn(async move { other.run(a.lock()).await.map(drop) }),
+    ];
+    waits(&billing, 1).await;
+    waits(&orders, 1).await;
+    let url = server.url();
+    let found = lockctl(&["--url", &url, "deadlocks", "--json"]).await;
+    assert_eq!(found.code, 1, "{found:?}");
+    let json = found.json();
+    assert_eq!(
+        (json["deadlocks"].as_array().unwrap().len(), &json["is_complete"]),
+        (1, &true.into())
+    );
+    let listed = lockctl(&["--url", &url, "ls"]).await;
+    assert!(!listed.stdout.contains("does not answer"), "{listed:?}");
+    tasks.each_ref().iter().for_each(|task| task.abort());
+}
+
+/// A client that answers no survey may be part of a deadlock: then there is no all-clear.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_all_clear_while_a_holder_has_not_answered() {
+    let world = World::start().await;
+    let builder = LockClient::builder().survey(false).service("silent");
+    let silent = builder.connect(&world.server.url()).await.unwrap();
+    let _held = silent.mutex("order:1").lock().await.unwrap();
+    let ran = world.run(&["deadlocks"]).await;
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stdout.contains("among the clients that answered"), "{ran:?}");
+    let json = world.run(&["ls", "--json"]).await.json();
+    assert_eq!(json["is_complete"], false, "{json}");
+    let ran = world.run(&["ls"]).await;
+    assert!(ran.stderr.contains("1 hold belongs to a client"), "{ran:?}");
+}
+
+/// Guards in variables say nothing of what a task has around its wait, so a circle is a possible deadlock, named by client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deadlocks_of_plain_guards_are_possible_ones() {
+    let world = World::start().await;
+    let one = world.billing.mutex("a").lock().await.unwrap();
+    let other = world.orders.mutex("b").lock().await.unwrap();
+    let (b, a) = (world.billing.mutex("b"), world.orders.mutex("a"));
+    let tasks = [
+        tokio::spawn(async move { drop((b.lock().await, one)) }),
+        tokio::spawn(async move { drop((a.lock().await, other)) }),
+    ];
+    waits(&world.billing, 1).await;
+    waits(&world.orders, 1).await;
+    let mut found = world.run(&["deadlocks"]).await;
+    for _ in 0..20 {
+        if found.code == 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        found = world.run(&["deadlocks"]).await;
+    }
+    assert_eq!(found.code, 1, "{found:?}");
+    assert!(found.stdout.contains("1 possible deadlock"), "{found:?}");
+    for process in ["billing", "orders"] {
+        let line = found.stdout.lines().find(|line| line.contains(&World::process(process)));
+        assert!(line.is_some_and(|line| line.matches("names.rs:").count() == 2), "{found:?}");
+    }
+    let json = world.run(&["deadlocks", "--json"]).await.json();
+    assert_eq!(json["deadlocks"].as_array().unwrap().len(), 0, "{json}");
+    assert_eq!(json["possible"][0]["edges"].as_array().unwrap().len(), 2, "{json}");
+    tasks.each_ref().iter().for_each(|task| task.abort());
+}
+
+/// One lock is looked up by its name, however many keys the server has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_name_needs_no_listing() {
+    let world = World::start().await;
+    let _held = world.billing.mutex("order:1").lock().await.unwrap();
+    world.server.reset_stats().await;
+    assert_eq!(world.run(&["show", "order:1"]).await.code, 0);
+    assert_eq!(world.run(&["release", "order:1"]).await.code, 1);
+    let calls = world.server.command_calls().await;
+    assert_eq!(calls.get("scan"), None, "{calls:?}");
+}
