@@ -1,6 +1,7 @@
 //! What each kind of lock promises beyond the contract.
 
 mod client_identity;
+mod extended;
 mod fair;
 mod fencing;
 mod holder_remaining;
