@@ -4,13 +4,19 @@
 //! than all else that a request waits for. So a timer that is not needed any more stays registered, and serves the next
 //! wait of its task on this thread, or of another task. If it fires too early for that, it is moved then: most waits end
 //! before. While it is registered for the same task, that needs no poll.
+//!
+//! A timer refers to its runtime, and a thread may outlive that. So the timers that a thread keeps have a [sentinel](Kept)
+//! among them, which fires when the runtime ends, at the latest, and has all of them dropped.
 
 use std::cell::{Cell, RefCell};
+use std::mem;
 use std::pin::Pin;
 use std::ptr;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use tokio::runtime::{Handle, Id};
 use tokio::task::unconstrained;
@@ -22,9 +28,12 @@ const GROUPS: usize = 64;
 /// The most timers that a thread keeps.
 const MOST: usize = 256;
 
+/// How long a thread keeps timers, if their runtime lives as long.
+const KEPT_FOR: Duration = Duration::from_secs(10);
+
 thread_local! {
-    static IDLE: RefCell<Idle> =
-        const { RefCell::new(Idle { runtime: None, kept: 0, groups: [const { Vec::new() }; GROUPS] }) };
+    /// Those of the runtime that this thread runs now.
+    static IDLE: RefCell<Option<(Id, Arc<Kept>)>> = const { RefCell::new(None) };
 }
 
 thread_local! {
@@ -49,42 +58,97 @@ pub(crate) fn poll_attended<F: Future>(
     (polled, ATTENDED.take())
 }
 
-/// Timers of one runtime. A thread that runs another one meanwhile starts anew.
+/// Timers of one runtime that a thread keeps. They are behind a mutex because the thread that ends the runtime drops them.
+#[derive(Default)]
+struct Kept(Mutex<Idle>);
+
+#[derive(Default)]
 struct Idle {
-    runtime: Option<Id>,
+    /// Fires when its runtime ends, as every timer does then, or earlier, and wakes [`Kept`]. None is kept without it.
+    sentinel: Option<Pin<Box<Sleep>>>,
     /// How many all groups have.
-    kept: usize,
-    groups: [Vec<Pin<Box<Registered>>>; GROUPS],
+    len: usize,
+    /// Empty, or [`GROUPS`].
+    groups: Vec<Vec<Pin<Box<Registered>>>>,
 }
 
-impl Idle {
-    fn group(&mut self, runtime: Id, woken: Woken) -> &mut Vec<Pin<Box<Registered>>> {
-        if self.runtime != Some(runtime) {
-            self.groups.iter_mut().for_each(Vec::clear);
-            self.kept = 0;
-            self.runtime = Some(runtime);
-        }
-        // Addresses of tasks differ in some bits only. Multiplied by 2^64 divided by the golden ratio, they differ in the
-        // upper ones, which choose the group (Knuth, The Art of Computer Programming, volume 3, section 6.4).
-        let spread = (woken.data as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        &mut self.groups[(spread >> 32) as usize % GROUPS]
+impl Kept {
+    /// Those of `runtime`, in which the caller is. A thread that has run another one meanwhile starts anew.
+    fn of(runtime: Id) -> Option<Arc<Self>> {
+        let (kept, _other) = IDLE
+            .try_with(|idle| {
+                let mut idle = idle.try_borrow_mut().ok()?;
+                match &*idle {
+                    Some((id, kept)) if *id == runtime => Some((Arc::clone(kept), None)),
+                    _ => {
+                        let kept = Arc::<Self>::default();
+                        let other = idle.replace((runtime, Arc::clone(&kept)));
+                        Some((kept, other.map(|(_, other)| Dropped(other))))
+                    }
+                }
+            })
+            .ok()
+            .flatten()?;
+        Some(kept)
     }
 
     /// A timer of that task, or another one.
-    fn take(&mut self, runtime: Id, woken: Woken) -> Option<Pin<Box<Registered>>> {
-        let group = self.group(runtime, woken);
+    fn take(self: &Arc<Self>, woken: Woken) -> Option<Pin<Box<Registered>>> {
+        let mut idle = self.0.lock();
+        if idle.sentinel.is_none() {
+            let mut sentinel = Box::pin(sleep_until(Instant::now() + KEPT_FOR));
+            let waker = Waker::from(Arc::clone(self));
+            // Not with the task's budget, as below.
+            let polled = Pin::new(&mut unconstrained(sentinel.as_mut()))
+                .poll(&mut Context::from_waker(&waker));
+            idle.sentinel = polled.is_pending().then_some(sentinel);
+            return None;
+        }
+        let group = idle.groups.get_mut(group_of(woken))?;
         let own = group.iter().rposition(|timer| timer.woken == Some(woken));
         let at = own.or_else(|| group.len().checked_sub(1))?;
         let taken = group.swap_remove(at);
-        self.kept -= 1;
+        idle.len -= 1;
         Some(taken)
     }
 
-    fn keep(&mut self, woken: Woken, registered: Pin<Box<Registered>>) {
-        let group = self.group(registered.runtime, woken);
+    /// Keeps a timer, if there is room; otherwise returns it.
+    fn keep(&self, woken: Woken, registered: Pin<Box<Registered>>) -> Option<Pin<Box<Registered>>> {
+        let mut idle = self.0.lock();
+        if idle.sentinel.is_none() || idle.len >= MOST {
+            return Some(registered);
+        }
+        idle.groups.resize_with(GROUPS, Vec::new);
+        let Some(group) = idle.groups.get_mut(group_of(woken)) else { return Some(registered) };
         group.push(registered);
-        self.kept += 1;
+        idle.len += 1;
+        None
     }
+}
+
+impl Wake for Kept {
+    fn wake(self: Arc<Self>) {
+        // Dropped after the unlock: a timer may be the last that knows of a task.
+        let dropped = mem::take(&mut *self.0.lock());
+        drop(dropped);
+    }
+}
+
+/// Drops the timers of a runtime that the thread runs no more.
+struct Dropped(Arc<Kept>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        Arc::clone(&self.0).wake();
+    }
+}
+
+/// The group of a task's timers.
+fn group_of(woken: Woken) -> usize {
+    // Addresses of tasks differ in some bits only. Multiplied by 2^64 divided by the golden ratio, they differ in the
+    // upper ones, which choose the group (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+    let spread = (woken.data as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (spread >> 32) as usize % GROUPS
 }
 
 /// What a waker wakes: two wakers are the same if these parts are, as [`Waker::will_wake`] says. That holds as long as one
@@ -162,10 +226,9 @@ impl Timer {
 
     /// The same, for a caller that knows in which runtime it is.
     pub(crate) fn on(runtime: Id, then: Instant, cx: &Context<'_>) -> Self {
-        // The thread may be ending, or timers of it may be dropped right now, which may drop tasks.
-        let idle =
-            IDLE.try_with(|idle| idle.try_borrow_mut().ok()?.take(runtime, Woken::by(cx.waker())));
-        let Some(mut registered) = idle.ok().flatten() else {
+        // None if the thread is ending.
+        let kept = Kept::of(runtime).and_then(|kept| kept.take(Woken::by(cx.waker())));
+        let Some(mut registered) = kept else {
             return Self(Some(Registered::new(runtime, then)));
         };
         registered.as_mut().reset(then);
@@ -243,144 +306,18 @@ impl Drop for Timer {
         let Some(registered) = self.0.take() else { return };
         // A group has the timers of known tasks only.
         let Some(woken) = registered.woken else { return };
-        // As above.
-        let _ = IDLE.try_with(|idle| {
-            if let Ok(mut idle) = idle.try_borrow_mut()
-                && idle.kept < MOST
-            {
-                idle.keep(woken, registered);
-            }
+        // Also dropped outside of its runtime, and after that has ended: then its sentinel has fired.
+        let kept = IDLE.try_with(|idle| {
+            let idle = idle.try_borrow().ok()?;
+            let (_, kept) = idle.as_ref().filter(|(runtime, _)| *runtime == registered.runtime)?;
+            Some(Arc::clone(kept))
         });
+        if let Some(kept) = kept.ok().flatten() {
+            let _too_many = kept.keep(woken, registered);
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::future::poll_fn;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::task::Wake;
-
-    use tokio::task::coop::{consume_budget, has_budget_remaining};
-
-    use super::*;
-
-    async fn fired(timer: &mut Timer) {
-        poll_fn(|cx| timer.poll(cx)).await;
-    }
-
-    async fn timer(then: Instant) -> Timer {
-        poll_fn(|cx| Poll::Ready(Timer::at(then, cx))).await
-    }
-
-    /// A timer that has been polled.
-    async fn polled(then: Instant) -> Timer {
-        let mut timer = timer(then).await;
-        assert!(poll_fn(|cx| Poll::Ready(timer.poll(cx).is_pending())).await);
-        timer
-    }
-
-    fn kept() -> usize {
-        IDLE.with(|idle| idle.borrow().groups.iter().map(Vec::len).sum())
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_kept_timer_fires_at_its_new_time() {
-        let start = Instant::now();
-        let second = Duration::from_secs(1);
-        drop(polled(start + second).await);
-        for (then, expected) in [(3, 3), (2, 3), (4, 4)] {
-            assert_eq!(kept(), 1);
-            let mut next = timer(start + second * then).await;
-            assert_eq!(kept(), 0, "not used again");
-            fired(&mut next).await;
-            assert_eq!(start.elapsed().as_secs(), expected);
-        }
-        // Earlier than the kept one.
-        drop(polled(start + second * 9).await);
-        fired(&mut timer(start + second * 5).await).await;
-        assert_eq!(start.elapsed().as_secs(), 5);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_task_without_a_budget_is_woken() {
-        while has_budget_remaining() {
-            consume_budget().await;
-        }
-        let start = Instant::now();
-        fired(&mut timer(start + Duration::from_secs(1)).await).await;
-        assert_eq!(start.elapsed().as_secs(), 1);
-    }
-
-    #[derive(Default)]
-    struct Task(AtomicBool);
-
-    impl Wake for Task {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_kept_timer_wakes_the_task_that_uses_it_now() {
-        // One more than there are groups, so two are in the same.
-        let tasks: Vec<_> = std::iter::repeat_with(Arc::<Task>::default).take(GROUPS + 1).collect();
-        let soon = Instant::now() + Duration::from_secs(1);
-        let mut timers = Vec::new();
-        for task in &tasks {
-            let waker = Waker::from(Arc::clone(task));
-            let mut cx = Context::from_waker(&waker);
-            let before = kept();
-            let mut timer = Timer::at(soon, &cx);
-            assert!(timer.poll(&mut cx).is_pending());
-            if kept() < before {
-                // It took over one that waits no more.
-                timers.push((task, timer));
-            }
-        }
-        assert!(!timers.is_empty(), "no two tasks are in one group");
-        tokio::time::sleep_until(soon).await;
-        for (task, _) in &timers {
-            assert!(task.0.load(Ordering::Relaxed), "a task was not woken");
-        }
-    }
-
-    #[cfg(feature = "redis")]
-    #[tokio::test(start_paused = true)]
-    async fn a_future_is_attended_until_its_timer_first_fires() {
-        let start = Instant::now();
-        let at = |millis| start + Duration::from_millis(millis);
-        let mut polls = Vec::new();
-        let counted = poll_fn(|_| {
-            polls.push(start.elapsed().as_millis());
-            Poll::<()>::Pending
-        });
-        let mut counted = attended_before(start, at(1200), counted);
-        let mut said = Vec::new();
-        let output = poll_fn(|cx| {
-            let (polled, is_attended) = poll_attended(Pin::new(&mut counted), cx);
-            said.push(is_attended);
-            polled
-        });
-        assert_eq!(output.await, None);
-        assert_eq!(said, [true, false, false, false]);
-        assert_eq!(polls, [0, 500, 1000, 1200]);
-        let ready = attended_before(start, at(1), std::future::ready(7));
-        assert_eq!(ready.await, Some(7), "it is asked first");
-    }
-
-    #[test]
-    fn a_timer_belongs_to_its_runtime() {
-        for _ in 0..2 {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime").block_on(async {
-                let [soon, later] =
-                    [1, 60_000].map(|ms| Instant::now() + Duration::from_millis(ms));
-                // The one that the first runtime has left behind would panic.
-                fired(&mut timer(soon).await).await;
-                drop([polled(later).await, polled(later).await]);
-                assert_eq!(kept(), 2);
-            });
-        }
-    }
-}
+#[path = "timer/tests.rs"]
+mod tests;

@@ -261,7 +261,7 @@ pub struct Inspection {
     pub holders: Vec<StoredHold>,
     /// The remaining time of the longest lease; `None` if the name is not held or the lease has no end.
     pub remaining: Option<Duration>,
-    /// The last fencing token that was issued for the name. A store in memory forgets it once the name is not used.
+    /// The last fencing token that was issued for the name.
     pub last_token: Option<FencingToken>,
     /// Waiters with a place in the store: the queue of a fair lock, announced writers.
     pub waiting: usize,

@@ -3,6 +3,7 @@
 mod client_identity;
 mod cooperative;
 mod driven_tasks;
+mod extended;
 mod fair;
 mod fencing;
 mod fixed_leases;
