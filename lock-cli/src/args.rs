@@ -46,8 +46,8 @@ pub(crate) struct StoreArgs {
     /// A configuration file of a service: its address and its namespace
     #[arg(long, global = true, value_name = "FILE", conflicts_with_all = ["sentinel", "cluster"])]
     pub(crate) config: Option<PathBuf>,
-    /// The namespace of the services' clients: a survey reaches clients of one namespace
-    #[arg(long, global = true, value_name = "NAME")]
+    /// The namespace of the services' clients; names of locks may have it or not. Without one, all namespaces are looked at
+    #[arg(long, global = true, env = "LOCK_NAMESPACE", value_name = "NAME")]
     pub(crate) namespace: Option<String>,
     /// How long to wait for the answers of the clients
     #[arg(long, global = true, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
@@ -60,12 +60,12 @@ pub(crate) enum Command {
     Ls(Ls),
     /// Show everything about one lock; exit code 1 if it is free
     Show {
-        /// The lock's name, without the namespace
+        /// The lock's name, with or without the namespace
         name: String,
     },
-    /// Print each change of a lock as it happens
+    /// Print the changes of a lock. It looks 5 times a second: grants that begin and end in between show in the token only
     Watch {
-        /// The lock's name, without the namespace
+        /// The lock's name, with or without the namespace
         name: String,
         /// Stop after this time
         #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -73,7 +73,7 @@ pub(crate) enum Command {
     },
     /// List the clients that answer surveys
     Clients,
-    /// List holders that wait for each other; exit code 1 if there are any
+    /// List holders that wait for each other; exit code 1 if there are any, perhaps are any, or a client has not answered
     Deadlocks,
     /// Release a lock, whichever client holds it; the holder goes on until its next renewal
     Release(Release),
@@ -91,7 +91,7 @@ pub(crate) enum Command {
 /// `lockctl ls`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Ls {
-    /// The beginning of the names, without the namespace
+    /// The beginning of the names, with or without the namespace
     #[arg(default_value = "")]
     pub(crate) prefix: String,
     /// Only locks that a client has held for longer than this; clients that do not answer do not say it
@@ -108,7 +108,7 @@ pub(crate) struct Ls {
 /// `lockctl release`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Release {
-    /// The lock's name, without the namespace
+    /// The lock's name, with or without the namespace
     pub(crate) name: String,
     /// Release it only if this client holds it: the beginning of its id, or of service@host:pid
     #[arg(long, value_name = "CLIENT")]

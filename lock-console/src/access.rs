@@ -42,15 +42,23 @@ impl Access {
     }
 
     fn lets_in(&self, headers: &HeaderMap) -> bool {
-        let Some(token) = &self.token else { return true };
+        if self.token.is_none() {
+            return true;
+        }
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        let bearer = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+        let bearer = text(header::AUTHORIZATION).and_then(bearer);
         let cookies =
             headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut cookies =
             cookies.flat_map(|all| all.split(';')).filter_map(|one| one.trim().split_once('='));
-        bearer.is_some_and(|given| are_equal(given, token))
+        bearer.is_some_and(|given| self.is_token(given))
             || cookies.any(|(name, value)| name == COOKIE && are_equal(value, &self.session))
+    }
+
+    /// True if a viewer has given the token. An empty one is that of a setting that is missing: nobody has it.
+    fn is_token(&self, given: &str) -> bool {
+        let token = self.token.as_deref().filter(|token| !token.trim().is_empty());
+        token.is_some_and(|token| are_equal(given, token))
     }
 
     /// True if the request comes from the console's own page.
@@ -70,6 +78,12 @@ impl Access {
         };
         csrf && is_own_page
     }
+}
+
+/// The token in the value of the header `Authorization`. The name of the scheme has no case.
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start_matches(' '))
 }
 
 /// The host and port that a request names: in a header, or with HTTP/2 in its address.
@@ -138,8 +152,7 @@ pub(crate) async fn login(
     Form(login): Form<Login>,
 ) -> Response {
     let page = uri.path().strip_suffix("/login").unwrap_or_default();
-    let token = console.access.token.as_ref();
-    if !token.is_some_and(|token| are_equal(&login.token, token)) {
+    if !console.access.is_token(&login.token) {
         return (StatusCode::UNAUTHORIZED, at(LOGIN, "/")).into_response();
     }
     let cookie = format!("{COOKIE}={}; HttpOnly; SameSite=Strict", console.access.session);

@@ -60,9 +60,10 @@ pub(crate) async fn release(
 
 /// The name as the client's methods take it.
 fn without_namespace<'a>(client: &LockClient, name: &'a str) -> Option<&'a str> {
-    const ANY: &str = "x";
-    let key = client.key(ANY).ok()?;
-    name.strip_prefix(key.as_str().strip_suffix(ANY)?)
+    match client.namespace() {
+        Some(namespace) => name.strip_prefix(namespace)?.strip_prefix(':'),
+        None => Some(name),
+    }
 }
 
 fn status_of(error: &LockError) -> StatusCode {

@@ -22,6 +22,9 @@ pub(crate) const EVERY: Duration = Duration::from_secs(1);
 /// How long a survey waits for clients that hang.
 const PATIENCE: Duration = Duration::from_millis(800);
 
+/// How many pages of names a survey asks the server for: at most a tenth of its time, which other programs need.
+const PAGES: usize = 100;
+
 /// How many locks a page shows.
 const LIMIT: usize = 5_000;
 
@@ -77,7 +80,7 @@ impl Surveys {
     }
 
     async fn survey(&self) -> Shown {
-        let survey = self.client.survey().limit(LIMIT).within(PATIENCE).await;
+        let survey = self.client.survey().limit(LIMIT).pages(PAGES).within(PATIENCE).await;
         match survey {
             Ok(survey) => Ok(as_json(&survey)),
             Err(error) => Err(sentence(&error).into()),

@@ -6,17 +6,14 @@ use std::time::SystemTime;
 use lock_runtime::LockClient;
 use serde_json::json;
 
-use super::notes;
+use super::{notes, survey};
 use crate::answer::{Answer, table};
 use crate::args::Args;
 use crate::failure::Failure;
 use crate::text::{harmless, time};
 
-/// More than a client lists.
-const LIMIT: usize = 1_000_000;
-
 pub(super) async fn clients(client: &LockClient, args: &Args) -> Result<Answer, Failure> {
-    let survey = client.survey().clients_only().limit(LIMIT).within(args.store.within).await?;
+    let survey = survey(client, args).clients_only().await?;
     let rows = survey.clients.iter().map(|one| {
         let process = &one.client;
         let age = SystemTime::now().duration_since(process.started).unwrap_or_default();

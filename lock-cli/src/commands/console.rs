@@ -13,9 +13,12 @@ pub(super) async fn console(client: &LockClient, console: &Console) -> Result<An
     let Console { listen, allow_release, host, token } = console;
     let mut options = ConsoleOptions::new().allow_release(*allow_release);
     match token {
-        Some(token) if !token.is_empty() => {
-            options = options.bearer_token(token).hosts(host.clone())
+        Some(token) if token.trim().is_empty() => {
+            return Err(Failure::usage(
+                "the token is empty; give a --token that viewers can give, or leave out --token and LOCK_CONSOLE_TOKEN",
+            ));
         }
+        Some(token) => options = options.bearer_token(token).hosts(host.clone()),
         // Another site may give its own name this address; its page must not count as this one.
         _ if listen.ip().is_loopback() => {
             let own = [listen.ip().to_string(), format!("[{}]", listen.ip())];

@@ -7,14 +7,15 @@ use lock_runtime::store::HoldKind;
 use lock_runtime::survey::{SurveyedHolder, SurveyedLock};
 use serde_json::json;
 
-use super::{notes, survey};
+use super::{notes, own_name, survey};
 use crate::answer::{Answer, table};
 use crate::args::{Args, Ls};
 use crate::failure::Failure;
 use crate::text::{harmless, time_or_dash};
 
 pub(super) async fn ls(client: &LockClient, args: &Args, ls: &Ls) -> Result<Answer, Failure> {
-    let mut survey = survey(client, args, &ls.prefix, ls.limit).await?;
+    let prefix = own_name(client, &ls.prefix);
+    let mut survey = survey(client, args).prefix(prefix).limit(ls.limit).await?;
     let kind = ls.kind.map(HoldKind::from);
     survey.locks.retain(|lock| {
         kind.is_none_or(|kind| lock.kind == Some(kind))
@@ -25,6 +26,7 @@ pub(super) async fn ls(client: &LockClient, args: &Args, ls: &Ls) -> Result<Answ
     let json = json!({
         "locks": survey.locks,
         "missing": survey.missing,
+        "unaccounted": survey.unaccounted,
         "is_complete": survey.is_complete,
     });
     Ok(Answer::new(text, json).with_notes(notes(&survey, args)))

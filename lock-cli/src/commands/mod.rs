@@ -11,7 +11,7 @@ mod show;
 mod watch;
 
 use lock_runtime::LockClient;
-use lock_runtime::survey::Survey;
+use lock_runtime::survey::{Survey, Surveying};
 
 use crate::answer::Answer;
 use crate::args::{Args, Command};
@@ -27,8 +27,10 @@ pub(crate) async fn run(args: &Args) -> Result<Answer, Failure> {
     match &args.command {
         Command::Check { .. } => unreachable!("needs no client"),
         Command::Ls(ls) => ls::ls(&client, args, ls).await,
-        Command::Show { name } => show::show(&client, args, name).await,
-        Command::Watch { name, time } => watch::watch(&client, args, name, *time).await,
+        Command::Show { name } => show::show(&client, args, own_name(&client, name)).await,
+        Command::Watch { name, time } => {
+            watch::watch(&client, args, own_name(&client, name), *time).await
+        }
         Command::Clients => clients::clients(&client, args).await,
         Command::Deadlocks => deadlocks::deadlocks(&client, args).await,
         Command::Release(release) => release::release(&client, args, release).await,
@@ -37,14 +39,19 @@ pub(crate) async fn run(args: &Args) -> Result<Answer, Failure> {
     }
 }
 
-/// Makes a survey of the names with this prefix.
-async fn survey(
-    client: &LockClient,
-    args: &Args,
-    prefix: &str,
-    limit: usize,
-) -> Result<Survey, Failure> {
-    Ok(client.survey().prefix(prefix).limit(limit).within(args.store.within).await?)
+/// More than a client lists, and more pages than a server has: what is left are the limits of time.
+const UNLIMITED: usize = 1_000_000_000;
+
+/// A survey that looks for as long as the arguments say.
+fn survey(client: &LockClient, args: &Args) -> Surveying {
+    client.survey().limit(UNLIMITED).pages(UNLIMITED).within(args.store.within)
+}
+
+/// The name, or the prefix, as the client's methods take it: what begins with the client's namespace is a whole name, as `ls`, logs and the
+/// console print it.
+fn own_name<'a>(client: &LockClient, name: &'a str) -> &'a str {
+    let rest = client.namespace().and_then(|own| name.strip_prefix(own)?.strip_prefix(':'));
+    rest.unwrap_or(name)
 }
 
 /// What a reader of a survey must know beside its rows.
@@ -55,11 +62,21 @@ fn notes(survey: &Survey, args: &Args) -> Vec<String> {
         let within = humantime::format_duration(args.store.within);
         notes.push(format!("{missing} did not answer within {within}"));
     }
+    if survey.unaccounted > 0 {
+        let holds = match survey.unaccounted {
+            1 => "1 hold belongs to a client that has".to_owned(),
+            number => format!("{number} holds belong to clients that have"),
+        };
+        notes.push(format!("{holds} not answered: gone, hanging, or not reached by this user"));
+    }
     if let Some(error) = &survey.not_listed {
         let error = with_causes(error);
         notes.push(format!("the names in the store cannot be listed: {error}"));
-    } else if !survey.is_complete && survey.missing == 0 {
-        notes.push("not every lock is listed; narrow the prefix or raise --limit".to_owned());
+    } else if !survey.is_complete && notes.is_empty() {
+        notes.push(
+            "not every lock is looked at; narrow the prefix, or raise --within or --limit"
+                .to_owned(),
+        );
     }
     notes
 }

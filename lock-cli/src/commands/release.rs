@@ -5,25 +5,24 @@ use lock_runtime::survey::{SurveyedHolder, SurveyedLock};
 use serde_json::json;
 
 use super::show::{find, is_held};
-use super::survey;
+use super::{own_name, survey};
 use crate::answer::Answer;
 use crate::args::{Args, Release};
 use crate::failure::{Failure, NO};
 use crate::text::harmless;
-
-/// A name is the prefix of others: so many of them may be looked at for its sake.
-const LIMIT: usize = 10_000;
 
 pub(super) async fn release(
     client: &LockClient,
     args: &Args,
     release: &Release,
 ) -> Result<Answer, Failure> {
+    let own_name = own_name(client, &release.name);
     // An error if the name is no lock, before anything is changed.
-    client.inspect(&*release.name).await?;
-    let survey = survey(client, args, &release.name, LIMIT).await?;
-    let lock = find(&survey, client, &release.name)?.filter(|lock| is_held(lock));
-    let name = harmless(&release.name);
+    client.inspect(own_name).await?;
+    let survey = survey(client, args).name(own_name).await?;
+    let lock = find(&survey, client, own_name)?.filter(|lock| is_held(lock));
+    let full_name = client.key(own_name)?;
+    let name = harmless(full_name.as_str());
     let Some(lock) = lock else {
         return Err(Failure::refused(format!("{name} is not held")));
     };
@@ -36,7 +35,7 @@ pub(super) async fn release(
         let json = json!({ "released": false, "holders": lock.holders });
         return Ok(Answer::new(text, json).with_code(NO));
     }
-    if !client.force_release(&*release.name).await? {
+    if !client.force_release(own_name).await? {
         return Err(Failure::refused(format!("{name} was released meanwhile")));
     }
     let text = format!(

@@ -13,18 +13,19 @@ use crate::args::Args;
 use crate::failure::{Failure, NO};
 use crate::text::{harmless, harmless_or_dash, time, time_or_dash};
 
-/// A name is the prefix of others: so many of them may be looked at for its sake.
-const LIMIT: usize = 10_000;
-
 pub(super) async fn show(client: &LockClient, args: &Args, name: &str) -> Result<Answer, Failure> {
     let found = client.inspect(name).await?;
-    let survey = survey(client, args, name, LIMIT).await?;
+    let survey = survey(client, args).name(name).await?;
     let lock = find(&survey, client, name)?;
     let Some(lock) = lock.filter(|lock| is_held(lock) || is_waited_for(lock)) else {
         let last = found.last_token.map(|token| token.get());
         let known =
             last.map_or(String::new(), |last| format!("; its last fencing token is {last}"));
-        let text = format!("{} is free, and no client waits for it{known}\n", harmless(name));
+        let full_name = client.key(name)?;
+        let text = format!(
+            "{} is free, and no client waits for it{known}\n",
+            harmless(full_name.as_str())
+        );
         let json = json!({ "lock": null, "last_token": last, "missing": survey.missing });
         return Ok(Answer::new(text, json).with_notes(notes(&survey, args)).with_code(NO));
     };

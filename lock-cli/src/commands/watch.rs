@@ -22,9 +22,6 @@ const EVERY: Duration = Duration::from_millis(200);
 /// How long a client may take to say who it is.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A name is the prefix of others: so many of them may be looked at for its sake.
-const LIMIT: usize = 10_000;
-
 /// A holder, as the store knows it.
 type Holder = (String, Option<u64>);
 
@@ -48,6 +45,10 @@ enum Change {
     Expired {
         by: Holder,
     },
+    /// It was granted and is free again, at least once, and no look has met that.
+    Missed {
+        token: u64,
+    },
 }
 
 /// What one look has shown.
@@ -64,10 +65,17 @@ pub(super) async fn watch(
 ) -> Result<Answer, Failure> {
     // A time without an end is none.
     let end = time.and_then(|time| Instant::now().checked_add(time));
-    let mut watch = Watch { client, args, name, names: BTreeMap::new(), is_silent: false };
+    let mut watch =
+        Watch { client, args, name, names: BTreeMap::new(), is_silent: false, missed: 0 };
     // What is wrong with the name or the address ends it; an outage later does not.
     let mut last = Look { at: Instant::now(), found: Inspection::nothing() };
     let mut now = Look { at: Instant::now(), found: client.inspect(name).await? };
+    let times = Duration::from_secs(1).as_millis() / EVERY.as_millis();
+    eprintln!(
+        "lockctl: looks {times} times a second; grants that begin and end in between show in the token only"
+    );
+    // Its tokens so far are no news.
+    last.found.last_token = now.found.last_token.filter(|_| now.found.holders.is_empty());
     loop {
         for change in changes(&last, &now) {
             if !watch.tell(change).await? {
@@ -111,6 +119,12 @@ fn changes(last: &Look, now: &Look) -> Vec<Change> {
     {
         changes.push(Change::GrantedAgain { to: to.clone(), token });
     }
+    // The token of a holder that this look has met is its own, and one that has no holder is of a hold that is over.
+    if let ([], Some(token)) = (&after[..], token)
+        && Some(token) > last_token
+    {
+        changes.push(Change::Missed { token });
+    }
     changes
 }
 
@@ -122,6 +136,8 @@ struct Watch<'a> {
     names: BTreeMap<String, String>,
     /// True while the store does not answer.
     is_silent: bool,
+    /// How often a token has shown that a look came too late.
+    missed: u64,
 }
 
 impl Watch<'_> {
@@ -168,6 +184,11 @@ impl Watch<'_> {
                 let text = format!("by {who}, whose lease ended");
                 self.print("lost", &text, json!({ "holder": who }))
             }
+            Change::Missed { token } => {
+                self.missed += 1;
+                let text = format!("a grant, or several, between two looks, up to token {token}");
+                self.print("missed", &text, json!({ "token": token, "missed": self.missed }))
+            }
             Change::Released { by } => {
                 let survey = self.survey().await;
                 let is_claimed = match &survey {
@@ -204,7 +225,7 @@ impl Watch<'_> {
     }
 
     async fn survey(&self) -> Option<Survey> {
-        let survey = self.client.survey().prefix(self.name).limit(LIMIT);
+        let survey = self.client.survey().name(self.name);
         survey.within(self.args.store.within.min(PATIENCE)).await.ok()
     }
 

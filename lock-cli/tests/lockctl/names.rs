@@ -52,7 +52,8 @@ async fn full_names_are_understood() {
     assert!(free.code == 1 && free.stdout.starts_with("shop:order:2 is free"), "{free:?}");
     let freed = with_variable(&url, &["release", "shop:order:1", "--yes"]).await;
     assert_eq!(freed.code, 0, "{freed:?}");
-    drop(client.mutex("order:1").try_lock().await.unwrap().expect("it is free"));
+    let other = shop(&server, "orders").await;
+    drop(other.mutex("order:1").try_lock().await.unwrap().expect("it is free"));
     drop(held);
 }
 
