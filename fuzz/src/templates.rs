@@ -18,6 +18,8 @@ pub fn key_template(input: &[u8]) {
         "}}",
         ":",
         "{path.id}",
+        "{path.id:u64}",
+        "{header.x:uuid}",
         "{}",
         "{ }",
         "%",

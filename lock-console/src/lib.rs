@@ -65,8 +65,32 @@ struct Console {
     surveys: Arc<Surveys>,
 }
 
-/// Returns the console: its page at `/`, and its JSON under `/api/`. Nest it under any path.
-pub fn router(client: LockClient, options: ConsoleOptions) -> Router {
+/// Returns the console: its page at `/`, and its JSON under `/api/`. Nest it under any path, also in a router that has a
+/// state of its own.
+///
+/// # Examples
+///
+/// ```
+/// use axum::{Router, extract::State, routing::get};
+/// use lock_console::ConsoleOptions;
+/// use lock_runtime::LockClient;
+///
+/// async fn version(State(version): State<&'static str>) -> &'static str {
+///     version
+/// }
+///
+/// fn admin(client: LockClient) -> Router {
+///     Router::new()
+///         .route("/version", get(version))
+///         .nest("/locks", lock_console::router(client, ConsoleOptions::new()))
+///         .with_state("1.2.0")
+/// }
+/// # let _ = admin;
+/// ```
+pub fn router<S>(client: LockClient, options: ConsoleOptions) -> Router<S>
+where
+    S: Clone + Send + Sync + 'static,
+{
     let ConsoleOptions { allow_release, token, hosts } = options;
     let console = Arc::new(Console {
         surveys: Surveys::of(client.clone()),

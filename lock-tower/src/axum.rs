@@ -36,7 +36,7 @@ pub(crate) const NO_LOCK: &str = "this handler takes a `HeldLock`, but no lock i
 ///     format!("written with fence {}", held.token())
 /// }
 ///
-/// let layer = LockLayer::http().key("order:{path.id}").build()?;
+/// let layer = LockLayer::http().key("order:{path.id:u64}").build()?;
 /// let app: Router = Router::new().route("/orders/{id}/pay", post(pay)).route_layer(layer);
 /// # Ok::<_, lock_tower::http::BuildError>(())
 /// ```
@@ -72,7 +72,7 @@ impl<S: Sync> FromRequestParts<S> for HeldLock {
 ///     }
 /// }
 ///
-/// let layer = LockLayer::http().key("order:{path.id}").build()?;
+/// let layer = LockLayer::http().key("order:{path.id:u64}").build()?;
 /// let app: Router = Router::new().route("/orders/{id}/pay", post(pay)).route_layer(layer);
 /// # Ok::<_, lock_tower::http::BuildError>(())
 /// ```

@@ -20,7 +20,7 @@
 //!
 //! # fn app(locks: LockClient) -> Result<Router, Box<dyn std::error::Error>> {
 //! let layer = LockLayer::http()
-//!     .key("order:{path.id}")
+//!     .key("order:{path.id:u64}")
 //!     .client(locks)
 //!     .options(LockOptions::builder().wait(Duration::from_secs(2)).build()?)
 //!     .build()?;

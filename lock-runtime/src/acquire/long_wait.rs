@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::PendingAcquire;
 use crate::lease::Hold;
 use crate::lease::manager::LeaseManager;
-use crate::observe::log_lock;
+use crate::observe::{NO_POLICY, log_lock};
 use crate::store::{HoldKind, Target};
 use crate::timer::{Timer, poll_attended};
 
@@ -63,6 +63,22 @@ impl PendingAcquire {
             ),
             None => "another client, or unknown to this one".to_owned(),
         }
+    }
+
+    /// Returns the hold of this process that has the lock as another kind, under the same policy: its kind was changed
+    /// by a reload. Two kinds without a policy are a mistake in the code.
+    pub(super) fn hold_of_earlier_kind(&self) -> Option<Arc<Hold>> {
+        let policy = self.recorder.label().as_str();
+        let is_earlier = |hold: &Arc<Hold>| {
+            hold.recorder.label().as_str() == policy
+                && hold.target.kind() != self.spec.target.kind()
+        };
+        self.hold_of_this_process().filter(|hold| self.has_policy() && is_earlier(hold))
+    }
+
+    /// True if the lock follows a policy, whose kind a reload may change.
+    pub(super) fn has_policy(&self) -> bool {
+        self.recorder.label().as_str() != NO_POLICY
     }
 
     /// Returns a hold of one of these locks. It belongs to this client or, for a multi lock, to one of its

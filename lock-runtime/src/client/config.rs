@@ -58,6 +58,23 @@ impl LockClientBuilder {
     }
 }
 
+/// Locks of two kinds do not wait for each other in the store, so a change of the kind is for times without calls.
+fn warn_of_other_kinds(old: &LockConfig, new: &LockConfig) {
+    let kind = |policy: &Policy| policy.settings().kind.unwrap_or_default();
+    for policy in new.policies() {
+        let name = policy.name();
+        let Some(before) = old.policies().find(|old| old.name() == name) else { continue };
+        let (before, now) = (kind(before), kind(policy));
+        if before != now {
+            tracing::warn!(
+                lock.policy = name,
+                "the kind of a lock policy was {before} and is {now}: until the calls that run have ended, in all \
+                 processes, calls of the new kind are refused"
+            );
+        }
+    }
+}
+
 impl LockClient {
     /// Returns the configuration in effect.
     #[must_use]
@@ -71,6 +88,10 @@ impl LockClient {
     /// Locks that are created from now on follow it. Holds keep their lease, and waiters keep their options: a
     /// [`Mutex`](crate::Mutex) or [`AnyLock`] has the options of the time of its creation. The client does not
     /// connect to an address in it, and keeps its namespace and `token_ttl`.
+    ///
+    /// If a policy has another kind, this is logged at `warn`: a call of the new kind finds the lock busy while a
+    /// call of this client with the old kind holds it, and fails with [`LockError::KeyCollision`] while another
+    /// process does.
     ///
     /// # Errors
     ///
@@ -102,6 +123,9 @@ impl LockClient {
             )));
         }
         let place = |config: &LockConfig| (config.address().cloned(), config.restart_guard());
+        if let Some(old) = &old {
+            warn_of_other_kinds(old, &config);
+        }
         if old.is_some_and(|old| place(&old) != place(&config)) {
             tracing::warn!(
                 "the new lock configuration has another address or `restart_guard`; a new client would use it"

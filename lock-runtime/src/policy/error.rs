@@ -78,12 +78,25 @@ impl ConfigError {
         Self::new(vec![ConfigProblem::new("", message)])
     }
 
+    /// A file that a figment names does not exist. Figment keeps no path of it.
+    #[cfg(feature = "figment")]
+    pub(super) fn missing_file(name: &str) -> Self {
+        let message = format!(
+            "a {name} does not exist, and its locks would be missing; correct its path or, if it may be missing, \
+             merge it only if it exists"
+        );
+        Self::new(vec![ConfigProblem::new("", message)])
+    }
+
     /// The problem of a text that a parser cannot read.
     #[cfg(any(feature = "toml", feature = "figment"))]
     pub(super) fn unreadable(what: &str, error: &impl fmt::Display) -> Self {
-        let (said, place) = undrawn(&error.to_string());
+        let message = error.to_string();
+        let hint = unquoted_duration(&message);
+        let hint = hint.map(|it| format!("; write it in quotes: {it:?}")).unwrap_or_default();
+        let (said, place) = undrawn(&message);
         let said = without_secrets(&said, false);
-        Self::new(vec![ConfigProblem::new("", format!("{what}: {said}{place}"))])
+        Self::new(vec![ConfigProblem::new("", format!("{what}: {said}{hint}{place}"))])
     }
 
     /// The same, with the source of the value at each path in front.
@@ -259,6 +272,18 @@ pub(super) fn without_secrets(said: &str, of_address: bool) -> String {
         Some(_) if value.chars().all(is_harmless) => said.to_owned(),
         Some(quote) => format!("{before}{quote}{HIDDEN}{quote}{expected}"),
     }
+}
+
+/// Returns the value of the line that TOML draws if it is a duration without quotes, the most common mistake there.
+/// Other values may be secret.
+#[cfg(any(feature = "toml", feature = "figment"))]
+fn unquoted_duration(message: &str) -> Option<&str> {
+    let drawn = message.lines().filter_map(|line| line.split_once('|'));
+    let mut values = drawn.filter_map(|(_, line)| line.split_once('='));
+    values.find_map(|(_, value)| {
+        let value = value.split('#').next().unwrap_or_default().trim();
+        humantime::parse_duration(value).is_ok().then_some(value)
+    })
 }
 
 /// Returns the message and, for TOML, the place. TOML also draws the line, which may contain a password.

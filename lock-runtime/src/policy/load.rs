@@ -2,6 +2,8 @@
 
 use super::LockConfig;
 use super::error::ConfigError;
+#[cfg(feature = "figment")]
+use super::variables;
 
 impl LockConfig {
     /// Reads a TOML text that has a table `[lock]`; other tables are ignored.
@@ -66,9 +68,13 @@ impl LockConfig {
     /// Unlike `figment.extract_inner("lock")`, whose error quotes the line that a parser refused, this shows no
     /// password. Its error names the provider of the wrong value, and the file.
     ///
+    /// Every file of the figment must exist: figment reads a missing one as empty, and its locks would be missing.
+    /// Merge a file that may be missing only if it exists. A policy that only environment variables set, beside
+    /// policies of other providers, is logged at `warn`; one that is spelt nearly as another is an error.
+    ///
     /// # Errors
     ///
-    /// [`ConfigError`] if a provider fails, there is no such table, or it contradicts itself.
+    /// [`ConfigError`] if a provider fails, a file is missing, there is no such table, or it contradicts itself.
     ///
     /// # Examples
     ///
@@ -98,13 +104,24 @@ impl LockConfig {
                 Ok(Self(read.map_err(|error| ConfigError::from_serde("lock", &error))))
             }
         }
+        if let Some(missing) = figment.metadata().find(|data| is_missing_file(data)) {
+            return Err(ConfigError::missing_file(&missing.name));
+        }
         let Read(read) = figment.extract_inner("lock").map_err(|error| match error.kind {
             figment::error::Kind::MissingField(_) => ConfigError::no_table(),
-            _ => ConfigError::unreadable("the configuration cannot be read", &error),
+            ref kind => ConfigError::unreadable("the configuration cannot be read", kind)
+                .with_sources(|_| error.metadata.as_ref().map(provider)),
         })?;
         read.and_then(super::LockSection::validate)
+            .and_then(|config| variables::check(figment).map(|()| config))
             .map_err(|error| error.with_sources(|path| figment.find_metadata(path).map(provider)))
     }
+}
+
+/// True for a provider of a file that was not found: only then it has no path.
+#[cfg(feature = "figment")]
+fn is_missing_file(data: &figment::Metadata) -> bool {
+    data.source.is_none() && data.name.ends_with(" file")
 }
 
 /// What a figment calls the provider of a value; of several files, which one.

@@ -121,6 +121,9 @@ mod table;
 mod template;
 mod text;
 mod validate;
+mod value_type;
+#[cfg(feature = "figment")]
+mod variables;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -136,6 +139,9 @@ pub(crate) mod fuzz {
     pub(crate) use super::template::problem as template_problem;
 }
 
+#[doc(hidden)]
+pub use lock_syntax::nearest;
+
 pub use self::address::{Address, LockAddress, Sentinel};
 pub use self::error::{ConfigError, ConfigProblem};
 pub use self::http::{
@@ -148,6 +154,8 @@ pub use self::route::{RouteSegment, route_segments};
 pub use self::sites::{SiteProblem, SiteProblems};
 #[doc(hidden)]
 pub use self::template::{KeyPiece, key_pieces};
+#[doc(hidden)]
+pub use self::value_type::ValueType;
 use crate::error::LockError;
 pub use crate::options::values::RestartGuard;
 use crate::options::{LockOptions, LockSettings};

@@ -97,7 +97,7 @@ macro_rules! lock_policy {
         pub struct LockPolicy {
             /// The entry of `[lock.base]` that is the base of this.
             pub base: Option<String>,
-            /// The key template, for layers: `"order:{path.id}"`.
+            /// The key template, for layers: `"order:{path.id:u64}"`.
             pub key: Option<String>,
             $($(#[$doc])* #[serde(deserialize_with = $reader)] pub $name: Option<$type>,)*
             /// The settings for layers.

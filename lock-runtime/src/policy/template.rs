@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use lock_syntax::nearest;
 use lock_syntax::template::{BraceProblem, Part, Segment, parse, unseparated};
 
+use super::value_type::ValueType;
 use crate::error::LockError;
 use crate::key::LockKey;
 
@@ -17,12 +19,12 @@ pub enum KeyPiece<'a> {
     Method,
     /// `{route}`
     Route,
-    /// `{path.id}`
-    Path(&'a str),
-    /// `{query.q}`
-    Query(&'a str),
-    /// `{header.x-tenant}`, as written.
-    Header(&'a str),
+    /// `{path.id}` or `{path.id:u64}`
+    Path(&'a str, ValueType),
+    /// `{query.q}` or `{query.q:u64}`
+    Query(&'a str, ValueType),
+    /// `{header.x-tenant}` or `{header.x-tenant:uuid}`; the name as written.
+    Header(&'a str, ValueType),
     /// `{ext.tenant}`
     Ext(&'a str),
 }
@@ -62,7 +64,13 @@ fn placeholder(name: &str) -> Result<KeyPiece<'_>, String> {
     let unnamed = |what: &str, example: &str| {
         Err(format!("names no {what} in `{{{name}}}`; write it, such as `{{{example}}}`"))
     };
-    match name.split_once('.') {
+    let (place, rest) = name.split_once('.').unzip();
+    let is_typed = matches!(place, Some("path" | "query" | "header"));
+    let (rest, value) = match rest.and_then(|rest| rest.rsplit_once(':')).filter(|_| is_typed) {
+        Some((rest, written)) => (Some(rest), value_type(name, written)?),
+        None => (rest, ValueType::Text),
+    };
+    match place.zip(rest) {
         None if name == "method" => Ok(KeyPiece::Method),
         None if name == "route" => Ok(KeyPiece::Route),
         _ if name.trim().is_empty() => {
@@ -72,13 +80,13 @@ fn placeholder(name: &str) -> Result<KeyPiece<'_>, String> {
         Some(("header", "")) => unnamed("header", "header.x-tenant"),
         Some(("query", "")) => unnamed("query parameter", "query.q"),
         Some(("ext", "")) => unnamed("extension", "ext.tenant"),
-        Some(("query", parameter)) => Ok(KeyPiece::Query(parameter)),
+        Some(("query", parameter)) => Ok(KeyPiece::Query(parameter, value)),
         Some(("ext", extension)) => Ok(KeyPiece::Ext(extension)),
         Some(("path", parameter)) if !parameter.contains(['/', '*', ':']) => {
-            Ok(KeyPiece::Path(parameter))
+            Ok(KeyPiece::Path(parameter, value))
         }
         Some(("header", header)) if header.bytes().all(is_of_header) => {
-            Ok(KeyPiece::Header(header))
+            Ok(KeyPiece::Header(header, value))
         }
         Some(("header", header)) => Err(format!(
             "names a header in `{{{name}}}` that cannot exist: {header:?} is no header name; write it \
@@ -93,6 +101,18 @@ fn placeholder(name: &str) -> Result<KeyPiece<'_>, String> {
              `{{path.<parameter>}}`, `{{query.<parameter>}}`, `{{header.<name>}}` and `{{ext.<name>}}`"
         )),
     }
+}
+
+fn value_type(name: &str, written: &str) -> Result<ValueType, String> {
+    ValueType::named(written).ok_or_else(|| {
+        let there_are = ValueType::names().map(|it| format!("`{it}`")).collect::<Vec<_>>();
+        let meant = nearest(written, ValueType::names());
+        let meant = meant.map(|it| format!("; did you mean `{it}`?")).unwrap_or_default();
+        format!(
+            "has the unknown type `{written}` in `{{{name}}}`; there are {}{meant}",
+            there_are.join(", ")
+        )
+    })
 }
 
 /// True for the bytes of header names: the tokens of HTTP.
@@ -148,9 +168,9 @@ impl fmt::Display for KeyPiece<'_> {
             Self::Text(text) => f.write_str(text),
             Self::Method => f.write_str("method"),
             Self::Route => f.write_str("route"),
-            Self::Path(name) => write!(f, "path.{name}"),
-            Self::Query(name) => write!(f, "query.{name}"),
-            Self::Header(name) => write!(f, "header.{name}"),
+            Self::Path(name, value) => write!(f, "path.{name}{value}"),
+            Self::Query(name, value) => write!(f, "query.{name}{value}"),
+            Self::Header(name, value) => write!(f, "header.{name}{value}"),
             Self::Ext(name) => write!(f, "ext.{name}"),
         }
     }

@@ -21,7 +21,7 @@
 //!
 //! let locks = LockClient::in_memory();
 //! let layer = LockLayer::http()
-//!     .key("order:{path.id}")
+//!     .key("order:{path.id:u64}")
 //!     .route("/orders/{id}/pay")
 //!     .client(locks.clone())
 //!     .options(LockOptions::builder().wait(Wait::Never).build()?)
@@ -48,11 +48,17 @@
 //! | placeholder | value |
 //! |---|---|
 //! | `{path.id}` | a parameter of the route: of the router's with the feature `axum`, or of [`route`] |
+//! | `{path.id:u64}` | the same as a number, so that `/orders/42` and `/orders/042` are one lock; see below |
 //! | `{route}` | the pattern of the route: one lock for all its requests |
 //! | `{method}` | the method |
 //! | `{query.q}` | a query parameter, decoded |
 //! | `{header.x-tenant}` | a header |
 //! | `{ext.tenant}` | a request extension that [`extension`] names |
+//!
+//! Values of `path`, `query` and `header` are the text of the request. If the handler parses the value, write its type
+//! behind a colon: `u8` to `u128`, `i8` to `i128`, `usize`, `isize` or `uuid`. It is parsed with `FromStr`, as axum's
+//! extractors do, and the key has what [`KeyPart`](lock_runtime::KeyPart) writes for the type. A value that is none of its
+//! type is answered with 400.
 //!
 //! `{method}` is GET for a HEAD request if GET is locked as well.
 //!

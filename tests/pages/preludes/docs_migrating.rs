@@ -1,2 +1,0 @@
-async fn pay() {}
-async fn report() {}

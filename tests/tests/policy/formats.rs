@@ -170,6 +170,82 @@ fn a_figment_names_the_file() {
     });
 }
 
+/// Figment reads a missing file as empty: without an error, every lock of its routes would be off.
+#[test]
+#[allow(clippy::result_large_err, reason = "the loader's own error")]
+fn a_file_of_a_figment_that_is_missing_is_an_error() {
+    Jail::expect_with(|jail| {
+        jail.set_env("LOCK_URL", "memory:");
+        let missing =
+            [with_environment(Toml::file("app.toml")), with_environment(Json::file("app.json"))];
+        for (figment, name) in missing.iter().zip(["TOML file", "JSON file"]) {
+            let error = LockConfig::from_figment(figment).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("a {name} does not exist")), "{error}");
+        }
+        jail.create_file("app.toml", "[server]\nport = 80")?;
+        assert!(LockConfig::from_figment(&with_environment(Toml::file("app.toml"))).is_ok());
+        assert!(LockConfig::from_figment(&with_environment(Toml::string(""))).is_ok());
+        Ok(())
+    });
+}
+
+/// The error of a duration without quotes names the file, the place and the remedy, whoever reads the file.
+#[test]
+#[allow(clippy::result_large_err, reason = "the loader's own error")]
+fn a_duration_without_quotes_is_told_to_have_them() {
+    Jail::expect_with(|jail| {
+        jail.create_file("app.toml", "[lock.defaults]\nwait = 8s # not for long\n")?;
+        let figment = Figment::new().merge(Toml::file("app.toml"));
+        for error in [
+            LockConfig::from_figment(&figment).unwrap_err().to_string(),
+            LockConfig::from_toml_file("app.toml").unwrap_err().to_string(),
+        ] {
+            assert!(error.contains("app.toml: "), "{error}");
+            assert!(error.contains("; write it in quotes: \"8s\" (line 2, column "), "{error}");
+        }
+        Ok(())
+    });
+}
+
+/// A misspelt name in a variable makes a policy that no code uses, and the value has no effect.
+#[test]
+#[allow(clippy::result_large_err, reason = "the loader's own error")]
+fn a_policy_that_is_misspelt_in_a_variable_is_told_of() {
+    Jail::expect_with(|jail| {
+        let log = lock_tests::Log::start_at(tracing::Level::WARN);
+        jail.create_file("app.toml", TOML)?;
+        let read = || LockConfig::from_figment(&with_environment(Toml::file("app.toml")));
+        jail.set_env("LOCK_POLICIES__CHECKOUT__WAIT", "5s");
+        assert!(read().is_ok());
+        assert_eq!(log.text(), "");
+        // Far from all names: it may be a policy that only variables set.
+        jail.set_env("LOCK_POLICIES__REFUND__WAIT", "5s");
+        assert!(read().is_ok());
+        assert!(log.text().contains("lock.policies.refund is set by environment variables only"));
+        jail.set_env("LOCK_POLICIES__CHEKOUT__WAIT", "5s");
+        jail.set_env("LOCK_BASE__STRICTT__HTTP__BUSY", "409");
+        let error = read().unwrap_err();
+        let problems: Vec<_> =
+            error.problems().iter().map(|it| (it.path(), it.message())).collect();
+        let told = |near: &str| {
+            format!(
+                "is set by environment variables only; did you mean {near:?}? If not, set a value of it in the file"
+            )
+        };
+        assert_eq!(
+            problems,
+            [
+                ("lock.policies.chekout", &*told("checkout")),
+                ("lock.base.strictt", &*told("strict"))
+            ]
+        );
+        assert!(error.to_string().contains("`LOCK_` environment variable(s)"), "{error}");
+        // Where variables say all, no name is known to be right.
+        assert!(LockConfig::from_figment(&with_environment(Toml::string(""))).is_ok());
+        Ok(())
+    });
+}
+
 /// In every loader the error of a file without the table says what belongs into it.
 #[test]
 fn a_file_without_the_table_is_told_so() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::read;
 use futures_util::future::join_all;
 use lock_runtime::options::LockSettings;
+use lock_runtime::store::MemoryStore;
 use lock_runtime::{Lease, LockClient, LockClientBuilder, LockError, LockKind, LockOptions, Wait};
 use lock_tests::{RedisServer, Ttl};
 use tokio::time::timeout;
@@ -137,4 +138,71 @@ fn the_namespace_in_effect_is_accepted() {
     client.reload(read(ONE).unwrap()).unwrap();
     let error = client.reload(read("[lock]\nnamespace = 'store'").unwrap()).unwrap_err();
     assert!(error.to_string().contains("was \"shop\""), "{error}");
+}
+
+fn of_kind(kind: &str, wait: &str) -> lock_runtime::policy::LockConfig {
+    read(&format!("[lock.policies.p]\nkind = '{kind}'\nwait = '{wait}'")).unwrap()
+}
+
+/// While a call of this process holds the lock as the kind that its policy had, a call with the new kind finds it busy.
+async fn the_old_kind_is_busy(client: &LockClient, peer: &LockClient) {
+    let kinds = ["mutex", "fair", "read", "write", "semaphore(2)"];
+    let pairs = kinds.iter().flat_map(|old| kinds.iter().map(move |new| (*old, *new)));
+    for (old, new) in pairs.filter(|(old, new)| old != new && (*old, *new) != ("write", "read")) {
+        let name = format!("{old}-{new}");
+        let lock = || client.policy_lock("p", [name.as_str()]);
+        let log = lock_tests::Log::start_at(tracing::Level::WARN);
+        client.reload(of_kind(old, "none")).unwrap();
+        let held = lock().lock().await.unwrap();
+        client.reload(of_kind(new, "none")).unwrap();
+        let told = log.lines_with("the kind of a lock policy was").pop().unwrap_or_default();
+        assert!(told.contains("WARN") && told.contains("lock.policy=\"p\""), "{name}: {told}");
+        let refused = lock().lock().await;
+        let error = refused.expect_err(&name);
+        assert!(error.is_busy(), "{name}: {error}");
+
+        client.reload(of_kind(new, "forever")).unwrap();
+        let waiting = lock();
+        let mut waits = std::pin::pin!(waiting.lock());
+        assert!(timeout(Duration::from_millis(300), &mut waits).await.is_err(), "{name}");
+        held.release().await.unwrap();
+        let outcome = timeout(BOUND, waits).await.expect(&name);
+        if old.starts_with("semaphore") {
+            // A semaphore keeps its limit at the name, so the wait ends as for any other data there.
+            assert!(matches!(outcome, Err(LockError::KeyCollision { .. })), "{name}: {outcome:?}");
+        } else {
+            outcome.expect(&name).release().await.unwrap();
+        }
+    }
+
+    // Of another process it is another kind, and no wait ends that.
+    client.reload(of_kind("write", "none")).unwrap();
+    let theirs = peer.mutex("theirs").lock().await.unwrap();
+    let error = client.policy_lock("p", ["theirs"]).lock().await.unwrap_err();
+    assert!(matches!(error, LockError::KeyCollision { .. }), "{error}");
+    theirs.release().await.unwrap();
+    // So are two kinds in the code.
+    let log = lock_tests::Log::start_at(tracing::Level::WARN);
+    let held = client.mutex("code").lock().await.unwrap();
+    let error = client.policy_lock("p", ["code"]).lock().await.unwrap_err();
+    assert!(matches!(error, LockError::KeyCollision { .. }), "{error}");
+    assert_eq!(log.text(), "");
+    held.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_held_as_the_kind_before_a_reload_is_busy_in_memory() {
+    let store = MemoryStore::new();
+    let client = LockClient::builder().config(of_kind("mutex", "none")).store(store.clone());
+    let peer = LockClient::builder().store(store.peer()).unwrap();
+    the_old_kind_is_busy(&client.unwrap(), &peer).await;
+}
+
+#[tokio::test]
+async fn a_lock_held_as_the_kind_before_a_reload_is_busy_in_redis() {
+    let server = RedisServer::start().await;
+    let config = of_kind("mutex", "none");
+    let client = LockClient::builder().config(config).connect(&server.url()).await.unwrap();
+    let peer = LockClient::connect(&server.url()).await.unwrap();
+    the_old_kind_is_busy(&client, &peer).await;
 }

@@ -25,7 +25,7 @@ async fn pay_over_http(Path(id): Path<u64>, lock: HeldLock) -> String {
 fn service(client: LockClient) -> Result<Router, Box<dyn std::error::Error>> {
     let wait = LockOptions::builder().wait(Duration::from_secs(2)).build()?;
     let layer =
-        LockLayer::http().client(client.clone()).key("order:{path.id}").options(wait).build()?;
+        LockLayer::http().client(client.clone()).key("order:{path.id:u64}").options(wait).build()?;
     let orders = Router::new().route("/orders/{id}/pay", post(pay_over_http)).route_layer(layer);
     Ok(orders.nest("/locks", lock_console::router(client, ConsoleOptions::new())))
 }

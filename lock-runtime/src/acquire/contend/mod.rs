@@ -37,6 +37,10 @@ pub(super) struct Contender<'a> {
     // S-27.
     reader: Option<WaitingReader>,
     last: Option<LastAnswer>,
+    /// True once it has logged that this process holds the lock as another kind.
+    has_told_of_kind: bool,
+    /// True once it has asked again after the answer that the key holds another kind of lock.
+    has_asked_again: bool,
 }
 
 /// What the last answer of the store said, or the last but one if that one was cut short.
@@ -115,7 +119,16 @@ impl<'a> Contender<'a> {
 
     fn with(pending: &'a PendingAcquire, attempt: &'a mut Attempt, waiting: Waiting<'a>) -> Self {
         pending.spec.engine.contenders.begin();
-        Self { pending, attempt, waiting, turn: AskPermit::default(), reader: None, last: None }
+        Self {
+            pending,
+            attempt,
+            waiting,
+            turn: AskPermit::default(),
+            reader: None,
+            last: None,
+            has_told_of_kind: false,
+            has_asked_again: false,
+        }
     }
 
     /// Asks the store once. The answer, if it does not end the acquire, is for [`go_on`](Self::go_on).

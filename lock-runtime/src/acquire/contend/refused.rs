@@ -6,6 +6,8 @@ use super::{Contender, LastAnswer, Next};
 use crate::acquire::share::{Answer, Refusal};
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
+use crate::lease::Hold;
+use crate::observe::log_lock;
 use crate::options::Wait;
 use crate::store::HoldKind;
 
@@ -81,10 +83,42 @@ impl Contender<'_> {
         Ok(Next::TryAgain)
     }
 
+    /// A reload has changed the kind of the policy while a call of this process holds the lock: it is busy, and asks
+    /// again while the wait lasts. The two kinds have different channels, so no notification tells of the release.
+    async fn held_as_earlier_kind(&mut self, hold: &Hold) -> Result<Next, LockError> {
+        self.answered();
+        if !std::mem::replace(&mut self.has_told_of_kind, true) {
+            let (key, label) = (self.pending.spec.target.key(), self.pending.recorder.label());
+            let (before, now) = (hold.target.kind(), self.pending.spec.target.kind());
+            log_lock!(
+                warn,
+                key,
+                label,
+                lock.holder = %hold.recorder.label().site(),
+                "this process itself still holds the lock as a {before}, the kind that its policy had before a \
+                 reload; a {now} finds it busy until then"
+            );
+        }
+        self.check_wait(Some(hold.peek_remaining()))?;
+        self.waiting.pause(50..100).await;
+        Ok(Next::TryAgain)
+    }
+
     /// Tries again after a transient error while the wait and the store's patience last; returns other errors.
     // S-33.
     pub(super) async fn failed(&mut self, error: StoreError) -> Result<Next, LockError> {
         if error.kind() == StoreErrorKind::WrongType {
+            if let Some(hold) = self.pending.hold_of_earlier_kind() {
+                self.has_asked_again = false;
+                return self.held_as_earlier_kind(&hold).await;
+            }
+            // The store may have answered before a hold of the earlier kind was released, or its release is under way.
+            if self.pending.has_policy() && !std::mem::replace(&mut self.has_asked_again, true) {
+                let answered = self.leases().releaser.answered(self.attempt.target.key());
+                self.waiting.at_most(self.leases().timing.command_timeout, answered).await;
+                self.waiting.pause(10..50).await;
+                return Ok(Next::TryAgain);
+            }
             return Err(error.about(self.pending.spec.target.key()));
         }
         let last = self.last.take();

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use lock_syntax::template::{Piece, pieces};
-
 use super::{Check, harmless};
 use crate::policy::LockConfig;
 use crate::policy::error::{ConfigProblem, join, may_be_secret, quoted};
@@ -13,7 +11,7 @@ use crate::policy::model::LockRoute;
 use crate::policy::resolve::Policy;
 use crate::policy::route::{self, RouteSegment};
 use crate::policy::shadow::EarlierRoutes;
-use crate::policy::template::key_pieces;
+use crate::policy::template::{KeyPiece, key_pieces};
 
 impl Check {
     pub(super) fn routes(&mut self, routes: &[LockRoute], config: &LockConfig) {
@@ -68,13 +66,12 @@ fn parameter_problem(
 ) -> Option<ConfigProblem> {
     let key = route.key.as_deref().or(policy.key())?;
     let parameters = || segments.iter().filter_map(RouteSegment::parameter);
-    let unknown = pieces(key).find_map(|piece| match piece {
-        Ok(Piece::Placeholder(name)) => {
-            name.strip_prefix("path.").filter(|name| parameters().all(|known| known != *name))
+    let unknown = key_pieces(key).ok()?.into_iter().find_map(|piece| match piece {
+        KeyPiece::Path(name, _) => {
+            Some(name).filter(|name| parameters().all(|known| known != *name))
         }
         _ => None,
     })?;
-    key_pieces(key).ok()?;
     let is_hidden = may_be_secret(key) || may_be_secret(&route.path);
     let named = |name: &str| {
         if is_hidden { "`{path.…}`".to_owned() } else { format!("`{{path.{name}}}`") }

@@ -114,8 +114,9 @@ impl HttpLockLayerBuilder {
     /// can name the lock of another. A header or query parameter that is there more than once, is empty, or is
     /// not visible ASCII or UTF-8 is refused with 400.
     ///
-    /// A value is the text of the request: `/orders/7` and `/orders/007` are two locks. If the handler treats
-    /// them as one order, let an annotated function lock the parsed value. If a key consists only of values
+    /// A value is the text of the request: `/orders/7` and `/orders/007` are two locks. If the handler parses the value,
+    /// write its type: with `{path.id:u64}` they are one, and an annotated function with an argument of that type
+    /// re-enters it. The types are the integers of Rust and `uuid`; a value that is none is refused with 400. If a key consists only of values
     /// that clients choose, such as a header, clients can lock each other out: add the caller's identity, by
     /// `{ext.<name>}`.
     ///

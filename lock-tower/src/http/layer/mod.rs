@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::{Extensions, Method, Uri};
-use lock_runtime::policy::{LockConfig, Policy};
+use lock_runtime::policy::{LockConfig, Policy, nearest};
 use lock_runtime::{LockClient, LockError};
 
 use crate::http::answer::problem::RefusalResponder;
@@ -20,6 +20,7 @@ use crate::http::layer::plan::{Literals, Plan, Side};
 use crate::http::layer::routes::{RouteIndex, SeenRoutes, WarnedRoutes};
 use crate::http::request::key::{full_path_of, matched_path};
 use crate::http::request::read_ahead::{ReadAheadPool, ReadableBody, RequestBodies};
+use crate::http::request::route::Route;
 
 /// A layer that runs each HTTP request under a lock, and answers the request if the lock is not acquired.
 ///
@@ -97,6 +98,52 @@ impl HttpLockLayer {
             Source::Routes { .. } => self.shared.plans_of_routes(client, config).map(drop),
         }
     }
+
+    /// Checks that each path of `[[lock.routes]]` is one of `paths`, the router's patterns: axum does not list them, so
+    /// keep those that need a lock as constants. Without this check a misspelt path locks nothing; the layer logs a
+    /// warning with the first request for a route that is spelt nearly so.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] with the first path that is none of them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::policy::LockConfig;
+    /// use lock_tower::http::HttpLockLayer;
+    ///
+    /// const PAY: &str = "/orders/{id}/pay";
+    ///
+    /// let file = |path: &str| {
+    ///     let policy = "[lock.policies.pay]\nkey = 'order:{path.id:u64}'";
+    ///     LockConfig::from_toml(&format!("{policy}\n[[lock.routes]]\npath = '{path}'\npolicy = 'pay'"))
+    /// };
+    /// assert!(HttpLockLayer::check_paths(&file("/orders/{id}/pay")?, [PAY]).is_ok());
+    /// let error = HttpLockLayer::check_paths(&file("/order/{id}/pay")?, [PAY]).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "lock.routes[0] (/order/{id}/pay) is no path of the router; did you mean /orders/{id}/pay?"
+    /// );
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check_paths<'p>(
+        config: &LockConfig,
+        paths: impl IntoIterator<Item = &'p str>,
+    ) -> Result<(), BuildError> {
+        let paths: Vec<_> = paths.into_iter().collect();
+        for (at, entry) in config.routes().iter().enumerate() {
+            let route = Route::parse(&entry.path)?;
+            if !paths.iter().any(|path| route.covers(path)) {
+                let near = nearest(&entry.path, paths.iter().copied());
+                let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                return Err(BuildError::new(format!(
+                    "lock.routes[{at}] ({route}) is no path of the router{near}"
+                )));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Why there is no plan for a request.
@@ -171,7 +218,14 @@ impl Shared {
             Source::Routes { warned, .. } => {
                 let plans = self.route_plans(&client)?;
                 let path = full_path_of(extensions).unwrap_or(uri.path());
-                choose(&plans, warned, method, path, matched_path(extensions))
+                choose(&plans, warned, method, path, matched_path(extensions), |pattern| {
+                    if self.literals.may_lock(method)
+                        && let Some(config) = client.config()
+                    {
+                        let routes = config.routes().iter().map(|route| route.path.as_str());
+                        warned.warn_of_near(pattern, routes);
+                    }
+                })
             }
         }
     }
@@ -229,6 +283,11 @@ impl Shared {
         client: &LockClient,
         config: &LockConfig,
     ) -> Result<RouteIndex<Arc<Plan>>, BuildError> {
+        if config.routes().is_empty() {
+            tracing::warn!(
+                "the layer follows `[[lock.routes]]`, and the configuration has none: it locks no request"
+            );
+        }
         let mut index = RouteIndex::new();
         for (at, entry) in config.routes().iter().enumerate() {
             let policy = config.policy(&entry.policy);
@@ -254,16 +313,18 @@ fn not_enforced_now(client: &LockClient, policy: &str) -> Option<Policy> {
 }
 
 /// Returns the plan of the most specific route that locks the method and covers the router's pattern, and the side that
-/// the method takes.
+/// the method takes. Calls `unknown` with the router's pattern if no configured route matches the path.
 fn choose(
     plans: &RouteIndex<Arc<Plan>>,
     warned: &WarnedRoutes,
     method: &Method,
     path: &str,
     matched: Option<&str>,
+    unknown: impl FnOnce(&str),
 ) -> Result<(Arc<Plan>, Side), NoPlan> {
-    let (mut taken, mut others) = (None, None);
+    let (mut taken, mut others, mut is_known) = (None, None, false);
     let found = plans.find(path, |plan| {
+        is_known = true;
         taken = plan.side(method);
         let route = plan.route.as_ref().filter(|_| taken.is_some());
         let Some(route) = route else { return false };
@@ -273,6 +334,9 @@ fn choose(
     });
     if let (None, Some((route, pattern))) = (found, others) {
         warned.warn(route, pattern);
+    }
+    if let Some(pattern) = matched.filter(|_| !is_known) {
+        unknown(pattern);
     }
     found.map(Arc::clone).zip(taken).ok_or(NoPlan::Pass)
 }

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash};
 
+use lock_runtime::policy::nearest;
 use parking_lot::RwLock;
 
 use crate::http::error::BuildError;
@@ -122,6 +123,22 @@ impl WarnedRoutes {
                 "a request runs without a lock: a configured route matches its path, but the router has a \
                  more specific route for it. To lock that route, list it in `[[lock.routes]]` as the router \
                  writes it; if it needs no lock, ignore this"
+            );
+        }
+    }
+
+    /// Warns the operator, once for each pattern of the router, that no configured route matches its requests, but one
+    /// of these is spelt nearly so.
+    pub(crate) fn warn_of_near<'r>(&self, pattern: &str, routes: impl Iterator<Item = &'r str>) {
+        if self.is_new("", pattern)
+            && let Some(near) = nearest(pattern, routes)
+        {
+            tracing::warn!(
+                configured = near,
+                router = pattern,
+                "a request runs without a lock: no configured route matches its path, but one is spelt nearly as \
+                 the router's. To lock that route, correct the path in `[[lock.routes]]`; if it needs no lock, \
+                 ignore this"
             );
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{Extensions, HeaderName, Method};
 use lock_runtime::key::LockKeyBuilder;
-use lock_runtime::policy::OnMissingKey;
+use lock_runtime::policy::{OnMissingKey, ValueType};
 use lock_runtime::{KeyPart, LockKey};
 use percent_encoding::percent_decode_str;
 
@@ -206,9 +206,11 @@ fn fill(
             Piece::Text(text) => key.text(text),
             Piece::Method => key.part(method.as_str()),
             Piece::Route => key.part(route_text(route, parts)?),
-            Piece::Path(name) => path.add(key, parts, name)?,
-            Piece::Query(name) => key.part(&*query(parts, name)?),
-            Piece::Header(name) => key.part(header(parts, name)?),
+            Piece::Path(name, value) => path.add(key, parts, name, *value)?,
+            Piece::Query(name, value) => add(key, *value, &query(parts, name)?, || of_query(name))?,
+            Piece::Header(name, value) => {
+                add(key, *value, header(parts, name)?, || of_header(name))?
+            }
             Piece::Ext(name) => {
                 let missing = |_| KeyError::Missing(format!("extension `{name}`"));
                 let part = extensions.get(name).ok_or_else(|| missing(()))?;
@@ -238,12 +240,32 @@ fn malformed(what: String, problem: &str) -> KeyError {
     KeyError::Malformed { what, problem: problem.to_owned() }
 }
 
+/// Adds a value to the key as its type writes it.
+fn add(
+    key: LockKeyBuilder,
+    value: ValueType,
+    text: &str,
+    what: impl FnOnce() -> String,
+) -> Result<LockKeyBuilder, KeyError> {
+    value
+        .add(key, text)
+        .ok_or_else(|| malformed(what(), &format!("is no {}", value.name().unwrap_or("text"))))
+}
+
+fn of_header(name: &HeaderName) -> String {
+    format!("header `{name}`")
+}
+
+fn of_query(name: &str) -> String {
+    format!("query parameter `{name}`")
+}
+
 /// Returns the only value of a header. Of several values, the handler might use another one.
 fn header<'a>(parts: &'a Parts, name: &HeaderName) -> Result<&'a str, KeyError> {
-    let malformed = |problem| malformed(format!("header `{name}`"), problem);
+    let malformed = |problem| malformed(of_header(name), problem);
     let mut values = parts.headers.get_all(name).iter();
     let Some(value) = values.next() else {
-        return Err(KeyError::Missing(format!("header `{name}`")));
+        return Err(KeyError::Missing(of_header(name)));
     };
     if values.next().is_some() {
         return Err(malformed("is there more than once"));
@@ -257,14 +279,14 @@ fn header<'a>(parts: &'a Parts, name: &HeaderName) -> Result<&'a str, KeyError> 
 
 /// Returns the only value of a query parameter, decoded as in a form.
 fn query<'a>(parts: &'a Parts, name: &str) -> Result<Cow<'a, str>, KeyError> {
-    let malformed = |problem| malformed(format!("query parameter `{name}`"), problem);
+    let malformed = |problem| malformed(of_query(name), problem);
     let pairs = parts.uri.query().unwrap_or_default().split('&');
     let mut values = pairs.filter_map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         (form_decode(key)? == name).then_some(value)
     });
     let Some(value) = values.next() else {
-        return Err(KeyError::Missing(format!("query parameter `{name}`")));
+        return Err(KeyError::Missing(of_query(name)));
     };
     if values.next().is_some() {
         return Err(malformed("is there more than once"));
@@ -328,21 +350,22 @@ impl PathValues<'_> {
         key: LockKeyBuilder,
         parts: &Parts,
         name: &str,
+        value_type: ValueType,
     ) -> Result<LockKeyBuilder, KeyError> {
+        let what = || format!("path parameter `{name}`");
         match self {
             Self::Known(known) => {
-                let what = || format!("path parameter `{name}`");
                 let value = known.route.find(known.path(parts), name);
                 let value = value.ok_or_else(|| KeyError::Missing(what()))?;
                 let value = decode(value).ok_or_else(|| malformed(what(), "is not UTF-8"))?;
-                Ok(key.part(&*value))
+                add(key, value_type, &value, what)
             }
             #[cfg(feature = "axum")]
             Self::Router(values) => {
                 // If nested routers use a name twice, the innermost router's value counts.
                 let value = values.iter().filter(|(key, _)| *key == name).last();
                 let (_, value) = value.ok_or_else(|| no_such_parameter(parts, name))?;
-                Ok(key.part(value))
+                add(key, value_type, value, what)
             }
             Self::None => Err(no_such_parameter(parts, name)),
         }

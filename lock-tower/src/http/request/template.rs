@@ -1,7 +1,7 @@
 //! Key templates over a request. `lock_runtime::policy` parses and checks them, also in configurations.
 
 use http::HeaderName;
-use lock_runtime::policy::{KeyPiece, key_pieces};
+use lock_runtime::policy::{KeyPiece, ValueType, key_pieces};
 
 use crate::http::error::BuildError;
 
@@ -19,12 +19,12 @@ pub(crate) enum Piece {
     Method,
     /// `{route}`
     Route,
-    /// `{path.id}`
-    Path(String),
-    /// `{query.q}`
-    Query(String),
-    /// `{header.x-tenant}`
-    Header(HeaderName),
+    /// `{path.id}` or `{path.id:u64}`
+    Path(String, ValueType),
+    /// `{query.q}` or `{query.q:u64}`
+    Query(String, ValueType),
+    /// `{header.x-tenant}` or `{header.x-tenant:uuid}`
+    Header(HeaderName, ValueType),
     /// `{ext.tenant}`
     Ext(String),
 }
@@ -43,7 +43,7 @@ impl Template {
     /// The path parameters that it names.
     pub(crate) fn path_parameters(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Path(name) => Some(name.as_str()),
+            Piece::Path(name, _) => Some(name.as_str()),
             _ => None,
         })
     }
@@ -67,11 +67,11 @@ fn piece(piece: KeyPiece<'_>) -> Result<Piece, BuildError> {
         KeyPiece::Text(text) => Piece::Text(text),
         KeyPiece::Method => Piece::Method,
         KeyPiece::Route => Piece::Route,
-        KeyPiece::Path(name) => Piece::Path(name.to_owned()),
-        KeyPiece::Query(name) => Piece::Query(name.to_owned()),
+        KeyPiece::Path(name, value) => Piece::Path(name.to_owned(), value),
+        KeyPiece::Query(name, value) => Piece::Query(name.to_owned(), value),
         KeyPiece::Ext(name) => Piece::Ext(name.to_owned()),
-        KeyPiece::Header(name) => match name.parse() {
-            Ok(name) => Piece::Header(name),
+        KeyPiece::Header(name, value) => match name.parse() {
+            Ok(name) => Piece::Header(name, value),
             Err(_) => {
                 return Err(BuildError::new(format!(
                     "the key template has the header {name:?}, \
@@ -91,18 +91,25 @@ mod tests {
     }
 
     fn path(name: &str) -> Piece {
-        Piece::Path(name.to_owned())
+        Piece::Path(name.to_owned(), ValueType::Text)
     }
 
     #[test]
     fn templates_come_apart() {
-        let tenant = Piece::Header(HeaderName::from_static("x-tenant"));
+        let tenant = |value| Piece::Header(HeaderName::from_static("x-tenant"), value);
+        let query = |name: &str, value| Piece::Query(name.to_owned(), value);
         for (template, pieces) in [
             ("nightly", vec![text("nightly")]),
             ("{path.id}", vec![path("id")]),
-            ("o:{path.id}:{header.X-Tenant}", vec![text("o:"), path("id"), text(":"), tenant]),
+            (
+                "o:{path.id}:{header.X-Tenant}",
+                vec![text("o:"), path("id"), text(":"), tenant(ValueType::Text)],
+            ),
+            ("{header.x-tenant:uuid}", vec![tenant(ValueType::Uuid)]),
+            ("{path.id:u64}", vec![Piece::Path("id".to_owned(), ValueType::U64)]),
+            ("{query.a:b:i8}", vec![query("a:b", ValueType::I8)]),
             ("{method}:{path.a.b}", vec![Piece::Method, text(":"), path("a.b")]),
-            ("{route}:{query.q}", vec![Piece::Route, text(":"), Piece::Query("q".to_owned())]),
+            ("{route}:{query.q}", vec![Piece::Route, text(":"), query("q", ValueType::Text)]),
             ("{ext.tenant}", vec![Piece::Ext("tenant".to_owned())]),
             ("x:{{{path.id}}}:y", vec![text("x:{"), path("id"), text("}:y")]),
         ] {
@@ -128,7 +135,16 @@ mod tests {
             ),
             ("{query.}", "names no query parameter in `{query.}`"),
             ("{ext.}", "names no extension in `{ext.}`"),
-            ("{path.id:raw}", "unknown placeholder `{path.id:raw}`"),
+            (
+                "{path.id:u46}",
+                "has the unknown type `u46` in `{path.id:u46}`; there are `u8`, `u16`, `u32`, `u64`, \
+                 `u128`, `usize`, `i8`, `i16`, `i32`, `i64`, `i128`, `isize`, `uuid`; did you mean `u64`?",
+            ),
+            ("{header.x:UUID}", "has the unknown type `UUID` in `{header.x:UUID}`; there are"),
+            ("{query.q:}", "has the unknown type `` in `{query.q:}`; there are"),
+            ("{path.:u64}", "names no path parameter in `{path.:u64}`"),
+            ("{method:u64}", "unknown placeholder `{method:u64}`"),
+            ("{path.a:u8}{path.b:u8}", "`{path.a:u8}` and `{path.b:u8}`, which could run together"),
             ("{path.}", "names no path parameter in `{path.}`"),
             ("{header.}", "names no header in `{header.}`; write it"),
             ("{header.x y}", "\"x y\" is no header name"),

@@ -88,6 +88,57 @@ async fn a_query_that_is_ambiguous_is_refused() {
     }
 }
 
+/// A typed value is in the key as the `KeyPart` of its type writes it; what is no such value is refused.
+#[tokio::test(start_paused = true)]
+async fn typed_values_have_one_spelling() {
+    for (value_type, text, key) in [
+        ("u8", "007", Some("7")),
+        ("u8", "256", None),
+        ("u16", "+65535", Some("65535")),
+        ("u32", "0x7", None),
+        ("u64", "18446744073709551615", Some("18446744073709551615")),
+        ("u64", "-1", None),
+        ("u64", "%31", Some("1")),
+        ("u64", "1_000", None),
+        ("u64", "7%20", None),
+        (
+            "u128",
+            "00340282366920938463463374607431768211455",
+            Some("340282366920938463463374607431768211455"),
+        ),
+        ("usize", "042", Some("42")),
+        ("i8", "-0", Some("0")),
+        ("i8", "-128", Some("-128")),
+        ("i16", "-032768", Some("-32768")),
+        ("i32", "+0", Some("0")),
+        ("i64", "9223372036854775808", None),
+        ("i128", "-01", Some("-1")),
+        ("isize", "-042", Some("-42")),
+        ("uuid", "67E5504410B1426F9247BB680E5FE0C8", Some("67e55044-10b1-426f-9247-bb680e5fe0c8")),
+        ("uuid", "67e55044", None),
+        ("uuid", "42", None),
+    ] {
+        let outcome = if key.is_some() { OK } else { REFUSED };
+        let key = format!("o:{}", key.unwrap_or_default());
+        let by_path = |layer: HttpLockLayerBuilder| {
+            layer.key(format!("o:{{path.id:{value_type}}}")).route("/orders/{id}")
+        };
+        let path = post(&format!("/orders/{text}"));
+        assert_eq!(run(by_path, path, &key).await, outcome, "{value_type} {text}");
+        let by_query =
+            |layer: HttpLockLayerBuilder| layer.key(format!("o:{{query.id:{value_type}}}"));
+        let query = post(&format!("/?id={}", text.replace('+', "%2B")));
+        assert_eq!(run(by_query, query, &key).await, outcome, "{value_type} {text}");
+        if text.contains('%') {
+            continue; // a header is not decoded
+        }
+        let by_header =
+            |layer: HttpLockLayerBuilder| layer.key(format!("o:{{header.x-id:{value_type}}}"));
+        let header = Request::post("/").header("x-id", text).body(Full::default()).unwrap();
+        assert_eq!(run(by_header, header, &key).await, outcome, "{value_type} {text}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn extensions_are_named_by_their_type() {
     #[derive(Clone, lock_runtime::KeyPart)]

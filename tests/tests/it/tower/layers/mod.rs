@@ -25,6 +25,7 @@ mod reload;
 mod router;
 mod routes;
 mod shutdown;
+mod spellings;
 mod streams;
 mod terms;
 mod tonic_server;

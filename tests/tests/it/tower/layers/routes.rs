@@ -205,3 +205,47 @@ async fn policies_share_a_path_by_their_methods() {
         guard.release().await.unwrap();
     }
 }
+
+/// A path that the router does not have locks nothing: the layer says so with the first request for the route that was
+/// meant, or at the start if it is given the router's paths.
+#[tokio::test(start_paused = true)]
+async fn a_misspelt_path_is_told_of_once() {
+    let (client, _held) =
+        world(&[("/order/{id}/pay", "order"), ("/bills/{id}", "bill")], &[]).await;
+    let log = Log::start_at(tracing::Level::WARN);
+    let paths = ["/orders/{id}/pay", "/bills/{id}", "/bills/{id}/", "/other"];
+    let app = app(&paths).layer(LockLayer::routes(&client).unwrap());
+    assert_eq!(send(&app, "GET", "/orders/7/pay").await, 200, "it would not be locked anyway");
+    for path in ["/bills/7", "/other", "/nowhere"] {
+        send(&app, "POST", path).await;
+    }
+    assert_eq!(log.text(), "");
+    for _ in 0..10 {
+        assert_eq!(send(&app, "POST", "/orders/7/pay").await, 200);
+        assert_eq!(send(&app, "POST", "/bills/7/").await, 200);
+    }
+    let told = log.lines_with("runs without a lock");
+    assert_eq!(told.len(), 2, "{}", log.text());
+    for (line, configured, router) in [
+        (&told[0], "/order/{id}/pay", "/orders/{id}/pay"),
+        (&told[1], "/bills/{id}", "/bills/{id}/"),
+    ] {
+        assert!(line.contains(&format!("configured=\"{configured}\"")), "{line}");
+        assert!(line.contains(&format!("router=\"{router}\"")), "{line}");
+    }
+    let error = HttpLockLayer::check_paths(&client.config().unwrap(), paths).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "lock.routes[0] (/order/{id}/pay) is no path of the router; did you mean /orders/{id}/pay?"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_configuration_without_routes_is_told_of() {
+    let log = Log::start_at(tracing::Level::WARN);
+    let (client, _held) = world(&[], &[]).await;
+    let layer = LockLayer::routes(&client).unwrap();
+    assert_eq!(log.lines_with("it locks no request").len(), 1, "{}", log.text());
+    assert_eq!(send(&app(&["/a"]).layer(layer), "POST", "/a").await, 200);
+    assert_eq!(log.lines_with("it locks no request").len(), 1, "{}", log.text());
+}
