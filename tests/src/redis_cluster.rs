@@ -1,4 +1,4 @@
-//! A throw-away Redis Cluster on loopback: three masters, and replicas if wanted.
+//! A throw-away Redis Cluster on loopback: three masters, or one, and replicas if wanted.
 
 use std::time::Duration;
 
@@ -46,6 +46,13 @@ impl RedisCluster {
         Self::form(3, 0, spares).await
     }
 
+    /// One master that has every slot, so that its address serves all commands, and so many replicas of it.
+    ///
+    /// Panics when it does not come up.
+    pub async fn of_one(replicas: usize) -> Self {
+        Self::form(1, replicas, 0).await
+    }
+
     async fn form(masters: usize, replicas: usize, spares: usize) -> Self {
         let nodes = join_all((0..masters + replicas + spares).map(|_| node())).await;
         let this = Self { nodes, masters };
@@ -58,7 +65,12 @@ impl RedisCluster {
         .await;
         for at in 0..replicas {
             let master: String = this.node(at % masters).client().get(&["CLUSTER", "MYID"]).await;
-            this.node(masters + at).client().cmd(&["CLUSTER", "REPLICATE", &master]).await;
+            let replica = this.node(masters + at).client();
+            // A node is known by another name until it has answered.
+            eventually(FORM_BOUND, "the replica knows its master", async || {
+                replica.try_cmd(&["CLUSTER", "REPLICATE", &master]).await.is_ok()
+            })
+            .await;
         }
         this.wait_until_whole().await;
         for at in 0..replicas {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::{Value, parse_redis_value};
 
-use super::cluster::slots::{NodeAddress, ranges, slot_of};
+use super::cluster::slots::{NodeAddress, ranges};
 use super::endpoint::sentinel::node::named;
 use super::endpoint::sentinel::{Sentinels, says_master};
 use super::link::Notices;
@@ -17,6 +17,7 @@ use super::scripts::Answer;
 use super::server::address::{client, without_credentials};
 use super::server::errors::server_error;
 use super::server::frames::Frames;
+use super::server::slot::slot_of;
 use crate::error::StoreError;
 use crate::store::{AcquireReply, Inspection};
 

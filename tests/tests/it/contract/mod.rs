@@ -1,5 +1,5 @@
-//! The contract of a mutex, as one suite over every store (in memory on a paused clock, on Redis in
-//! real time) and every kind of lock that one at a time can have; of a lock on a quorum of three; and of the blocking
+//! The contract of a mutex, as one suite over every store (in memory on a paused clock, on Redis
+//! in real time, there also at one address behind which a cluster answers) and every kind of lock that one at a time can have; of a lock on a quorum of three; and of the blocking
 //! face of every kind, in real time.
 //!
 //! A case gets a [`World`], the locks that several processes share, and makes a client for each
@@ -24,7 +24,7 @@ mod threads;
 mod wakers;
 mod world;
 
-use cluster::Cluster;
+use cluster::{Cluster, OneAddress};
 use threads::Threads;
 use world::{Kind, Memory, Redis, Three};
 
@@ -242,6 +242,17 @@ macro_rules! in_a_cluster {
     };
 }
 
+macro_rules! at_one_address {
+    ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
+        $($(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                $module::$case(&OneAddress::borrow($kind).await).await;
+            }
+        )*)*
+    };
+}
+
 macro_rules! on_three_servers {
     ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
         $($(
@@ -265,6 +276,11 @@ macro_rules! contract {
             mod redis {
                 use crate::contract::*;
                 $($group!(on_redis, Kind::$kind);)*
+            }
+
+            mod one_address {
+                use crate::contract::*;
+                $($group!(at_one_address, Kind::$kind);)*
             }
 
             contract!(@ $($cluster)? $kind: $($group),*);

@@ -123,20 +123,7 @@ impl Redis {
 #[async_trait(?Send)]
 impl World for Redis {
     async fn client_with(&self, builder: LockClientBuilder) -> Peer {
-        let url = self.server.url();
-        let client = match self.kind {
-            Kind::OneServer => {
-                let quorum = Quorum::builder()
-                    .without_restart_guard()
-                    .client(builder)
-                    .connect([url])
-                    .await
-                    .unwrap();
-                quorum.client().clone()
-            }
-            _ => builder.connect(&url).await.unwrap(),
-        };
-        Peer::of(client, self.kind)
+        client_of(&self.server, builder, self.kind).await
     }
 
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {
@@ -146,6 +133,23 @@ impl World for Redis {
     async fn is_subscribed(&self, name: &str) -> bool {
         has_subscribers(&self.server, name).await
     }
+}
+
+/// A client that takes the address for that of a single server.
+pub(crate) async fn client_of(
+    server: &RedisServer,
+    builder: LockClientBuilder,
+    kind: Kind,
+) -> Peer {
+    let url = server.url();
+    let client = match kind {
+        Kind::OneServer => {
+            let quorum = Quorum::builder().without_restart_guard().client(builder);
+            quorum.connect([url]).await.unwrap().client().clone()
+        }
+        _ => builder.connect(&url).await.unwrap(),
+    };
+    Peer::of(client, kind)
 }
 
 /// Whether a client has subscribed to a channel of the lock at this server.

@@ -1,6 +1,7 @@
 //! Locks on several servers: Sentinel, Cluster, replicas; and on a guarded one: TLS, permissions.
 
 mod cluster;
+mod one_address;
 mod permissions;
 mod replicas;
 pub(crate) mod sentinel;

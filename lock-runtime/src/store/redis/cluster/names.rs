@@ -12,11 +12,12 @@ use tokio::time::{Instant, sleep};
 
 use super::ClusterStore;
 use super::route::Moving;
-use super::slots::{NodeAddress, SLOTS, slot_of};
+use super::slots::NodeAddress;
 use super::topology::{Map, Node};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::key::LockKey;
 use crate::store::redis::requests::names::{Candidate, Keys, Place, in_use};
+use crate::store::redis::server::slot::{SLOTS, slot_of};
 use crate::store::{NamesCursor, NamesPage};
 
 /// The time between two looks for a master of slots that have none.

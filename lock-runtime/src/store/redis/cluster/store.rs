@@ -12,11 +12,11 @@ use uuid::Uuid;
 
 use super::ClusterStore;
 use super::route::{Moving, is_divided};
-use super::slots::slot_of;
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
+use crate::store::redis::server::slot::slot_of;
 use crate::store::redis::store::RedisStore;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,

@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::route::{NotRun, Pause};
-use super::slots::slot_of;
 use super::topology::{Node, Topology};
 use crate::error::StoreError;
 use crate::store::redis::link::{Listener, Notices};
 use crate::store::redis::server::errors::CallError;
+use crate::store::redis::server::slot::slot_of;
 
 /// How many subscriptions follow their slots at once.
 const AT_ONCE: usize = 256;

@@ -16,10 +16,11 @@ use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
 use super::origin::{Origins, cluster_slots, read};
-use super::slots::{NodeAddress, Range, SLOTS};
+use super::slots::{NodeAddress, Range};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::redis::link::Link;
 use crate::store::redis::server::errors::CallError;
+use crate::store::redis::server::slot::SLOTS;
 use crate::store::redis::store::RedisStore;
 use crate::store::{Store, new_id};
 

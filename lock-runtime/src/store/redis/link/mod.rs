@@ -13,6 +13,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use futures_util::future::join;
 use parking_lot::Mutex;
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
@@ -27,6 +28,7 @@ mod channels;
 mod connection;
 mod in_cluster;
 mod notices;
+mod one_slot;
 mod reconnect;
 mod subscribe;
 mod upkeep;
@@ -36,6 +38,7 @@ pub(crate) use self::channels::Listener;
 pub(crate) use self::connection::Connection;
 pub(crate) use self::in_cluster::asking;
 pub(crate) use self::notices::Notices;
+use self::one_slot::FoundCluster;
 use self::reconnect::ReconnectPause;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::redis::endpoint::Endpoint;
@@ -69,6 +72,7 @@ pub(crate) struct Link {
     failed: Mutex<Option<StoreError>>,
     /// In a cluster: notified when the server ends a subscription, since the slot of its channel has moved.
     unsubscribed: Option<Arc<Notify>>,
+    found_cluster: FoundCluster,
     pub(crate) channels: Arc<Channels>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -80,8 +84,12 @@ impl Link {
         id: Uuid,
         unsubscribed: Option<Arc<Notify>>,
     ) -> Arc<Self> {
-        Arc::new(Self {
-            endpoint: endpoint.into(),
+        Arc::new(Self::unconnected(endpoint.into(), id, unsubscribed))
+    }
+
+    fn unconnected(endpoint: Endpoint, id: Uuid, unsubscribed: Option<Arc<Notify>>) -> Self {
+        Self {
+            endpoint,
             id,
             current: ArcSwapOption::empty(),
             connections: AtomicU64::new(0),
@@ -92,16 +100,18 @@ impl Link {
             closed: AtomicBool::new(false),
             failed: Mutex::default(),
             unsubscribed,
+            found_cluster: FoundCluster::default(),
             channels: Arc::default(),
             task: Mutex::default(),
-        })
+        }
     }
 
     /// A second link to the same endpoint. Its task connects it, once started.
     pub(crate) fn another(&self) -> Arc<Self> {
-        let link = Self::new(self.endpoint.clone(), self.id, self.unsubscribed.clone());
-        link.closed.store(self.is_closed(), Ordering::Release);
-        link
+        let (endpoint, unsubscribed) = (self.endpoint.clone(), self.unsubscribed.clone());
+        let other = Self::unconnected(endpoint, self.id, unsubscribed);
+        other.closed.store(self.is_closed(), Ordering::Release);
+        Arc::new(Self { found_cluster: Arc::clone(&self.found_cluster), ..other })
     }
 
     /// How scripts publish on this server.
@@ -208,13 +218,19 @@ impl Link {
         self.current.load().is_some()
     }
 
-    /// Gives up the connection if an error reply says that the server at this address is not the master any more.
-    // S-33.
+    /// Gives up the connection if an error reply says that the server at this address is not the master any more; notes if
+    /// it says that the server is a cluster.
+    // S-33, S-40.
     pub(crate) fn heed(&self, connection: &Connection, error: &RedisError) {
-        if matches!(error.code(), Some("READONLY" | "MASTERDOWN")) {
-            // Callers get this error while there is no connection.
-            *self.failed.lock() = Some(server_error(error.clone(), self.address_of(connection)));
-            self.give_up(connection);
+        match error.code() {
+            Some("READONLY" | "MASTERDOWN") => {
+                // Callers get this error while there is no connection.
+                let failed = server_error(error.clone(), self.address_of(connection));
+                *self.failed.lock() = Some(failed);
+                self.give_up(connection);
+            }
+            Some("CROSSSLOT") => self.find_cluster(),
+            _ => {}
         }
     }
 
@@ -293,8 +309,10 @@ impl Link {
             });
         let (mut opened, master) = self.endpoint.connect(&config, connect_timeout()).await?;
         let prepare = preparation(self.publish(), &format!("lock-runtime:{}", self.id));
-        let preparing = prepare.query_async::<()>(&mut opened.connection);
-        let prepared = timeout(short_limit(PING_TIMEOUT), preparing).await;
+        let asking = self.ask_for_cluster(opened.connection.clone());
+        let preparing = join(prepare.query_async::<()>(&mut opened.connection), asking);
+        let prepared =
+            timeout(short_limit(PING_TIMEOUT), preparing).await.map(|(prepared, ())| prepared);
         self.suspicious.store(prepared.is_err(), Ordering::Relaxed);
         if let Ok(Err(error)) = prepared
             && is_broken(&error)

@@ -14,6 +14,8 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::options::MAX_MULTI_NAMES;
 use crate::store::redis::link::Link;
 use crate::store::redis::scripts::{Answer, MAX_KEYS};
+use crate::store::redis::server::errors::is_crossslot;
+use crate::store::redis::server::slot::slot_of;
 use crate::store::{OnRenewed, Ownership, RenewRequest, renewed_in_parts, tell_part};
 
 /// A renewal without an answer after a tenth of the lease, within these bounds, has the connection checked. The
@@ -33,6 +35,8 @@ struct Manner {
     is_plain: bool,
     /// Only plain holds have it in common.
     lease: Option<Duration>,
+    /// Only in a cluster.
+    slot: Option<u16>,
 }
 
 /// Requests that share a script.
@@ -54,7 +58,7 @@ pub(crate) async fn renew_all(
     timeout: Duration,
     on_renewed: &OnRenewed,
 ) -> Result<(), StoreError> {
-    let parts = parts(requests);
+    let parts = parts(requests, link.is_cluster());
     if parts.iter().any(|part| !part.manner.acknowledged) {
         link.ensure_task();
     }
@@ -67,10 +71,10 @@ pub(crate) async fn renew_all(
 }
 
 /// Splits requests into parts, each as large as one script may be.
-fn parts(requests: &[RenewRequest]) -> Vec<Part<'_>> {
+fn parts(requests: &[RenewRequest], is_cluster: bool) -> Vec<Part<'_>> {
     let mut parts: Vec<Part<'_>> = Vec::new();
     for (place, request) in requests.iter().enumerate() {
-        let manner = Manner::of(request);
+        let manner = Manner::of(request, is_cluster);
         let locks = request.target.locks().count().max(request.owner.permits() as usize);
         let has_room =
             |part: &&mut Part<'_>| part.manner == manner && part.locks + locks <= MAX_LOCKS;
@@ -86,25 +90,29 @@ fn parts(requests: &[RenewRequest]) -> Vec<Part<'_>> {
 }
 
 impl Manner {
-    fn of(request: &RenewRequest) -> Self {
+    fn of(request: &RenewRequest, is_cluster: bool) -> Self {
         let is_plain = calls::is_plain(&request.target);
+        let first = request.target.locks().next();
         Self {
             acknowledged: request.target.replicas().is_some(),
             is_plain,
             lease: is_plain.then_some(request.lease),
+            slot: first.filter(|_| is_cluster).map(|lock| slot_of(lock.key().as_str())),
         }
     }
 }
 
-/// Renews with one script; if the server denies that, request by request. A user without permission for one key
-/// keeps the others.
+/// Renews with one script; if the server denies that, or they are in different slots, request by request. A user without
+/// permission for one key keeps the others.
 async fn renew_part(
     link: &Link,
     requests: &[&RenewRequest],
     timeout: Duration,
 ) -> Result<Vec<Ownership>, StoreError> {
     match renew_together(link, requests, timeout).await {
-        Err(error) if error.kind() == StoreErrorKind::Denied && requests.len() > 1 => {}
+        Err(error)
+            if requests.len() > 1
+                && (error.kind() == StoreErrorKind::Denied || is_crossslot(&error)) => {}
         answer => return answer,
     }
     let one = async |request: &&RenewRequest| match renew_together(link, &[*request], timeout).await

@@ -255,6 +255,11 @@ pub(crate) fn is_forbidden_key(error: &StoreError) -> bool {
     cause(error).is_some_and(|reply| denial(reply) == Some(Denial::Key))
 }
 
+/// True if the keys of a request are in different slots, so that nothing ran.
+pub(crate) fn is_crossslot(error: &StoreError) -> bool {
+    cause(error).is_some_and(|reply| reply.code() == Some("CROSSSLOT"))
+}
+
 /// Classifies the error of an attempt to connect.
 pub(crate) fn connect_error(error: RedisError, address: impl fmt::Display) -> StoreError {
     use StoreErrorKind::{Config, Denied, Unavailable};

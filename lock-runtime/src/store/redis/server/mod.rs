@@ -4,6 +4,7 @@ pub(crate) mod address;
 pub(crate) mod errors;
 pub(crate) mod frames;
 pub(crate) mod shared_stream;
+pub(crate) mod slot;
 #[cfg(feature = "tls-rustls")]
 pub(crate) mod tls;
 

@@ -24,6 +24,7 @@ use super::requests::renew::renew_all;
 use super::requests::replicated::Replicated;
 use super::requests::{HoldRequest, calls};
 use super::scripts::{Answer, MAX_KEYS, ScriptCall};
+use super::server::errors::is_crossslot;
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
@@ -64,6 +65,11 @@ use crate::store::{
 /// With a [restart guard](crate::quorum::QuorumBuilder::restart_guard), `+info` as well, which also has
 /// `connect` warn of a server that evicts keys; with
 /// [sentinels](Self::connect_sentinel), `+role`.
+///
+/// # One address of a cluster
+///
+/// Some services show a whole cluster as one address. Such an address works: scripts have the names of one slot from the first
+/// answer on that tells it, and a warning says so once. The names of one multi-lock need a common hash tag there.
 ///
 /// # Servers for locks
 ///
@@ -194,10 +200,18 @@ impl Store for RedisStore {
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
         StoreFuture::new(async move {
             let counts = calls::counts(&requests);
-            let scripts = counts.chunks(MAX_KEYS).map(|counts| async move {
-                self.run(&calls::show_counts(self.link.publish(), counts), timeout).await
-            });
-            try_join_all(scripts).await.map(drop)
+            let show = |most| {
+                try_join_all(counts.chunks(most).map(|counts| async move {
+                    self.run(&calls::show_counts(self.link.publish(), counts), timeout).await
+                }))
+            };
+            if !self.link.is_cluster() {
+                match show(MAX_KEYS).await {
+                    Err(error) if is_crossslot(&error) => {}
+                    shown => return shown.map(drop),
+                }
+            }
+            show(1).await.map(drop)
         })
     }
 

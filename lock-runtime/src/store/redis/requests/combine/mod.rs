@@ -99,7 +99,12 @@ impl Combiner {
         let part = request.part().filter(|_| publish == Publish::Everywhere);
         let _slot = if let Some(part) = part {
             let mut queue = self.queue.lock();
-            if !queue.lets_one_go_alone() || request.meets_others() {
+            let goes_alone = match self.link.is_cluster() {
+                // Behind those that queued before that was known.
+                true => !queue.has_unsent(),
+                false => queue.lets_one_go_alone() && !request.meets_others(),
+            };
+            if !goes_alone {
                 let (key, pump) = queue.add(request, part, now, deadline);
                 // A pump that was not polled for long is replaced.
                 let runs = queue.pump.as_ref().is_some_and(|pump| pump.is_polled(now));

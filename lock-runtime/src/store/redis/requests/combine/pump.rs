@@ -83,7 +83,10 @@ impl Combiner {
         let mut queue = self.queue.lock();
         let is_mine = |pump: &&mut Pump| pump.number == number;
         let now = Instant::now();
-        let due_at = queue.due_at(now, self.link.is_connected());
+        let due_at = match (self.link.is_cluster(), self.link.is_connected()) {
+            (true, true) => queue.has_unsent().then_some(now),
+            (_, is_connected) => queue.due_at(now, is_connected),
+        };
         let (has_unsent, earliest) = (queue.has_unsent(), queue.earliest);
         let Some(pump) = queue.pump.as_mut().filter(is_mine) else {
             // Another one sends the queue, since this one was not polled for long.
@@ -157,6 +160,12 @@ impl Combiner {
                 // Nothing ran, perhaps because of a key that only one of the requests has.
                 batch.put_back(true);
             }
+            Err(CallError::Server(error, _))
+                if error.code() == Some("CROSSSLOT") && requests > 1 =>
+            {
+                // Nothing ran, and the link knows by now that each has to be sent alone.
+                batch.put_back(false);
+            }
             Err(error) => batch.fail(&error.into()),
         }
         Vec::new()
@@ -166,7 +175,7 @@ impl Combiner {
     async fn send(self: &Arc<Self>, connection: &Connection) -> Option<Sent> {
         poll_fn(|cx| {
             let mut queue = self.queue.lock();
-            let share = queue.share();
+            let share = if self.link.is_cluster() { 1 } else { queue.share() };
             let keys = queue.take_batch(share);
             let Some((call, until)) = queue.write(&keys) else { return Poll::Ready(None) };
             queue.moved = Some(Instant::now());
