@@ -35,8 +35,17 @@ pub(super) async fn release(
         let json = json!({ "released": false, "holders": lock.holders });
         return Ok(Answer::new(text, json).with_code(NO));
     }
-    if !client.force_release(own_name).await? {
-        return Err(Failure::refused(format!("{name} was released meanwhile")));
+    // The holders may have changed since the look at them. With an owner, the store compares.
+    let released = match &release.owner {
+        Some(_) => {
+            let clients: Vec<_> =
+                lock.holders.iter().map(|holder| holder.client_id.clone()).collect();
+            client.force_release_from(own_name, &clients).await?
+        }
+        None => client.force_release(own_name).await?,
+    };
+    if !released {
+        return Err(Failure::refused(format!("{name} was released meanwhile by {holders}")));
     }
     let text = format!(
         "released {name}, which {holders} held; a holder that runs goes on until its next renewal\n"

@@ -107,10 +107,44 @@ impl LockClient {
     /// ```
     pub async fn force_release(&self, name: impl IntoLockKey) -> Result<bool, LockError> {
         check_runtime()?;
+        self.release_by_force(name.into_lock_key()?, &[]).await
+    }
+
+    /// As [`force_release`](Self::force_release), if it is held by these clients alone: the id of each holder's client
+    /// begins with one of them, in the moment of the release. Otherwise, or without any, `false`.
+    ///
+    /// For `lockctl release --owner`: between its look at the lock and its release, another client may acquire the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`force_release`](Self::force_release).
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, it may or may not take effect.
+    #[doc(hidden)]
+    pub async fn force_release_from(
+        &self,
+        name: impl IntoLockKey,
+        clients: &[String],
+    ) -> Result<bool, LockError> {
+        check_runtime()?;
+        let key = name.into_lock_key()?;
+        // The id of no client is the beginning of all.
+        if clients.is_empty() || clients.iter().any(String::is_empty) {
+            return Ok(false);
+        }
+        self.release_by_force(key, clients).await
+    }
+
+    async fn release_by_force(&self, name: LockKey, clients: &[String]) -> Result<bool, LockError> {
         consume_budget().await;
-        let (key, leases) = (self.full_name(name.into_lock_key()?)?, &self.engine.leases);
+        let (key, leases) = (self.full_name(name)?, &self.engine.leases);
         let timeout = leases.timing.command_timeout;
-        let freed = leases.store.force_release(&key, timeout).await;
+        let freed = match clients {
+            [] => leases.store.force_release(&key, timeout).await,
+            _ => leases.store.force_release_from(&key, clients, timeout).await,
+        };
         let freed = freed.map_err(|error| error.about(&key))?;
         if freed {
             tracing::warn!(lock.name = ?key, "lock released by force");

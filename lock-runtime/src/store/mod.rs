@@ -282,6 +282,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         unsupported("forced release")
     }
 
+    /// As [`force_release`](Self::force_release), and false if one of the holders belongs to another client: an id of a
+    /// holder begins with none of these. Without any, all clients are meant.
+    fn force_release_from(
+        &self,
+        key: &LockKey,
+        clients: &[String],
+        timeout: Duration,
+    ) -> StoreFuture<'_, bool> {
+        let _ = (key, clients, timeout);
+        unsupported("forced release")
+    }
+
     /// Lists the names in use that begin with a prefix, in pages: names that are held, and those whose waiters have a
     /// place in the store. Call it with [`NamesCursor::start`] and then with each page's cursor, until there is none.
     ///

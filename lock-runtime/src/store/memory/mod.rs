@@ -293,10 +293,19 @@ impl Store for MemoryStore {
         })
     }
 
-    fn force_release(&self, key: &LockKey, _timeout: Duration) -> StoreFuture<'_, bool> {
-        let key = key.clone();
+    fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
+        self.force_release_from(key, &[], timeout)
+    }
+
+    fn force_release_from(
+        &self,
+        key: &LockKey,
+        clients: &[String],
+        _timeout: Duration,
+    ) -> StoreFuture<'_, bool> {
+        let (key, clients) = (key.clone(), clients.to_vec());
         StoreFuture::new(async move {
-            Ok(self.change(|table, change| table.force_release(&key, change)).0)
+            Ok(self.change(|table, change| table.force_release(&key, &clients, change)).0)
         })
     }
 

@@ -12,6 +12,7 @@ mod collisions;
 mod differential;
 mod exclusion;
 mod finished_futures;
+mod forced;
 mod inspection;
 mod late_polls;
 mod leases;

@@ -38,10 +38,16 @@ impl Table {
         keys.into_iter().filter_map(|key| LockKey::new(key).ok()).collect()
     }
 
-    /// True if the name was held, as any kind of lock. A latch does not count.
-    pub(in super::super) fn force_release(&mut self, key: &LockKey, change: &mut Change) -> bool {
-        let name = self.existing(key.as_str(), change.now);
-        name.is_some_and(|name| name.force_release(key, change))
+    /// True if the name was held, as any kind of lock, and by these clients alone if there are any. A latch does not
+    /// count.
+    pub(in super::super) fn force_release(
+        &mut self,
+        key: &LockKey,
+        clients: &[String],
+        change: &mut Change,
+    ) -> bool {
+        let Some(name) = self.existing(key.as_str(), change.now) else { return false };
+        name.is_held_only_by(clients, change.now) && name.force_release(key, change)
     }
 
     /// Returns hold counts by owner, as the store shows them, and the time left of the lease.
@@ -87,6 +93,16 @@ impl Name {
             queue: queue.take(SHOWN_WAITERS).map(|place| StoredWaiter::new(&place.owner)).collect(),
             free_permits: free.map(|free| u32::try_from(free).unwrap_or(0)),
         }
+    }
+
+    /// True if the owner id of each holder begins with one of these, or there are none of these.
+    fn is_held_only_by(&self, clients: &[String], now: Tick) -> bool {
+        let holders = match self.live_hash(now) {
+            Some(hash) => self.live_holders(hash, now),
+            None => self.permits_by_owner(now),
+        };
+        let is_one_of = |owner: &str| clients.iter().any(|client| owner.starts_with(&**client));
+        clients.is_empty() || holders.iter().all(|(owner, ..)| is_one_of(owner))
     }
 
     /// True if it is held, or waiters have a place. A latch is a number, and held by nobody.

@@ -289,10 +289,21 @@ impl Store for ClusterStore {
     }
 
     fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
-        let (key, slot) = (key.clone(), slot_of(key.as_str()));
+        self.force_release_from(key, &[], timeout)
+    }
+
+    fn force_release_from(
+        &self,
+        key: &LockKey,
+        clients: &[String],
+        timeout: Duration,
+    ) -> StoreFuture<'_, bool> {
+        let (key, slot, clients) = (key.clone(), slot_of(key.as_str()), clients.to_vec());
         StoreFuture::new(async move {
-            self.at((slot, Moving::Wait), timeout, |store, left| store.force_release(&key, left))
-                .await
+            self.at((slot, Moving::Wait), timeout, |store, left| {
+                store.force_release_from(&key, &clients, left)
+            })
+            .await
         })
     }
 

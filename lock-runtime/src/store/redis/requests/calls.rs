@@ -141,13 +141,13 @@ pub(crate) fn inspect(publish: Publish, key: &LockKey) -> ScriptCall {
     })
 }
 
-pub(crate) fn force_release(publish: Publish, key: &LockKey) -> ScriptCall {
+pub(crate) fn force_release(publish: Publish, key: &LockKey, clients: &[String]) -> ScriptCall {
     let (fair, write) = (Target::fair(key.clone()), Target::write(key.clone()));
     let semaphore = Target::semaphore(key.clone(), NonZeroU32::MIN);
     FORCE_RELEASE.call(publish, 4, |call| {
         call.arg(key.as_str()).arg(&fair.companions()[..2]).arg(semaphore.companions());
         call.arg(fair.channel()).arg(write.channel()).arg(semaphore.channel());
-        call.arg(&write.companions()[3]);
+        call.arg(&write.companions()[3]).arg(clients);
     })
 }
 

@@ -3,8 +3,48 @@
 -- KEYS[1] lock   KEYS[2] fair queue   KEYS[3] scores of its members   KEYS[4] permits in use
 -- ARGV[1] channel of a mutex and prefix of a fair queue's channels   ARGV[2] channel of readers and
 --   writers   ARGV[3] channel of a semaphore   ARGV[4] prefix of the readers' own keys
--- returns 1 = released, 0 = it was not held.
+-- ARGV[5] and on, up to the number of the call: beginnings of owner ids; if there are any, each holder must have one
+-- returns 1 = released, 0 = it was not held, or by another holder.
 local now = now_in_ms()
+
+local function is_expected(owner)
+  local last = #ARGV - 1
+  for n = 5, last do
+    if string.sub(owner, 1, #ARGV[n]) == ARGV[n] then
+      return true
+    end
+  end
+  return last < 5
+end
+
+-- A reader whose own keys have all expired holds nothing.
+local function is_dead_reader(mode, field, count)
+  if mode ~= 'read' and (mode ~= 'write' or string.match(field, ':write$')) then
+    return false
+  end
+  for n = 1, math.min(math.max(tonumber(count), 1), 256) do
+    if call('EXISTS', ARGV[4] .. ':' .. field .. ':rwlock_timeout:' .. n) == 1 then
+      return false
+    end
+  end
+  return true
+end
+
+local function has_other_holder(mode, fields)
+  for i = 1, fields and #fields or 0, 2 do
+    local field = fields[i]
+    if field ~= 'mode' and not is_expected(field) and not is_dead_reader(mode, field, fields[i + 1]) then
+      return true
+    end
+  end
+  if not fields then
+    for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[4], '(' .. string.format('%.0f', now), '+inf')) do
+      if permit_owner(member) and not is_expected(member) then
+        return true
+      end
+    end
+  end
+end
 
 local function free_sides(mode, fields)
   local held = mode == 'write'
@@ -82,6 +122,9 @@ end
 if not lock then
   -- A user's data must not be removed.
   return redis.error_reply('WRONGTYPE the key holds no lock')
+end
+if #ARGV > 5 and has_other_holder(mode, fields) then
+  return 0
 end
 if type ~= 'hash' then
   return free_permits()

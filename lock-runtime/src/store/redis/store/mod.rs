@@ -282,7 +282,16 @@ impl Store for RedisStore {
     }
 
     fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
-        let call = calls::force_release(self.link.publish(), key);
+        self.force_release_from(key, &[], timeout)
+    }
+
+    fn force_release_from(
+        &self,
+        key: &LockKey,
+        clients: &[String],
+        timeout: Duration,
+    ) -> StoreFuture<'_, bool> {
+        let call = calls::force_release(self.link.publish(), key, clients);
         StoreFuture::new(async move { Ok(number(&self.run(&call, timeout).await?)? == 1) })
     }
 
