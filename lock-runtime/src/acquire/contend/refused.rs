@@ -114,7 +114,7 @@ impl Contender<'_> {
             }
             // The store may have answered before a hold of the earlier kind was released, or its release is under way.
             if self.pending.has_policy() && !std::mem::replace(&mut self.has_asked_again, true) {
-                let answered = self.leases().releaser.answered(self.attempt.target.key());
+                let answered = self.leases().releaser.answered(&self.attempt.target);
                 self.waiting.at_most(self.leases().timing.command_timeout, answered).await;
                 self.waiting.pause(10..50).await;
                 return Ok(Next::TryAgain);

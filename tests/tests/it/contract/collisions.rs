@@ -295,3 +295,49 @@ async fn data_beside_a_write_lock_leaves_no_hold() {
     guard.release().await.unwrap();
     assert!(!raw.exists("w").await, "a hold that nobody gives back");
 }
+
+/// S-19, S-26, S-32: another program's data at a key beside a fair lock stays, whatever its type, and does not prevent the
+/// release; a waiter, which needs the key, is told of the collision.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_beside_a_fair_lock_is_left_alone() {
+    let (server, client) = world().await;
+    let raw = server.client();
+    let other = connect(&server).await;
+    let kept = LockOptions::builder().at_least(ms(1_500)).build().unwrap();
+    for key in ["redisson_lock_timeout:{f}", "redisson_lock_queue:{f}"] {
+        for create in [
+            &["SET", key, "x"][..],
+            &["HSET", key, "theme", "dark"],
+            &["SADD", key, "x"],
+            &["RPUSH", key, "x"],
+            &["ZADD", key, "1", "x"],
+        ] {
+            // A list at the queue's key is a queue, with a waiter that is no client.
+            if key.contains("queue") && create[0] == "RPUSH" {
+                continue;
+            }
+            for lock in [client.fair_mutex("f"), client.fair_mutex("f").with(kept)] {
+                let guard = lock.lock().await.unwrap();
+                raw.cmd(create).await;
+                let before: Vec<u8> = raw.get(&["DUMP", key]).await;
+                let wants = other.fair_mutex("f").with(waits(ms(300))).lock().await;
+                let is_scores = key.contains("timeout") && create[0] == "ZADD";
+                let refused = matches!(wants, Err(LockError::KeyCollision { .. }));
+                assert!(refused || is_scores, "{create:?}: {wants:?}");
+                guard.release().await.unwrap_or_else(|error| panic!("{create:?}: {error:?}"));
+                soon!("the lock is free", !raw.exists("f").await);
+                assert_eq!(raw.get::<Vec<u8>>(&["DUMP", key]).await, before, "{create:?}");
+                let guard = other.fair_mutex("f").with(waits(SOON)).lock().await;
+                if key.contains("timeout") {
+                    // A free lock without a line needs no scores.
+                    assert!(client.force_release("f").await.unwrap(), "{create:?}");
+                    assert!(guard.unwrap().release().await.is_err());
+                } else {
+                    assert!(matches!(guard, Err(LockError::KeyCollision { .. })), "{create:?}");
+                }
+                assert_eq!(raw.get::<Vec<u8>>(&["DUMP", key]).await, before, "{create:?}");
+                raw.del(key).await;
+            }
+        }
+    }
+}

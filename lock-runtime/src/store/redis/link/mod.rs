@@ -27,6 +27,7 @@ mod calls;
 mod channels;
 mod connection;
 mod in_cluster;
+mod next_master;
 mod notices;
 mod one_slot;
 mod reconnect;
@@ -37,6 +38,7 @@ use self::channels::Channels;
 pub(crate) use self::channels::Listener;
 pub(crate) use self::connection::Connection;
 pub(crate) use self::in_cluster::asking;
+use self::next_master::LastReleases;
 pub(crate) use self::notices::Notices;
 use self::one_slot::FoundCluster;
 use self::reconnect::ReconnectPause;
@@ -73,6 +75,7 @@ pub(crate) struct Link {
     /// In a cluster: notified when the server ends a subscription, since the slot of its channel has moved.
     unsubscribed: Option<Arc<Notify>>,
     found_cluster: FoundCluster,
+    last_releases: LastReleases,
     pub(crate) channels: Arc<Channels>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -101,6 +104,7 @@ impl Link {
             failed: Mutex::default(),
             unsubscribed,
             found_cluster: FoundCluster::default(),
+            last_releases: LastReleases::default(),
             channels: Arc::default(),
             task: Mutex::default(),
         }
@@ -335,6 +339,7 @@ impl Link {
         self.leave_replaced();
         self.changed.notify_waiters();
         self.replay_subscriptions(&connection).await;
+        self.release_again(&connection).await;
         // Only now: a listener that wakes asks the store, and is notified of every later release.
         self.channels.notify_all();
         Ok(())

@@ -39,6 +39,7 @@ const EVERY_LOCK: &str = "every lock";
 const FAIR: &str = "fair mutexes";
 const RW: &str = "read/write locks";
 const SEMAPHORES: &str = "semaphores";
+const FAIR_SEMAPHORES: &str = "fair mutexes and semaphores";
 const FAIR_RW: &str = "fair mutexes and read/write locks";
 const RW_SEMAPHORES: &str = "read/write locks and semaphores";
 const ORDERED: &str = "fair mutexes, read/write locks and semaphores";
@@ -96,7 +97,7 @@ const RIGHTS: &[Right] = &[
     right("zadd", "ZADD KEY x x", ORDERED),
     right("zcard", "ZCARD KEY", ORDERED),
     right("zcount", "ZCOUNT KEY 0 0", SEMAPHORES),
-    right("zrange", "ZRANGE KEY 0 0", SEMAPHORES),
+    right("zrange", "ZRANGE KEY 0 0", FAIR_SEMAPHORES),
     right("zrangebyscore", "ZRANGEBYSCORE KEY 0 0", SEMAPHORES),
     right("zrem", "ZREM KEY x", ORDERED),
     right("zremrangebyscore", "ZREMRANGEBYSCORE KEY 0 0", RW_SEMAPHORES),

@@ -20,8 +20,9 @@ end
 function finish.fair(lock, queue, field, _, _, prefix)
   call('PEXPIRE', lock, later)
   call('HSET', lock, field, 0)
-  local head = call('LINDEX', queue, 0)
-  if head then
+  -- A user's data at the key of the queue is an error here, and does not prevent the rest.
+  local head = redis.pcall('LINDEX', queue, 0)
+  if type(head) == 'string' then
     notify_head(queue, prefix, head)
   end
 end

@@ -11,10 +11,16 @@ if held == 1 then
 elseif call('ZREM', KEYS[3], ARGV[1]) == 1 or call('LLEN', KEYS[2]) ~= call('ZCARD', KEYS[3]) then
   call('LREM', KEYS[2], 0, ARGV[1])
 end
-local head = call('LINDEX', KEYS[2], 0)
+-- A user's data at the key of the queue, or of the scores, stays, and does not prevent the release.
+local head = redis.pcall('LINDEX', KEYS[2], 0)
 if not head then
-  -- A score without a place belongs to no waiter.
-  call('DEL', KEYS[3])
+  -- A score without a place belongs to no waiter. It is an owner's: a uuid and a number.
+  local scored = redis.pcall('ZRANGE', KEYS[3], 0, 0)[1]
+  if scored and string.find(scored, '^%x+%-%x+%-%x+%-%x+%-%x+:') then
+    call('DEL', KEYS[3])
+  end
+elseif type(head) == 'table' then
+  head = false
 end
 if type(held) == 'table' then
   -- The key holds a user's data. The place is still given up.
@@ -29,8 +35,8 @@ if head and head == ARGV[2] then
 end
 local now = head and now_in_ms()
 while head do
-  local score = call('ZSCORE', KEYS[3], head)
-  if not score or tonumber(score) > now then
+  local score = redis.pcall('ZSCORE', KEYS[3], head)
+  if type(score) ~= 'string' or tonumber(score) > now then
     break
   end
   call('LPOP', KEYS[2])

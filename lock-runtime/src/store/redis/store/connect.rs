@@ -92,6 +92,7 @@ impl RedisStore {
     /// Redis replicates asynchronously, so the new master may not know the last locks that the old one granted.
     /// Their holders learn that from their next renewal, at most a third of the lease later
     /// ([`LossCause::NotOwner`](crate::error::LossCause::NotOwner)); another client may have the lock by then.
+    /// Nor may it know the last releases, so each client makes its releases of the last three seconds once more.
     /// And until an old master that is cut off learns that it was replaced, it may grant locks to clients that
     /// are cut off with it. Protections, from the cheapest to the safest:
     ///

@@ -4,6 +4,7 @@ mod connect;
 mod messages;
 mod names;
 mod notices;
+mod releases;
 mod report;
 
 use std::future::ready;
@@ -26,7 +27,7 @@ use super::requests::{HoldRequest, calls};
 use super::scripts::{Answer, MAX_KEYS, ScriptCall};
 use super::server::errors::is_crossslot;
 use crate::clock::Clock;
-use crate::error::{StoreError, StoreErrorKind};
+use crate::error::StoreError;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::opaque::opaque_debug;
@@ -107,38 +108,10 @@ impl RedisStore {
         self.combiner.ask(request)
     }
 
-    /// Uses the connection that acquired the hold, so that it comes after the requests sent there.
-    fn end_later(&self, request: ReleaseRequest) -> Asked {
-        if request.target.kind() == HoldKind::Latch {
-            return Asked::alone(ready(Err(no_hold())));
-        }
-        let link = match request.target.replicas() {
-            Some(_) => Arc::clone(self.replicated.link()),
-            None => Arc::clone(&self.link),
-        };
-        link.ensure_task();
-        let deadline = Instant::now() + request.timeout;
-        Asked::alone(async move {
-            let answer = link.run(&calls::end_later(link.publish(), &request), deadline).await;
-            Ok(answer.map_err(|error| error.within(request.timeout))?)
-        })
-    }
-
     async fn run(&self, call: &ScriptCall, timeout: Duration) -> Result<Answer, StoreError> {
         self.link.ensure_task();
         let answer = self.link.run(call, Instant::now() + timeout).await;
         Ok(answer.map_err(|error| error.within(timeout))?)
-    }
-}
-
-/// How many subscribers a release has notified; `None` if the owner did not hold the lock.
-fn told(answer: Result<Answer, StoreError>) -> Result<Option<i64>, StoreError> {
-    match answer {
-        Ok(Answer::Number(-1)) => Ok(None),
-        Ok(answer) => number(&answer).map(Some),
-        // The key holds a user's data by now, which a release must not remove.
-        Err(error) if error.kind() == StoreErrorKind::WrongType => Ok(None),
-        Err(error) => Err(error),
     }
 }
 
@@ -177,23 +150,14 @@ impl Store for RedisStore {
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        let target = Arc::clone(&request.target);
-        let own_notices = self.own_notices(&target);
-        let mut asked = match request.keep {
-            Duration::ZERO => self.hold(HoldRequest::Release(request)),
-            _ => self.end_later(request),
-        };
+        if !self.link.has_sentinels() {
+            return self.release_once(request);
+        }
+        let again = request.clone();
         StoreFuture::new(async move {
-            // Borrowed, or the future would have room for it twice.
-            let told = match told((&mut asked).await)? {
-                Some(told) => told,
-                None => return Ok(ReleaseReply::NotOwner),
-            };
-            let others = self.others(&target, told);
-            if others > 0 {
-                Box::pin(own_notices.received()).await;
-            }
-            Ok(ReleaseReply::Released { others })
+            let reply = self.release_once(request).await?;
+            self.remember(again);
+            Ok(reply)
         })
     }
 

@@ -2,6 +2,7 @@
 
 mod failover;
 mod frozen;
+mod planned;
 mod stale;
 mod start;
 mod tls;

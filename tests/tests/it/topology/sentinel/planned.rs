@@ -1,0 +1,70 @@
+//! How soon every lock is free again after a planned failover.
+
+use super::world::{FAILOVER, NAME, World, builder};
+use crate::prelude::*;
+
+/// Names of each kind.
+const NAMES: usize = 3;
+
+/// From when the sentinels name the new master; the old one grants locks until then.
+const BOUND: Duration = secs(2);
+
+/// Uses a lock until it is stopped, and tells when it got it.
+async fn uses(
+    client: LockClient,
+    kind: &'static str,
+    name: String,
+    stop: Arc<AtomicBool>,
+) -> Vec<Instant> {
+    let mut granted = Vec::new();
+    while !stop.load(Ordering::SeqCst) {
+        let guard = take(&client, kind, &name, waits(FAILOVER)).await.unwrap();
+        granted.push(Instant::now());
+        sleep(ms(2)).await;
+        match guard.release().await {
+            // What the old master granted last may be lost.
+            Ok(()) | Err(LockError::Lost { .. }) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    granted
+}
+
+/// S-19: what the old master released after its replica was promoted, the new master does not know of. Two processes use each
+/// lock all the while, so most are released in that time; none stays held until its lease ends, nor a fair lock's place
+/// until it counts as dead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_name_is_free_soon() {
+    let world = World::new(1).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut tasks = Vec::new();
+    for _ in 0..2 {
+        let client = world.client_of(builder()).await;
+        for n in 0..NAMES * KINDS.len() {
+            let (kind, _) = KINDS[n % KINDS.len()];
+            for _ in 0..2 {
+                let name = format!("{kind}:{}", n / KINDS.len());
+                let task = uses(client.clone(), kind, name.clone(), Arc::clone(&stop));
+                tasks.push((name, lock_tests::spawn(task)));
+            }
+        }
+    }
+    sleep(ms(300)).await;
+    world.sentinels.client(0).cmd(&["SENTINEL", "FAILOVER", NAME]).await;
+    world.promoted().await;
+    let named = Instant::now();
+    sleep(BOUND + secs(4)).await;
+    stop.store(true, Ordering::SeqCst);
+    let mut granted = BTreeMap::<String, Vec<Instant>>::new();
+    for (name, task) in tasks {
+        granted.entry(name).or_default().extend(timeout(6 * SOON, task).await.unwrap().unwrap());
+    }
+    for (name, mut times) in granted {
+        times.sort();
+        // From the last grant of the old master, or of the new one before a stop, to the next.
+        let later = times.partition_point(|time| *time < named);
+        let pairs = times[later.saturating_sub(1)..].windows(2);
+        let longest = pairs.map(|pair| pair[1] - pair[0].max(named)).max().unwrap_or(secs(99));
+        assert!(longest < BOUND, "{name} was free only {longest:?} after the new master was named");
+    }
+}
