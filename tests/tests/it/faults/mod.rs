@@ -13,6 +13,7 @@ mod quorum;
 mod reconnects;
 mod redis;
 mod runtime_end;
+mod runtimes;
 mod scripted_store;
 mod slow_store;
 mod states;
