@@ -226,7 +226,7 @@ impl Engine {
         self.closed.store(true, Ordering::SeqCst);
         self.gates.close();
         self.closing.notify_waiters();
-        self.leases.ensure_running();
+        self.leases.revive(false, false);
     }
 
     /// Waits until no lock is held and no acquire or release is under way.

@@ -252,7 +252,7 @@ fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started {
         Ok(runtime) => runtime,
         Err(error) => return failed(error),
     };
-    engine.leases.ensure_running();
+    engine.leases.ensure_running(runtime);
     #[cfg(feature = "lock-order")]
     if engine.leases.order.is_on() && is_outermost {
         nesting::record(engine, target, options, recorder.label());

@@ -239,7 +239,7 @@ impl PendingAcquire {
     /// Tells the gate that the contender is polled. False once it was passed over.
     fn sign_of_life(&self, guard: GuardId) -> impl Fn(Instant) -> bool {
         move |now| {
-            self.spec.engine.leases.ensure_running();
+            self.spec.engine.leases.revive(false, false);
             self.spec.engine.gates.is_contending(&self.spec.target, guard, now)
         }
     }

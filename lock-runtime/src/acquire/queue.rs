@@ -208,7 +208,7 @@ impl InQueue {
     fn look(&mut self, pending: &PendingAcquire, now: Instant) -> Option<Turn<OwnedHold>> {
         let engine = &pending.spec.engine;
         // They renew and release what this waiter waits for, and may have ended with their runtime.
-        engine.leases.ensure_running();
+        engine.leases.revive(false, false);
         if let Some(owner) = self.ticket.look() {
             pending.release_owner(owner);
         }

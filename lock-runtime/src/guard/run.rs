@@ -148,12 +148,15 @@ impl Watch {
         let this = self.project();
         let hold = guard.hold();
         // The runtime that ran the watchdog may end, before or during this run.
-        guard.owned.leases.ensure_running();
-        if this.link.is_none()
-            && let Err(error) = check_runtime()
-        {
-            body.end();
-            return Poll::Ready(Err(error));
+        guard.owned.leases.revive(false, false);
+        if this.link.is_none() {
+            match check_runtime() {
+                Ok(runtime) => guard.owned.leases.ensure_running(runtime),
+                Err(error) => {
+                    body.end();
+                    return Poll::Ready(Err(error));
+                }
+            }
         }
         let link = this.link.get_or_insert_with(|| guard.link());
         let span = this.span.get_or_insert_with(|| {

@@ -2,15 +2,16 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::Hold;
+use super::keepers::{Ended, Keepers};
 use super::releaser::{AfterRelease, ReleaseJob, Releaser};
 use super::watchdog::Watchdog;
 use crate::clock::{Clock, Tick};
@@ -66,27 +67,29 @@ pub(crate) struct LeaseManager {
     client_text: Arc<str>,
     /// Number of the last hold.
     holds: AtomicU64,
-    /// True while the watchdog has a task.
-    is_watched: Arc<AtomicBool>,
+    /// The number of the watchdog's task; zero if it has none.
+    watched_by: Arc<AtomicU64>,
+    /// The runtimes that keep the tasks alive.
+    pub(super) keepers: Keepers,
     /// Locked while a task is started, so that each is started once.
     starting: Mutex<()>,
     /// Where the tasks run; `None` for the runtime in which a lock is first used.
     pub(crate) home: Option<Handle>,
 }
 
-/// Exists as long as the watchdog's task.
-struct Watched(Arc<AtomicBool>);
-
-impl Watched {
-    fn new(is_watched: &Arc<AtomicBool>) -> Self {
-        is_watched.store(true, Ordering::Release);
-        Self(Arc::clone(is_watched))
-    }
+/// Exists as long as a task of the watchdog, of that number.
+struct Watched {
+    watched_by: Arc<AtomicU64>,
+    number: u64,
+    /// Dropped last: the keepers then find that the task has ended.
+    _ended: Ended,
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        // Unless another has taken its place.
+        let (order, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.watched_by.compare_exchange(self.number, 0, order, failed);
     }
 }
 
@@ -106,7 +109,8 @@ impl LeaseManager {
             client,
             client_text: Arc::from(client.to_string()),
             holds: AtomicU64::new(0),
-            is_watched: Arc::default(),
+            watched_by: Arc::default(),
+            keepers: Keepers::default(),
             starting: Mutex::default(),
             home: None,
             breaker,
@@ -135,55 +139,87 @@ impl LeaseManager {
     }
 
     /// Sees to it that the tasks run: a client may be made before there is a runtime, and may
-    /// outlive the one that it was first used on. Starts nothing outside of a runtime.
-    pub(crate) fn ensure_running(&self) {
+    /// outlive the one that it was first used on. The caller's runtime, which is this one, keeps them alive from then on.
+    pub(crate) fn ensure_running(self: &Arc<Self>, runtime: Id) {
+        if !self.keepers.knows(runtime) {
+            self.keepers.remember(self);
+        }
+        self.revive(false, false);
+    }
+
+    /// Starts the tasks that have ended, and those that are stalled, but nothing outside of a runtime.
+    pub(crate) fn revive(self: &Arc<Self>, watchdog_stalls: bool, releaser_stalls: bool) {
         // Every acquire looks, so without the mutex.
-        if self.is_watched.load(Ordering::Acquire) && self.releaser.has_task() {
+        let is_watched = || self.watched_by.load(Ordering::Acquire) != 0;
+        let is_well = |watchdog_stalls: bool, releaser_stalls: bool| {
+            !watchdog_stalls && is_watched() && !releaser_stalls && self.releaser.has_task()
+        };
+        if is_well(watchdog_stalls, releaser_stalls) {
             return;
         }
         let _starting = self.starting.lock();
-        if !self.is_watched.load(Ordering::Acquire) && !self.watchdog.is_done() {
-            self.spawn(|| self.watch());
+        if (watchdog_stalls || !is_watched()) && !self.watchdog.is_done() {
+            self.spawn(watchdog_stalls, || self.watch());
         }
-        if !self.releaser.has_task() {
-            self.spawn(|| Arc::clone(&self.releaser).run(Arc::clone(&self.store)));
+        if releaser_stalls || !self.releaser.has_task() {
+            self.spawn(releaser_stalls, || {
+                let ended = self.keepers.ended();
+                let running = Arc::clone(&self.releaser).run(Arc::clone(&self.store));
+                async move {
+                    let _ended = ended;
+                    running.await;
+                }
+            });
         }
     }
 
-    /// The watchdog's task.
-    fn watch(&self) -> impl Future<Output = ()> + Send + use<> {
-        let watched = Watched::new(&self.is_watched);
-        let running = Arc::clone(&self.watchdog).run(Arc::clone(&self.store));
+    /// A task of the watchdog. It takes the place of an earlier one.
+    fn watch(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+        let number = self.watchdog.next_task();
+        self.watched_by.store(number, Ordering::Release);
+        let watched = Watched {
+            watched_by: Arc::clone(&self.watched_by),
+            number,
+            _ended: self.keepers.ended(),
+        };
+        let running = Arc::clone(&self.watchdog).run(Arc::clone(&self.store), number);
+        let leases = Arc::downgrade(self);
         async move {
             // A runtime that ends drops it, also before it was polled.
             let _watched = watched;
             running.await;
+            // Where there is a later task, this runtime goes on to watch that.
+            if let Some(leases) = leases.upgrade() {
+                leases.keepers.remember(&leases);
+            }
         }
     }
 
-    /// Starts a task in the client's own runtime or, if there is none any more, in the caller's.
+    /// Starts a task in the client's own runtime or, if there is none any more, or it `stalls`, in the caller's.
     fn spawn<F: Future<Output = ()> + Send + 'static>(
         &self,
+        stalls: bool,
         task: impl Fn() -> F,
     ) -> Option<JoinHandle<()>> {
-        let own = self.home.as_ref().map(|home| home.spawn(task()));
+        let home = self.home.as_ref().filter(|_| !stalls);
+        let own = home.map(|home| home.spawn(task()));
         // A runtime that has ended drops the task at once.
         let own = own.filter(|running| !running.is_finished());
         own.or_else(|| Handle::try_current().ok().map(|runtime| runtime.spawn(task())))
     }
 
     /// Hands a job to the releaser.
-    pub(crate) fn give(&self, job: ReleaseJob) {
+    pub(crate) fn give(self: &Arc<Self>, job: ReleaseJob) {
         self.releaser.give(job);
         // The runtime that ran the task may be gone, and one that is ending drops a new task at once.
-        self.ensure_running();
+        self.revive(false, false);
         self.releaser.report_pending();
     }
 
     /// Ends renewals of a hold and hands it to the releaser, which has the store free it at `keep_until`, or at
     /// once.
     pub(crate) fn release_later(
-        &self,
+        self: &Arc<Self>,
         hold: &Hold,
         keep_until: Option<Tick>,
         after: Option<AfterRelease>,
@@ -214,6 +250,7 @@ impl Drop for LeaseManager {
     fn drop(&mut self) {
         self.watchdog.close();
         self.releaser.close();
+        self.keepers.look();
     }
 }
 

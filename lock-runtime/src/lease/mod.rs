@@ -14,6 +14,7 @@
 
 mod batch;
 pub(crate) mod claim;
+mod keepers;
 pub(crate) mod manager;
 mod pulse;
 pub(crate) mod reentries;

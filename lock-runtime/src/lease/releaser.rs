@@ -76,6 +76,8 @@ struct Queue {
     last_task: u64,
     /// How many pending releases were logged since a task last ran.
     reported: usize,
+    /// How often a task has taken jobs.
+    rounds: u64,
 }
 
 impl Queue {
@@ -162,6 +164,12 @@ impl Releaser {
         self.has_task.load(Ordering::Acquire)
     }
 
+    /// Returns how often a task has taken jobs, if some wait for one.
+    pub(super) fn unattended(&self) -> Option<u64> {
+        let queue = self.queue.lock();
+        (!queue.jobs.is_empty()).then_some(queue.rounds)
+    }
+
     fn set_task(&self, queue: &mut Queue, task: Option<u64>) {
         queue.task = task;
         // The caller has the mutex: the next task that adds a job sees this value.
@@ -191,6 +199,8 @@ impl Releaser {
             let mut queue = self.queue.lock();
             queue.last_task += 1;
             let number = queue.last_task;
+            // An earlier task may not be polled, and would keep the next notification to itself.
+            self.wake.notify_waiters();
             self.set_task(&mut queue, Some(number));
             number
         };
@@ -198,21 +208,30 @@ impl Releaser {
         let ending = Ending { releaser: Arc::clone(&self), number };
         async move {
             let _ending = ending;
-            self.drive(store).await;
+            self.drive(store, number).await;
         }
     }
 
-    async fn drive(self: Arc<Self>, store: Arc<dyn Store>) {
+    async fn drive(self: Arc<Self>, store: Arc<dyn Store>, number: u64) {
         self.queue.lock().reported = 0;
         let mut in_flight = FuturesUnordered::new();
         loop {
             let jobs = {
                 let mut queue = self.queue.lock();
-                if queue.closed && queue.jobs.is_empty() && in_flight.is_empty() {
+                let is_mine = queue.task == Some(number);
+                if queue.closed && queue.jobs.is_empty() && in_flight.is_empty() && is_mine {
                     self.set_task(&mut queue, None);
                     return;
                 }
-                std::mem::take(&mut queue.jobs)
+                match is_mine {
+                    true => {
+                        queue.rounds += 1;
+                        std::mem::take(&mut queue.jobs)
+                    }
+                    // Another took its place: it only ends what it has begun.
+                    false if in_flight.is_empty() => return,
+                    false => VecDeque::new(),
+                }
             };
             for job in jobs {
                 in_flight.push(Arc::clone(&self).work(Arc::clone(&store), job).boxed());

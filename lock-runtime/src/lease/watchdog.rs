@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
@@ -55,6 +55,10 @@ pub(crate) struct Watchdog {
     pulse: Arc<Pulse>,
     /// After this time without an answer, a renewal counts as failed.
     command_timeout: Duration,
+    /// The number of the last task.
+    task: AtomicU64,
+    /// How often a task has looked at the queue.
+    rounds: AtomicU64,
 }
 
 #[derive(Default)]
@@ -81,6 +85,8 @@ impl Watchdog {
             last_failed: AtomicBool::new(false),
             command_timeout,
             pulse: Arc::default(),
+            task: AtomicU64::new(0),
+            rounds: AtomicU64::new(0),
         })
     }
 
@@ -205,10 +211,28 @@ impl Watchdog {
         }
     }
 
-    /// Runs the task. It ends when closed and without holds.
-    pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>) {
+    /// Returns how often a task has looked at the queue, if there are holds: then it has to look each [`HEARTBEAT`].
+    pub(super) fn unattended(&self) -> Option<u64> {
+        let is_empty = self.queue.lock().due.is_empty();
+        (!is_empty).then(|| self.rounds.load(Ordering::Relaxed))
+    }
+
+    /// Returns the number of a new task, whose turn it is from now on.
+    pub(super) fn next_task(&self) -> u64 {
+        let number = self.task.fetch_add(1, Ordering::AcqRel) + 1;
+        // An earlier task may not be polled, and would keep the next notification to itself.
+        self.wake.notify_waiters();
+        number
+    }
+
+    /// Runs the task of that number. It ends when closed and without holds, or when there is a later one.
+    pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>, number: u64) {
         let mut in_flight = FuturesUnordered::new();
         loop {
+            if self.task.load(Ordering::Acquire) != number {
+                return;
+            }
+            self.rounds.fetch_add(1, Ordering::Relaxed);
             let Some(work) = self.collect() else { return };
             for batch in work.renewals {
                 in_flight.push(Arc::clone(&self).renew(Arc::clone(&store), batch).boxed());

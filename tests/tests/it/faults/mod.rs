@@ -16,6 +16,7 @@ mod reconnects;
 mod redis;
 mod releases_after_outages;
 mod runtime_end;
+mod runtimes;
 mod scripted_store;
 mod slow_store;
 mod states;

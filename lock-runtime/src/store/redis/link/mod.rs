@@ -18,7 +18,6 @@ use parking_lot::Mutex;
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
@@ -42,6 +41,7 @@ use self::next_master::LastReleases;
 pub(crate) use self::notices::Notices;
 use self::one_slot::FoundCluster;
 use self::reconnect::ReconnectPause;
+use self::upkeep::Upkeep;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::endpoint::sentinel::Master;
@@ -77,7 +77,7 @@ pub(crate) struct Link {
     found_cluster: FoundCluster,
     last_releases: LastReleases,
     pub(crate) channels: Arc<Channels>,
-    task: Mutex<Option<JoinHandle<()>>>,
+    task: Mutex<Option<Upkeep>>,
 }
 
 impl Link {
@@ -345,11 +345,26 @@ impl Link {
         Ok(())
     }
 
-    /// Starts the task, also when the runtime that ran it has ended.
+    /// Starts the task, also when the runtime that ran it has ended, or when calls get no answer because that is not driven
+    /// any more.
     pub(crate) fn ensure_task(self: &Arc<Self>) {
         let mut task = self.task.lock();
-        if task.as_ref().is_none_or(JoinHandle::is_finished) && !self.is_closed() {
-            *task = Some(tokio::spawn(upkeep::run(Arc::downgrade(self), self.endpoint.clone())));
+        let is_stalled = self.suspicious.load(Ordering::Relaxed)
+            && task.as_mut().is_some_and(|task| task.is_stalled(Handle::current().id()));
+        if (is_stalled || task.as_ref().is_none_or(Upkeep::is_finished)) && !self.is_closed() {
+            let stalled = task.replace(Upkeep::start(Arc::downgrade(self), self.endpoint.clone()));
+            drop(task);
+            let Some(stalled) = stalled.filter(|_| is_stalled) else { return };
+            stalled.abort();
+            tracing::debug!(
+                "the runtime of a connection to the lock store is not driven; connecting in another"
+            );
+            if self.runtime().is_some_and(|of_connection| of_connection.id() == stalled.runtime) {
+                self.drop_connection();
+            }
+            // The stalled task would keep the next notification to itself.
+            self.check_now.notify_waiters();
+            self.check_now.notify_one();
         }
     }
 

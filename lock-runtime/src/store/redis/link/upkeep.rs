@@ -12,9 +12,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
+use parking_lot::Mutex;
 use redis::Value;
+use tokio::runtime::{Handle, Id};
 use tokio::spawn;
-use tokio::time::{Instant, timeout};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{CallError, Connection, Link, PING_TIMEOUT, ReconnectPause};
 use crate::store::redis::endpoint::Endpoint;
@@ -157,12 +160,70 @@ impl Link {
     }
 }
 
+/// How often a task shows that it is polled.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// A task without a sign of life for this time is not polled, if that is so twice with at least a [`BEAT`] in between: after
+/// a process stood still, the first look may come before the task is polled.
+const STALLED: Duration = Duration::from_secs(2);
+
+/// The task of a link, as its callers see it.
+pub(super) struct Upkeep {
+    task: JoinHandle<()>,
+    pub(super) runtime: Id,
+    /// When it gave its last sign of life.
+    beat: Arc<Mutex<Instant>>,
+    /// The sign of life that was old, and when a caller saw that first.
+    doubted: Option<(Instant, Instant)>,
+}
+
+impl Upkeep {
+    /// Starts a task in the caller's runtime.
+    pub(super) fn start(link: Weak<Link>, endpoint: Endpoint) -> Self {
+        let beat = Arc::new(Mutex::new(Instant::now()));
+        let task = spawn(run(link, endpoint, Arc::clone(&beat)));
+        Self { task, runtime: Handle::current().id(), beat, doubted: None }
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Ends a task whose place another has taken, once it is polled.
+    pub(super) fn abort(&self) {
+        self.task.abort();
+    }
+
+    /// True if the task is not polled, although the caller's runtime is.
+    pub(super) fn is_stalled(&mut self, caller: Id) -> bool {
+        let (now, beat) = (Instant::now(), *self.beat.lock());
+        if caller == self.runtime || now < beat + STALLED {
+            self.doubted = None;
+            return false;
+        }
+        match self.doubted {
+            Some((doubted, since)) if doubted == beat => now >= since + BEAT,
+            _ => {
+                self.doubted = Some((beat, now));
+                false
+            }
+        }
+    }
+}
+
 /// Runs the task: keeps the connection, and follows the endpoint meanwhile.
-pub(super) async fn run(link: Weak<Link>, endpoint: Endpoint) {
+async fn run(link: Weak<Link>, endpoint: Endpoint, beat: Arc<Mutex<Instant>>) {
     let changed = || link.upgrade().iter().for_each(|link| link.leave_replaced());
+    let show_life = async {
+        loop {
+            *beat.lock() = Instant::now();
+            sleep(BEAT).await;
+        }
+    };
     tokio::select! {
         () = keep_connected(link.clone()) => {}
         () = endpoint.follow(changed) => {}
+        () = show_life => {}
     }
     endpoint.disconnect();
 }

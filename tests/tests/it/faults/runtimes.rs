@@ -1,0 +1,149 @@
+//! A guard in a variable is renewed, and one that is dropped is released, although the runtime that used the client first
+//! has ended, or is not driven any more (S-10, S-20).
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::prelude::*;
+
+/// Its third is longer than it takes to find out, and a busy machine keeps nothing as long as the rest.
+const LEASE: Duration = secs(12);
+
+/// What becomes of the runtime that has used the client first.
+#[derive(Debug, Clone, Copy)]
+enum Then {
+    /// It is dropped.
+    Ends,
+    /// It is kept, and nothing polls its tasks.
+    Rests,
+}
+
+/// A client of the server or, without one, of the store in memory.
+async fn client_of(url: Option<&str>, memory: MemoryStore) -> LockClient {
+    let builder = LockClient::builder().options(watched(LEASE));
+    match url {
+        Some(url) => builder.connect(url).await.unwrap(),
+        None => builder.store(memory).unwrap(),
+    }
+}
+
+/// A client whose tasks are in a runtime of its own, which goes on for now.
+struct First {
+    client: LockClient,
+    stop: std::sync::mpsc::Sender<Then>,
+    ended: std::sync::mpsc::Receiver<Option<Runtime>>,
+}
+
+impl First {
+    async fn start(url: Option<String>, memory: MemoryStore) -> Self {
+        let (made, client) = tokio::sync::oneshot::channel();
+        let (stop, stopped) = std::sync::mpsc::channel::<Then>();
+        let (end, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            let then = runtime.block_on(async {
+                let client = client_of(url.as_deref(), memory).await;
+                client.mutex("first").lock().await.unwrap().release().await.unwrap();
+                let _ = made.send(client);
+                loop {
+                    if let Ok(then) = stopped.try_recv() {
+                        return then;
+                    }
+                    sleep(ms(5)).await;
+                }
+            });
+            let rest = match then {
+                Then::Ends => None,
+                Then::Rests => Some(runtime),
+            };
+            let _ = end.send(rest);
+        });
+        Self { client: client.await.unwrap(), stop, ended }
+    }
+
+    /// Ends or rests the runtime; the result is to be kept.
+    async fn then(self, then: Then) -> (LockClient, Option<Runtime>) {
+        let Self { client, stop, ended } = self;
+        stop.send(then).unwrap();
+        let rest = tokio::task::spawn_blocking(move || ended.recv().unwrap());
+        (client, rest.await.unwrap())
+    }
+}
+
+/// Drops a runtime where that may block.
+async fn dispose(runtime: Option<Runtime>) {
+    tokio::task::spawn_blocking(|| drop(runtime)).await.unwrap();
+}
+
+async fn keeps(server: Option<&RedisServer>, then: Then) {
+    let what = format!("{then:?} over {}", if server.is_some() { "redis" } else { "memory" });
+    let memory = MemoryStore::new();
+    let url = server.map(RedisServer::url);
+    let other = client_of(url.as_deref(), memory.peer()).await;
+    let name = |what: &str| format!("{what} {then:?}");
+    let first = First::start(url, memory.peer()).await;
+
+    let kept = first.client.mutex(&name("kept")).lock().await.unwrap();
+    let dropped = first.client.mutex(&name("dropped")).lock().await.unwrap();
+    let sync = first.client.clone();
+    let thread = name("thread");
+    let (give, guard) = tokio::sync::oneshot::channel();
+    let (done, wait) = std::sync::mpsc::channel::<()>();
+    let blocking = std::thread::spawn(move || {
+        let guard = lock_runtime::blocking::LockClient::from(sync).mutex(&thread).lock().unwrap();
+        give.send(guard.watch()).unwrap();
+        let _ = wait.recv();
+        assert!(!guard.is_lost());
+        guard.release().unwrap();
+    });
+    let of_thread = guard.await.unwrap();
+
+    let (client, rest) = first.then(then).await;
+    let end = Instant::now() + LEASE * 2 + secs(1);
+    drop(dropped);
+    let free = other.mutex(&name("dropped")).wait(LEASE * 3 / 4).lock();
+    drop(free.await.unwrap_or_else(|error| panic!("{what}: a dropped guard: {error}")));
+    while Instant::now() < end {
+        assert!(!kept.is_lost(), "{what}: the guard was lost");
+        assert!(!of_thread.is_lost(), "{what}: the guard of a thread was lost");
+        sleep(ms(100)).await;
+    }
+    assert!(other.mutex(&name("kept")).try_lock().await.unwrap().is_none(), "{what}");
+    // And the client goes on.
+    client.mutex(&name("new")).lock().await.unwrap().release().await.unwrap();
+    kept.release().await.unwrap();
+    done.send(()).unwrap();
+    tokio::task::spawn_blocking(|| blocking.join()).await.unwrap().unwrap();
+    dispose(rest).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guards_are_renewed_when_the_first_runtime_has_ended() {
+    let server = RedisServer::start().await;
+    tokio::join!(keeps(Some(&server), Then::Ends), keeps(None, Then::Ends));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guards_are_renewed_when_the_first_runtime_is_not_driven() {
+    let server = RedisServer::start().await;
+    tokio::join!(keeps(Some(&server), Then::Rests), keeps(None, Then::Rests));
+}
+
+/// A runtime that rested takes part again, and what took its place may end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_was_not_driven_can_be_used_elsewhere() {
+    let server = RedisServer::start().await;
+    let first = First::start(Some(server.url()), MemoryStore::new()).await;
+    let (client, rest) = first.then(Then::Rests).await;
+    // Long enough that its silence is no accident.
+    sleep(secs(3)).await;
+    let lock = client.mutex("late");
+    timeout(SOON, lock.lock()).await.expect("it waits on").unwrap().release().await.unwrap();
+    let of_rest = client.mutex("again");
+    let rest = tokio::task::spawn_blocking(move || {
+        let rest = rest.unwrap();
+        rest.block_on(async { of_rest.lock().await.unwrap().release().await.unwrap() });
+        Some(rest)
+    });
+    dispose(rest.await.unwrap()).await;
+    lock.lock().await.unwrap().release().await.unwrap();
+}
