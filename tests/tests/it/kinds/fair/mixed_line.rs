@@ -176,3 +176,36 @@ async fn a_waiter_killed_in_a_mixed_line_delays_by_one_place() {
     next.release().await.unwrap();
     world.nothing_left("k").await;
 }
+
+/// A waiter that is told within this has not waited for its next sign of life.
+const TOLD: Duration = ms(500);
+
+/// S-15, S-26: `forceUnlock` of Redisson tells the first of the line on a channel of its own, also where no client of
+/// Redisson waits: the first of each process listens there, and who becomes the first later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_of_ours_hears_a_release_by_redissons_force() {
+    let world = World::start().await;
+    // They act only when told.
+    let (holding, waiting) =
+        (world.client_that_only_listens().await, world.client_that_only_listens().await);
+    let java = Peer::new(&world, "f", "java:1");
+    for (case, client) in [("another process", &waiting), ("the same process", &holding)] {
+        let holder = holding.fair_mutex("f").lock().await.unwrap();
+        let (first, _) = world.waiter(client, "f").await;
+        let (second, two) = world.waiter(client, "f").await;
+        assert_eq!(world.server.pubsub_numsub(&own_channel("f", &two)).await, 0, "{case}");
+        java.unlock().await;
+        let start = Instant::now();
+        let next = granted(first).await;
+        assert!(start.elapsed() < TOLD, "{case}: {:?}", start.elapsed());
+
+        world.server.wait_for_subscribers(&own_channel("f", &two), 1).await;
+        java.unlock().await;
+        let start = Instant::now();
+        let last = granted(second).await;
+        assert!(start.elapsed() < TOLD, "{case}, behind: {:?}", start.elapsed());
+        assert!(next.release().await.is_err() && holder.release().await.is_err(), "{case}");
+        last.release().await.unwrap();
+        world.nothing_left("f").await;
+    }
+}
