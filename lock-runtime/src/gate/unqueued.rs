@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -43,6 +44,8 @@ pub(super) struct Place {
     asleep: Option<oneshot::Sender<()>>,
     /// True from when a release has woken it until the store's answer.
     is_hinted: bool,
+    /// Dropping it tells its contender that it has become the first.
+    first: Option<oneshot::Sender<()>>,
 }
 
 type GiveUp = Box<dyn FnOnce() + Send>;
@@ -168,7 +171,11 @@ impl<H> Gate<H> {
     }
 
     fn remove_place(&mut self, gate_guard: u64) -> Option<Place> {
-        self.elsewhere.as_mut()?.places.remove(&gate_guard)
+        let places = &mut self.elsewhere.as_mut()?.places;
+        let mut place = places.remove(&gate_guard)?;
+        // The caller drops it after the mutex, and so wakes the contender that is the first now.
+        place.first = places.first_entry().and_then(|mut next| next.get_mut().first.take());
+        Some(place)
     }
 }
 
@@ -200,6 +207,31 @@ impl<H> GateGuard<H> {
         let (wake, woken) = oneshot::channel();
         self.with_place(|_, place| place.asleep = Some(wake))?;
         Some(woken)
+    }
+
+    /// Resolves once this unqueued contender has been the first of its process for that long.
+    pub(crate) async fn has_been_first(&self, long: Duration) {
+        loop {
+            // In a line that moves, few contenders wait for so long, and only those ask.
+            tokio::time::sleep(long).await;
+            let Some(becomes_first) = self.becomes_first() else { return };
+            // It was dropped: that is the signal.
+            let _ = becomes_first.await;
+        }
+    }
+
+    /// `None` if it is the first.
+    fn becomes_first(&self) -> Option<oneshot::Receiver<()>> {
+        let (gates, target) = self.inside.as_ref().filter(|_| self.is_unqueued)?;
+        let mut shard = gates.shard(target);
+        let gate = shard.gates.get_mut(&**target)?;
+        let places = &mut gate.elsewhere.as_deref_mut()?.places;
+        if places.keys().next() == Some(&self.number) {
+            return None;
+        }
+        let (first, becomes_first) = oneshot::channel();
+        places.get_mut(&self.number)?.first = Some(first);
+        Some(becomes_first)
     }
 
     /// Records the store's answer to this unqueued contender. True if it was hinted at its turn.
@@ -246,6 +278,7 @@ impl<H> GateGuard<H> {
             owner: owner.clone(),
             asleep: None,
             is_hinted: false,
+            first: None,
         };
         let _old = {
             let mut shard = gates.shard(target);

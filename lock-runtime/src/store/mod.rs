@@ -231,6 +231,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// True if clients of Redisson may use the same locks.
+    fn meets_redisson(&self) -> bool {
+        false
+    }
+
     /// Calls a function with each message that is published on a channel, until the result is dropped. Also works without
     /// a connection and outside of a runtime: the store subscribes as soon as it has a connection, and again on each
     /// later one. Messages that are published while there is none are lost, and a store of several servers may deliver a

@@ -25,6 +25,10 @@ use crate::options::{Lease, Wait};
 use crate::owned_hold::{OwnedHold, WaitingReader};
 use crate::store::{AcquireReply, AcquireRequest, HoldKind};
 
+/// How long a waiter of a fair lock is the first of its process before it listens to a channel of its own. In a line that
+/// moves, few of them subscribe.
+const FIRST_FOR: Duration = Duration::from_millis(40);
+
 /// A task that contends for the key in the store, with the gate guard.
 pub(super) struct Contender<'a> {
     pending: &'a PendingAcquire,
@@ -230,6 +234,29 @@ impl<'a> Contender<'a> {
         }
     }
 
+    /// As [`nap`](Self::nap). A waiter that is the first of its process for a while also listens where clients of Redisson
+    /// would notify it: one of them may release by force what a client of this library holds. True if it has begun to listen,
+    /// and asks the store once more.
+    // S-15, S-26.
+    async fn nap_until_first(&mut self, most: Duration) -> bool {
+        let hears_all = self.attempt.target.kind() != HoldKind::Fair
+            || self.attempt.target.own_channel().is_some()
+            || !self.leases().store.meets_redisson();
+        if hears_all {
+            self.nap(most).await;
+            return false;
+        }
+        let gate_guard = &self.attempt.gate_guard;
+        tokio::select! {
+            () = self.waiting.nap(most, gate_guard, self.reader.as_ref()) => return false,
+            () = gate_guard.has_been_first(FIRST_FOR) => {}
+        }
+        self.attempt.is_behind_redisson();
+        // A waiter has one subscription: the end of the old one would be the end of the new one.
+        self.waiting.stop_listening();
+        self.subscribe().await
+    }
+
     async fn nap(&mut self, most: Duration) {
         self.waiting.nap(most, &self.attempt.gate_guard, self.reader.as_ref()).await;
     }
@@ -406,7 +433,9 @@ impl<'a> Contender<'a> {
         // A place in the store's queue needs a sign of life; two of them may be lost.
         let nap =
             if self.attempt.placed { nap.min(self.leases().timing.waiter_lease / 3) } else { nap };
-        self.nap(nap).await;
+        if self.nap_until_first(nap).await {
+            return;
+        }
         if self.reader.as_ref().is_some_and(WaitingReader::has_changed) {
             return;
         }

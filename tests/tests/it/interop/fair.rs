@@ -201,3 +201,24 @@ async fn each_frees_the_others_by_force() {
     assert!(world.client.force_release("f").await.unwrap());
     got(next).await.release().await.unwrap();
 }
+
+/// S-15, S-26: Redisson tells the waiter that it found first on a channel of its own, which a waiter of ours listens to
+/// although no client of Redisson waits; long before its next sign of life.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a JDK and Maven: cargo xtask interop"]
+async fn a_waiter_of_ours_hears_of_redissons_force() {
+    let mut world = World::start().await;
+    let waits_for_it = LockClient::connect(&world.server.url()).await.unwrap();
+    for round in 0..5 {
+        let holder = world.client.fair_mutex("f").lock().await.unwrap();
+        let mutex = waits_for_it.fair_mutex("f");
+        let next = lock_tests::spawn(async move { mutex.lock().await });
+        soon!("in line", line(&world).await.len() == 1);
+        assert_eq!(world.java.ask("u", "force fair f").await, "true");
+        let start = Instant::now();
+        let next = got(next).await;
+        assert!(start.elapsed() < ms(500), "round {round}: {:?}", start.elapsed());
+        assert!(holder.release().await.is_err());
+        next.release().await.unwrap();
+    }
+}

@@ -6,6 +6,7 @@
 
 mod crashes;
 mod fair;
+mod fair_line;
 mod hammer;
 mod hand_off;
 mod java;

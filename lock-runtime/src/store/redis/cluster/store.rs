@@ -197,6 +197,10 @@ impl Store for ClusterStore {
         StoreFuture::new(async move { self.renew_by_slot(requests, timeout, &on_renewed).await })
     }
 
+    fn meets_redisson(&self) -> bool {
+        true
+    }
+
     fn standing_subscription(&self, target: &Arc<Target>) -> Option<Subscription> {
         let channels = target.locks().flat_map(Target::channels);
         let listen = |(channel, waiter)| {

@@ -24,9 +24,10 @@ end
 
 local swept = false
 
--- Removes dead waiters from the head of the queue, and returns the head. The asking owner lives, however late it is.
+-- Removes dead waiters from the head of the queue, and returns the head and the next. The asking owner lives, however
+-- late it is.
 local function sweep()
-  local head = call('LINDEX', KEYS[3], 0)
+  local head, second = unpack(call('LRANGE', KEYS[3], 0, 1))
   while head and head ~= ARGV[1] do
     local ends = call('ZSCORE', KEYS[4], head)
     if not ends then
@@ -52,13 +53,16 @@ local function sweep()
     end
     call('LPOP', KEYS[3])
     call('ZREM', KEYS[4], head)
-    head = call('LINDEX', KEYS[3], 0)
+    head, second = unpack(call('LRANGE', KEYS[3], 0, 1))
     swept = true
   end
-  return head
+  return head, second
 end
 
-local head = (ttl == -2 or ours) and sweep()
+local head, second
+if ttl == -2 or ours then
+  head, second = sweep()
+end
 if swept and ttl == -2 and head and head ~= ARGV[1] then
   notify_head(KEYS[3], ARGV[6], head)
 end
@@ -95,8 +99,12 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
     end
   end
   if head == ARGV[1] then
+    local score = second and not our_client(second) and call('ZSCORE', KEYS[4], ARGV[1])
     call('LPOP', KEYS[3])
     call('ZREM', KEYS[4], ARGV[1])
+    if score then
+      leave_redissons(KEYS[3], KEYS[4], 0, tonumber(score))
+    end
   elseif head then
     -- A repeated request of the holder, which has no place any more unless something went wrong.
     call('LREM', KEYS[3], 0, ARGV[1])
@@ -109,30 +117,35 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
 end
 
 -- How much longer than others the waiter keeps its place, which has `ahead` others before it, because Redisson's clients
--- wait there. A waiting Redisson client adds its patience (how long it waits) to the last score it finds, or to the
--- holder's lease; when it acquires the lock or gives up, it subtracts its patience from all scores behind it. A place
--- behind such clients gets as much more as they will subtract: with less it would count as dead at once, with more a
--- killed waiter of this client would delay the queue.
+-- wait there. When a client of patience 300 s leaves, it subtracts 300 000 from all scores behind it, so the score here is
+-- 300 000 higher: with less it would count as dead at once, with more a killed waiter of this client would delay the queue.
 local function patience_of_others(ahead)
   -- Only the last 64 places are read; the next request of this waiter corrects the rest.
   local before = ahead > 0 and call('LRANGE', KEYS[3], math.max(0, ahead - 64), ahead - 1) or {}
-  local shift, last = 0, nil
+  local shift = 0
   for n = 1, #before do
-    local its = not our_client(before[n]) and tonumber(call('ZSCORE', KEYS[4], before[n]) or now)
-    if its and last then
-      shift = shift + math.max(0, its - last)
-    elseif its then
-      -- Behind a waiter of this client, or behind the lease of a holder that may be gone: the rest of its patience, and
-      -- perhaps of that lease. This counts as the usual five minutes, unless it is much more, or so much less that the
-      -- client can hardly have waited for the difference.
-      local left = its - now - shift
-      local beyond = left - (n == 1 and math.max(0, ttl) or 0)
-      if beyond < 480000 and (beyond > 60000 or left > 240000) then
-        left = 300000
+    if not our_client(before[n]) then
+      local its = tonumber(call('ZSCORE', KEYS[4], before[n]) or now)
+      local left
+      if n > 1 then
+        -- The difference is its patience (`move_redissons`). An older version of this library moves one without the other:
+        -- what is little less than the usual five minutes counts as these.
+        left = its - tonumber(call('ZSCORE', KEYS[4], before[n - 1]) or now)
+        if left > 240000 and left < 300000 then
+          left = 300000
+        end
+      else
+        -- Behind the lease of a holder that may be gone: the rest of its patience, and perhaps of that lease. This counts
+        -- as the usual five minutes, unless it is much more, or so much less that the client can hardly have waited for
+        -- the difference.
+        left = its - now
+        local beyond = left - math.max(0, ttl)
+        if beyond < 480000 and (beyond > 60000 or left > 240000) then
+          left = 300000
+        end
       end
       shift = shift + math.max(0, left)
     end
-    last = its
   end
   return shift
 end
@@ -171,6 +184,9 @@ if keep > 0 then
     ahead = ahead or call('LPOS', KEYS[3], ARGV[1], 'MAXLEN', 256)
     ends = ahead and ends + patience_of_others(ahead) or math.max(ends, tonumber(score or ends))
     call('ZADD', KEYS[4], string.format('%.0f', ends), ARGV[1])
+    if ahead and score then
+      move_redissons(KEYS[3], KEYS[4], ahead + 1, ends - tonumber(score))
+    end
   end
   -- Grants renew the expiry for those in between. Scores that were evicted are a new key, without an expiry.
   if not is_new or ahead == 0 or differ then

@@ -7,9 +7,17 @@
 local held = redis.pcall('HEXISTS', KEYS[1], ARGV[1])
 if held == 1 then
   call('DEL', KEYS[1])
--- The holder has no place, and a long queue is not searched for it.
-elseif call('ZREM', KEYS[3], ARGV[1]) == 1 or call('LLEN', KEYS[2]) ~= call('ZCARD', KEYS[3]) then
-  call('LREM', KEYS[2], 0, ARGV[1])
+else
+  -- The holder has no place, and a long queue is not searched for it.
+  local score = call('ZSCORE', KEYS[3], ARGV[1])
+  local place = score and call('LPOS', KEYS[2], ARGV[1])
+  if call('ZREM', KEYS[3], ARGV[1]) == 1 or call('LLEN', KEYS[2]) ~= call('ZCARD', KEYS[3]) then
+    call('LREM', KEYS[2], 0, ARGV[1])
+  end
+  local behind = place and call('LINDEX', KEYS[2], place)
+  if behind and not our_client(behind) then
+    leave_redissons(KEYS[2], KEYS[3], place, tonumber(score), place > 0 and call('LINDEX', KEYS[2], place - 1))
+  end
 end
 -- A user's data at the key of the queue, or of the scores, stays, and does not prevent the release.
 local head = redis.pcall('LINDEX', KEYS[2], 0)

@@ -112,7 +112,8 @@ pub(crate) static FAIR_BATCH: LazyLock<Script> = LazyLock::new(|| {
     let functions = concat!(
         include_str!("time_in_ms.lua"),
         include_str!("set_end_of_waiters.lua"),
-        include_str!("fair_notify.lua")
+        include_str!("fair_notify.lua"),
+        include_str!("fair_places.lua")
     );
     batch(&[TOKENS, functions].concat(), &[&FAIR_ACQUIRE, &FAIR_RELEASE])
 });
@@ -131,6 +132,7 @@ const FUNCTIONS: &str = concat!(
     include_str!("number.lua"),
     include_str!("owner.lua"),
     include_str!("fair_notify.lua"),
+    include_str!("fair_places.lua"),
 );
 
 scripts! {
@@ -153,8 +155,8 @@ parts! {
     MUTEX_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" => "mutex_acquire.lua", 2, 1 + 3;
     MUTEX_RELEASE = => "mutex_release.lua", 1, 2 + 0;
     FAIR_ACQUIRE = "time.lua" "time_in_ms.lua" "mint.lua" "set_end.lua" "set_end_of_waiters.lua" "fair_notify.lua"
-        => "fair_acquire.lua", 4, 1 + 5;
-    FAIR_RELEASE = "time.lua" "time_in_ms.lua" "fair_notify.lua" => "fair_release.lua", 3, 2 + 1;
+        "fair_places.lua" => "fair_acquire.lua", 4, 1 + 5;
+    FAIR_RELEASE = "time.lua" "time_in_ms.lua" "fair_notify.lua" "fair_places.lua" => "fair_release.lua", 3, 2 + 1;
     READ_ACQUIRE = "time.lua" "time_in_ms.lua" "mint.lua" "set_end.lua" "set_end_of_waiters.lua" "owner.lua"
         => "read_acquire.lua", 6, 7 + 0;
     READ_RELEASE = "time.lua" "time_in_ms.lua" => "read_release.lua", 4, 3 + 0;

@@ -194,6 +194,10 @@ impl Store for RedisStore {
         })
     }
 
+    fn meets_redisson(&self) -> bool {
+        true
+    }
+
     fn standing_subscription(&self, target: &Arc<Target>) -> Option<Subscription> {
         let channels = target.locks().flat_map(Target::channels);
         let all: Option<Vec<_>> = channels

@@ -9,6 +9,9 @@ async fn only_the_first_waiter_of_a_process_subscribes() {
     let client = world.client_that_only_listens().await;
     let holder = client.fair_mutex("c").lock().await.unwrap();
     let (first, owner) = world.waiter(&client, "c").await;
+    // After a moment it also listens where Redisson would tell it, and asks once more.
+    world.server.wait_for_subscribers(&own_channel("c", &owner), 1).await;
+    soon!("it has asked since", world.asked().await == 3);
     world.server.reset_stats().await;
     let mut others = Vec::new();
     for _ in 0..100 {
@@ -21,12 +24,12 @@ async fn only_the_first_waiter_of_a_process_subscribes() {
     let calls = world.server.command_calls().await;
     assert_eq!((calls.get("subscribe"), calls.get("zadd")), (None, Some(&100)), "{calls:?}");
     assert_eq!(world.server.pubsub_numsub(&channel("c", &owner)).await, 1);
-    assert_eq!(world.server.pubsub_numsub(&own_channel("c", &owner)).await, 0);
     holder.release().await.unwrap();
     granted(first).await.release().await.unwrap();
     joined(others).await;
     let calls = world.server.command_calls().await;
-    assert_eq!(calls.get("subscribe"), None, "{calls:?}");
+    // A line that moves is quicker than the moment after which its first listens, unless the machine is busy.
+    assert!(calls.get("subscribe").is_none_or(|calls| *calls < 20), "{calls:?}");
     world.nothing_left("c").await;
 }
 

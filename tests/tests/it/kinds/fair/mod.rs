@@ -4,6 +4,8 @@ mod cancel;
 mod channel;
 mod faults;
 mod limits;
+mod mixed_line;
 mod order;
+mod peer;
 mod redisson;
 mod world;

@@ -37,6 +37,9 @@ final class Commands {
             case "turns":
                 long[] numbers = numbers(words, 5);
                 return new Turns(lockOf(redisson, kind, name), numbers[0]).run(numbers[1], numbers[2]);
+            case "tries":
+                long[] times = numbers(words, 5);
+                return new Tries(lockOf(redisson, kind, name), times[0], times[1]).run(times[2], times[3]);
             default:
                 return lock(words[2], lockOf(redisson, kind, name), numbers(words, 5));
         }
