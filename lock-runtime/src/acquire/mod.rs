@@ -54,6 +54,7 @@ use crate::error::{LockError, check_runtime};
 use crate::guard::LockGuard;
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label};
 use crate::opaque::opaque_debug;
+use crate::options::Wait;
 use crate::reuse::{self, Boxed, Idle};
 
 /// An acquire under way.
@@ -131,9 +132,14 @@ impl Future for Acquire {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // A loop over locks that are free must let the other tasks of its thread run.
-        let turn = ready!(coop::poll_proceed(cx));
+        let turn = match coop::poll_proceed(cx) {
+            Poll::Ready(turn) => Some(turn),
+            // Its place in the line is that of its first poll (S-14), and a wait lets other tasks run anyway.
+            Poll::Pending if self.queues() => None,
+            Poll::Pending => return Poll::Pending,
+        };
         let polled = self.poll_further(cx);
-        if polled.is_ready() {
+        if let Some(turn) = turn.filter(|_| polled.is_ready()) {
             turn.made_progress();
         }
         polled
@@ -143,6 +149,14 @@ impl Future for Acquire {
 opaque_debug!(Acquire);
 
 impl Acquire {
+    /// True if its first poll is to come and will have it wait behind other tasks of this process.
+    fn queues(&self) -> bool {
+        let State::Start(Unpolled { spec, .. }) = &self.0 else { return false };
+        spec.options.wait() != Wait::Never
+            && spec.engine.gates.is_in_use(&spec.target)
+            && matches!(enclosing(&spec.engine, &spec.target), Enclosing::Nothing)
+    }
+
     #[inline]
     fn poll_further(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
         if let State::Start(unpolled) = &mut self.0 {

@@ -312,6 +312,11 @@ impl<H> Gates<H> {
         self.shard(target).gates.get(target)?.failing().cloned()
     }
 
+    /// True if a task contends for the key or holds it.
+    pub(crate) fn is_in_use(&self, target: &Target) -> bool {
+        self.shard(target).gates.get(target).is_some_and(|gate| !gate.is_free())
+    }
+
     /// When the holder's lease ends, by the store's last answer to the contender.
     pub(crate) fn holder_ends(&self, target: &Target) -> Option<Instant> {
         self.shard(target).gates.get(target)?.told.as_ref()?.holder_ends

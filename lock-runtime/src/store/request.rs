@@ -261,7 +261,8 @@ pub struct Inspection {
     pub holders: Vec<StoredHold>,
     /// The remaining time of the longest lease; `None` if the name is not held or the lease has no end.
     pub remaining: Option<Duration>,
-    /// The last fencing token that was issued for the name.
+    /// The last fencing token that was issued for the name. A [`MemoryStore`](super::MemoryStore) tells it while the name is
+    /// in use: one counter serves all names that are not.
     pub last_token: Option<FencingToken>,
     /// Waiters with a place in the store: the queue of a fair lock, announced writers.
     pub waiting: usize,

@@ -45,8 +45,9 @@ async fn members_without_a_score_cost_one_lease_in_all() {
     let server = RedisServer::start().await;
     let raw = server.client();
     raw.cmd(&["RPUSH", "redisson_lock_queue:{f}", "dead:1", "dead:2", "dead:3"]).await;
-    // And one with a score and no place.
-    raw.cmd(&["ZADD", "redisson_lock_timeout:{f}", "99999999999999", "orphan:1"]).await;
+    // And one with a score and no place: an owner, as anything else may be a user's data.
+    let orphan = "0c6d7f3e-5a41-4b7e-9d35-1f2a6c8b4e90:1";
+    raw.cmd(&["ZADD", "redisson_lock_timeout:{f}", "99999999999999", orphan]).await;
     let lease = ms(1_000);
     let builder = LockClient::builder().waiter_lease(lease);
     let client = builder.connect(&server.url()).await.unwrap();
