@@ -55,6 +55,10 @@ impl Contender<'_> {
     pub(super) async fn split(&mut self) -> Result<Next, LockError> {
         self.answered();
         self.check_wait(None)?;
+        if self.attempt.target.kind() == HoldKind::Multi {
+            // Parts were granted to this owner and given back, and a release may be made once more at the next master.
+            self.start_over();
+        }
         self.waiting.pause(5..100).await;
         Ok(Next::TryAgain)
     }
@@ -132,8 +136,9 @@ impl Contender<'_> {
             }
             _ => {}
         }
-        if self.attempt.unsettled && self.attempt.target.kind() == HoldKind::Multi {
-            // Some of the locks may be granted, and a multi lock waits for no lock while it holds another (S-28).
+        if self.attempt.target.kind() == HoldKind::Multi {
+            // Some of the locks may be granted, and a multi lock waits for no lock while it holds another (S-28). Others were
+            // given back, and a release may be made once more at the next master.
             self.start_over();
         }
         let is_over = self.waiting.failed(&error, &self.attempt.gate_guard);

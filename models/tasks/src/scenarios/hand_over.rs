@@ -101,9 +101,18 @@ impl World {
         assert!(guard.granted(), "no task was passed over");
         let place_at_gate = guard.gates_and_number().map(|(gates, number)| (gates as _, number));
         let target = Arc::clone(&self.target);
-        let taken =
-            Taken { target, owner, lease: LEASE, sent_at, token, unsettled: false, place_at_gate };
-        let hold = Arc::new(Hold::new(taken, self.leases.clock.clone()));
+        let taken = Taken {
+            target,
+            owner,
+            lease: LEASE,
+            stored_lease: lease,
+            sent_at,
+            token,
+            unsettled: false,
+            place_at_gate,
+        };
+        let (clock, pulse) = (self.leases.clock.clone(), self.leases.watchdog.pulse());
+        let hold = Arc::new(Hold::new(taken, clock, pulse));
         self.leases.watchdog.add(&hold);
         let leases = Arc::clone(&self.leases);
         self.hold(Arc::new(OwnedHold::new(leases, hold, Some(guard), token, TOKENS)), end).await;

@@ -350,7 +350,8 @@ impl Link {
     pub(crate) fn ensure_task(self: &Arc<Self>) {
         let mut task = self.task.lock();
         let is_stalled = self.suspicious.load(Ordering::Relaxed)
-            && task.as_mut().is_some_and(|task| task.is_stalled(Handle::current().id()));
+            && Handle::try_current()
+                .is_ok_and(|caller| task.as_mut().is_some_and(|task| task.is_stalled(caller.id())));
         if (is_stalled || task.as_ref().is_none_or(Upkeep::is_finished)) && !self.is_closed() {
             let stalled = task.replace(Upkeep::start(Arc::downgrade(self), self.endpoint.clone()));
             drop(task);

@@ -150,15 +150,10 @@ impl Store for RedisStore {
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        if !self.link.has_sentinels() {
-            return self.release_once(request);
+        if self.link.has_sentinels() {
+            self.remember(request.clone());
         }
-        let again = request.clone();
-        StoreFuture::new(async move {
-            let reply = self.release_once(request).await?;
-            self.remember(again);
-            Ok(reply)
-        })
+        self.release_once(request)
     }
 
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {

@@ -69,12 +69,12 @@ impl RedisStore {
         }
     }
 
-    /// Remembers a release that was answered, in case the next master does not know of it.
+    /// Remembers a release, in case the next master does not know of it.
     pub(super) fn remember(&self, request: ReleaseRequest) {
         let request = ReleaseRequest { next: None, ..request };
         let link = self.link_of(&request.target);
         let publish = link.publish();
-        link.remember(Box::new(move |since| {
+        link.remember(Arc::new(move |since| {
             let keep = request.keep.saturating_sub(since);
             let again = request.clone().with_keep(keep);
             match keep {
