@@ -19,8 +19,9 @@ use crate::scope;
 /// An observer of a guard's hold that does not keep it: made by [`LockGuard::watch`].
 ///
 /// It is over once its guard is released or dropped, also if the hold passes to a waiter of this process, or other readers
-/// or the code around a re-entry go on with it: then [`check`](Self::check) fails with [`LossCause::Released`]. A hold
-/// that was lost before stays lost.
+/// or the code around a re-entry go on with it: then [`check`](Self::check) fails with [`LossCause::Released`]. A re-entry
+/// that outlives the guard around it keeps the hold, and the watch of that guard goes on until it ends, too. A hold that was
+/// lost before stays lost.
 ///
 /// [`LossCause::Released`]: crate::error::LossCause::Released
 ///

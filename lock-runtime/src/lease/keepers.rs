@@ -3,7 +3,7 @@
 //! The watchdog and the releaser run in one runtime, but other runtimes hold locks, too: a guard in a variable of theirs
 //! has to be renewed when that runtime has ended, or is not driven any more. As soon as a second runtime uses the client,
 //! each has a *keeper*: a task that looks at the client's tasks once a second, and starts in its own runtime those that
-//! have ended, or that had work for two looks and did none. A keeper is polled only in a runtime that is driven, and so is
+//! have ended, or that had work for three looks in a row and did none. A keeper is polled only in a runtime that is driven, and so is
 //! what it starts.
 
 use std::hash::{Hash, Hasher};

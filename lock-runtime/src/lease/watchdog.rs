@@ -206,7 +206,8 @@ impl Watchdog {
         if queue.sleeping_until.is_none_or(|until| at < until) {
             // Only once for the earliest: the task sets it again when it goes back to sleep.
             queue.sleeping_until = Some(at);
-            self.pulse.plan(Some(at));
+            // A hold whose grant came late is due at once, which does not mean that the process stood still.
+            self.pulse.plan(Some(at.max(self.clock.now())));
             self.wake.notify_one();
         }
     }

@@ -91,7 +91,10 @@ impl Part<'_> {
             let has_name =
                 |lock: &&Arc<Target>| self.locks().iter().any(|its| its.key() == lock.key());
             let named = other.locks().iter().filter(has_name);
-            holds.extend(named.map(|lock| (lock.clone(), owner.with_permits(other.permits))));
+            // Whether replicas know of it does not matter here.
+            holds.extend(named.map(|lock| {
+                (Arc::new(lock.with_replicas(None)), owner.with_permits(other.permits))
+            }));
         }
         Ok(!holds.is_empty() && holds_any(&**self.store, holds, timeout).await?)
     }
@@ -183,7 +186,7 @@ impl JointStore {
         let open = last.as_ref().filter(|(_, answer)| !is_refused(answer));
         let parts = taken.iter().map(|(part, _)| *part).chain(open.map(|(part, _)| *part));
         let (target, owner) = (Arc::clone(&request.target), request.owner.clone());
-        let release = ReleaseRequest::new(target, owner, request.timeout);
+        let release = ReleaseRequest::new(target, owner, request.timeout).with_lasts(request.lease);
         let undone = parts.map(|part| part.release(&release));
         let released = join_all(undone).await.into_iter().collect::<Result<Vec<_>, _>>();
         let unanswered = |source| {

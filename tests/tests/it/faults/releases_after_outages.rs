@@ -83,23 +83,29 @@ async fn an_extension_without_an_answer_is_released() {
     let (server, proxy, client) = far_world().await;
     let other = connect(&server).await;
     let raw = server.client();
+    // So long that the hold is not asked for before it is extended.
+    let lease = secs(6);
+    let mut guards = Vec::new();
     for (kind, key) in
         [("mutex", "mutex"), ("fair", "fair"), ("write", "write"), ("multi", "multi-a")]
     {
-        let guard = take(&client, kind, kind, fixed(LEASE)).await.unwrap();
+        let guard = take(&client, kind, kind, fixed(lease)).await.unwrap();
         proxy.drop_next_reply_to(key);
         let extended = guard.extend(LONG).await;
         assert_eq!(
             extended.as_ref().err().and_then(store_kind),
             Some(StoreErrorKind::OutcomeUnknown)
         );
-        proxy.refuse();
-        proxy.reset_all();
         let left = raw.pttl(key).await;
         assert!(matches!(left, Ttl::Left(left) if left > LONG / 2), "not extended: {left:?}");
-        drop(guard);
-        sleep(OUTAGE).await;
-        proxy.pass();
+        guards.push((kind, guard));
+    }
+    proxy.refuse();
+    proxy.reset_all();
+    let kinds: Vec<_> = guards.into_iter().map(|(kind, _guard)| kind).collect();
+    sleep(lease + OUTAGE).await;
+    proxy.pass();
+    for kind in kinds {
         is_free_soon(&other, kind, kind).await;
     }
     assert!(client.shutdown(SOON).await.is_clean());

@@ -88,6 +88,7 @@ async fn a_fixed_lease_ends_when_it_was_to_end() {
     let (server, client) = world().await;
     let (lease, raw) = (secs(3), server.client());
     for kind in KINDS.map(|(kind, _)| kind) {
+        let asked_at = Instant::now();
         let guard = take_named(&client, kind, fixed(lease)).await.unwrap();
         let taken = Instant::now();
         let before = asked(&raw).await;
@@ -106,7 +107,7 @@ async fn a_fixed_lease_ends_when_it_was_to_end() {
         if kind != "semaphore" {
             assert!(asked(&raw).await > before, "{kind} was not asked for");
         }
-        assert!(taken.elapsed() >= lease * 9 / 10, "{kind} ended early");
+        assert!(asked_at.elapsed() >= lease * 9 / 10, "{kind} ended early");
         let next = take_named(&client, kind, fixed(lease)).await.unwrap();
         assert!(taken.elapsed() < lease * 2, "{kind} was kept for {:?}", taken.elapsed());
         next.release().await.unwrap();
@@ -125,7 +126,9 @@ async fn asking_leaves_a_key_without_an_end_alone() {
     }));
     let held = held.await;
     let before = asked(&raw).await;
-    soon!("it was asked for", asked(&raw).await >= before + 2);
+    // Each is asked for within a third of the lease, and then once each third: two of them are never asked for three times in
+    // the time in which the other one is not.
+    soon!("each was asked for", asked(&raw).await >= before + 5);
     for (kind, guard) in held {
         assert!(raw.exists(kind).await && !guard.is_lost(), "{kind}");
         raw.cmd(&["PEXPIRE", kind, "60000"]).await;
