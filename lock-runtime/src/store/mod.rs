@@ -20,6 +20,7 @@ mod subscription;
 mod target;
 pub(crate) mod unsent;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -84,6 +85,21 @@ impl<T> Future for StoreFuture<'_, T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.project().future.poll(cx)
+    }
+}
+
+/// Names of processes, by the ids of their clients.
+pub type ProcessNames = HashMap<String, String>;
+
+/// The names that any of several servers has said; an error if none has answered.
+#[cfg(feature = "redis")]
+pub(crate) fn merged(
+    said: Vec<Result<ProcessNames, StoreError>>,
+) -> Result<ProcessNames, StoreError> {
+    let (answers, errors): (Vec<_>, Vec<_>) = said.into_iter().partition(Result::is_ok);
+    match errors.into_iter().find_map(Result::err) {
+        Some(error) if answers.is_empty() => Err(error),
+        _ => Ok(answers.into_iter().flatten().flatten().collect()),
     }
 }
 
@@ -347,6 +363,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
         let _ = timeout;
         StoreFuture::new(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Returns the processes whose clients have connections to the servers, as `service@host:pid`, by the ids that their
+    /// holders have; nothing for a store without servers.
+    fn processes(&self, timeout: Duration) -> StoreFuture<'_, ProcessNames> {
+        let _ = timeout;
+        StoreFuture::new(std::future::ready(Ok(ProcessNames::new())))
     }
 
     /// Checks the server: `Ok` if the store would answer requests for locks now.
