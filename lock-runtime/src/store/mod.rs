@@ -91,18 +91,6 @@ impl<T> Future for StoreFuture<'_, T> {
 /// Names of processes, by the ids of their clients.
 pub type ProcessNames = HashMap<String, String>;
 
-/// The names that any of several servers has said; an error if none has answered.
-#[cfg(feature = "redis")]
-pub(crate) fn merged(
-    said: Vec<Result<ProcessNames, StoreError>>,
-) -> Result<ProcessNames, StoreError> {
-    let (answers, errors): (Vec<_>, Vec<_>) = said.into_iter().partition(Result::is_ok);
-    match errors.into_iter().find_map(Result::err) {
-        Some(error) if answers.is_empty() => Err(error),
-        _ => Ok(answers.into_iter().flatten().flatten().collect()),
-    }
-}
-
 /// The answer of a store that supports only some kinds of locks.
 pub(crate) fn unsupported<'a, T: Send + 'a>(what: &str) -> StoreFuture<'a, T> {
     let message = format!("this store does not support {what}");
@@ -366,7 +354,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Returns the processes whose clients have connections to the servers, as `service@host:pid`, by the ids that their
-    /// holders have; nothing for a store without servers.
+    /// holders have; nothing for a store without servers, or one that [inspects](Self::inspect) no locks.
     fn processes(&self, timeout: Duration) -> StoreFuture<'_, ProcessNames> {
         let _ = timeout;
         StoreFuture::new(std::future::ready(Ok(ProcessNames::new())))

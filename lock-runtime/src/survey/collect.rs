@@ -119,7 +119,7 @@ impl Surveying {
         self.learn_names(&answers, &stored, has_asked).await;
         let mut survey = join(answers, stored, listed, &self.known);
         if let Some(whole) = whole {
-            survey.locks.retain(|lock| lock.key == *whole);
+            survey.locks.retain(|lock| *whole == lock.key);
         }
         if !self.asks_store {
             // Some client has them, and has not said so.

@@ -36,8 +36,8 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Listening, NamesCursor, NamesPage,
-    OnMessage, OnRenewed, Ownership, ProcessNames, ReleaseReply, ReleaseRequest, RenewRequest,
-    ServerReport, ServerRights, Store, StoreFuture, Subscription, Target, merged, unsupported,
+    OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, ServerReport,
+    ServerRights, Store, StoreFuture, Subscription, Target, unsupported,
 };
 
 /// How long requests under way may delay the closing of the store.
@@ -204,13 +204,6 @@ impl Store for QuorumStore {
 
     fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
         StoreFuture::new(self.rights(timeout))
-    }
-
-    fn processes(&self, timeout: Duration) -> StoreFuture<'_, ProcessNames> {
-        StoreFuture::new(async move {
-            let asked = self.servers.iter().map(|server| server.store.processes(timeout));
-            merged(join_all(asked).await)
-        })
     }
 
     /// Returns the id of all servers, if they share one.

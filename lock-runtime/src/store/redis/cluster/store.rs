@@ -22,7 +22,7 @@ use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
     NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ProcessNames, ReleaseReply,
     ReleaseRequest, RenewRequest, ServerReport, ServerRights, Store, StoreFuture, Subscription,
-    Target, merged, not_listened, renewed_in_parts, tell_part,
+    Target, not_listened, renewed_in_parts, tell_part,
 };
 
 /// The one slot of a lock.
@@ -371,7 +371,12 @@ impl Store for ClusterStore {
             self.ensure_task();
             let map = self.shared.topology.map();
             let asked = map.nodes.iter().map(|node| node.store.names_of_processes(timeout));
-            merged(join_all(asked).await)
+            let (named, failed): (Vec<_>, Vec<_>) =
+                join_all(asked).await.into_iter().partition(Result::is_ok);
+            match failed.into_iter().find_map(Result::err) {
+                Some(error) if named.is_empty() => Err(error),
+                _ => Ok(named.into_iter().flatten().flatten().collect()),
+            }
         })
     }
 
