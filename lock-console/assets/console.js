@@ -47,6 +47,7 @@ const process = (client) => `${client.service}@${client.host}:${client.pid}`;
 function named(one) {
   if (one.client) return process(one.client);
   if (one.thread !== null) return `Redisson client ${one.client_id}, thread ${one.thread}`;
+  if (one.last_known) return `${one.last_known}, which does not answer`;
   return one.client_id ? `client ${one.client_id}, which does not answer` : "Redisson client";
 }
 

@@ -159,6 +159,8 @@ mod order;
 #[cfg(feature = "blocking")]
 mod own_runtime;
 mod owned_hold;
+#[cfg(any(feature = "redis", feature = "survey"))]
+mod process;
 mod quorum_lock;
 mod reuse;
 mod rw_lock;

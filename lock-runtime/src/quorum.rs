@@ -178,9 +178,9 @@ impl QuorumBuilder {
             return Err(LockError::InvalidOptions(message.to_owned()));
         }
         self.check(urls.len())?;
-        // One id for all servers, so that the client has it, too.
-        let id = crate::store::new_id();
-        let stores = urls.iter().map(|url| self.client.prepare(url.as_ref(), id).map(Arc::new));
+        // One name, with one id, for all servers, so that the client has it, too.
+        let name = self.client.connection_name();
+        let stores = urls.iter().map(|url| self.client.prepare(url.as_ref(), &name).map(Arc::new));
         let stores = stores.collect::<Result<Vec<_>, _>>()?;
         connect_to_majority(&stores, self.server_timeout).await?;
         self.stores(stores.into_iter().map(|store| store as Arc<dyn Store>))

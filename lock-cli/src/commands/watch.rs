@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use lock_runtime::LockClient;
 use lock_runtime::store::{HoldKind, Inspection};
-use lock_runtime::survey::Survey;
+use lock_runtime::survey::{Survey, SurveyedHolder};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -215,6 +215,14 @@ impl Watch<'_> {
             let clients = survey.clients.iter();
             let named = clients.map(|one| (one.client.id.clone(), one.client.to_string()));
             self.names.extend(named);
+            // Of one that does not answer, a survey has the beginning of its id, and perhaps the name of its connection.
+            let mut holders = survey.locks.iter().flat_map(|lock| &lock.holders);
+            let is_it = |holder: &&SurveyedHolder| {
+                holder.client.is_none() && id.starts_with(holder.client_id.trim_end_matches('…'))
+            };
+            if let Some(name) = holders.find(is_it).and_then(|holder| holder.last_known.clone()) {
+                self.names.entry(id.clone()).or_insert(name);
+            }
         }
         let id = match (self.names.get(id), thread) {
             (Some(name), _) => name.clone(),

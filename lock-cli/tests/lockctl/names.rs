@@ -98,6 +98,13 @@ async fn no_all_clear_while_a_holder_has_not_answered() {
     assert_eq!(json["is_complete"], false, "{json}");
     let ran = world.run(&["ls"]).await;
     assert!(ran.stderr.contains("1 hold belongs to a client"), "{ran:?}");
+    // Its connection still says whose it is.
+    let name = World::process("silent");
+    assert!(ran.stdout.contains(&format!("{name}, which does not answer")), "{ran:?}");
+    let shown = world.run(&["show", "order:1"]).await;
+    assert!(shown.stdout.contains(&format!("{name}, which does not answer")), "{shown:?}");
+    let watch = world.run(&["watch", "order:1", "--json", "--for", "2s"]).await;
+    assert_eq!(watch.json()["holder"], name, "{watch:?}");
 }
 
 /// Guards in variables say nothing of what a task has around its wait, so a circle is a possible deadlock, named by client.

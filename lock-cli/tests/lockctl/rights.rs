@@ -38,7 +38,7 @@ fn all() -> BTreeSet<String> {
 /// The rights without which all locks work.
 fn optional() -> BTreeSet<String> {
     let part = part("`+info` is for");
-    assert!(part.ends_with("without these three."), "{part}");
+    assert!(part.ends_with("without these four."), "{part}");
     rights_in(&part)
 }
 

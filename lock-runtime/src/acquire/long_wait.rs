@@ -11,6 +11,7 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use super::PendingAcquire;
+use crate::error::LocalHolder;
 use crate::lease::Hold;
 use crate::lease::manager::LeaseManager;
 use crate::observe::{NO_POLICY, log_lock};
@@ -48,12 +49,9 @@ impl PendingAcquire {
         if self.spec.target.kind() == HoldKind::Latch {
             return "none: the latch is not counted down to zero".to_owned();
         }
-        if let Some(hold) = self.hold_of_this_process() {
-            let held = hold.clock().now().since(hold.taken_at);
-            return format!(
-                "this process, which acquired it {held:.1?} ago at {}; {HINT}",
-                hold.recorder.label().site()
-            );
+        if let Some(LocalHolder { site, held_for }) = self.local_holder() {
+            let site = site.as_deref().unwrap_or("unknown");
+            return format!("this process, which acquired it {held_for:.1?} ago at {site}; {HINT}");
         }
         let own = *self.holder_ends.lock();
         match own.or_else(|| self.spec.engine.gates.holder_ends(&self.spec.target)) {
@@ -63,6 +61,13 @@ impl PendingAcquire {
             ),
             None => "another client, or unknown to this one".to_owned(),
         }
+    }
+
+    /// Describes the hold of this process that has the lock.
+    pub(super) fn local_holder(&self) -> Option<LocalHolder> {
+        let hold = self.hold_of_this_process()?;
+        let site = hold.recorder.label().call_site().map(|site| site.to_string());
+        Some(LocalHolder { site, held_for: hold.clock().now().since(hold.taken_at) })
     }
 
     /// Returns the hold of this process that has the lock as another kind, under the same policy: its kind was changed

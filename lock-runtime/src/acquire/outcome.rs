@@ -83,6 +83,7 @@ impl PendingAcquire {
             key: self.spec.target.key().to_string(),
             waited: self.started.elapsed(),
             holder_remaining,
+            local_holder: self.local_holder().map(Box::new),
         }
     }
 }

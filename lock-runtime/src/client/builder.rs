@@ -3,9 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "redis")]
-use uuid::Uuid;
-
 use super::{LockClient, Settings};
 use crate::acquire::Engine;
 use crate::clock::Clock;
@@ -21,11 +18,7 @@ use crate::own_runtime::Driver;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 #[cfg(feature = "redis")]
-use crate::store::new_id;
-#[cfg(feature = "tls-rustls")]
-use crate::store::redis::TlsOptions;
-#[cfg(feature = "redis")]
-use crate::store::redis::{ClusterStore, RedisStore};
+use crate::store::redis::{ClusterStore, ConnectionName, RedisStore, TlsOptions};
 #[cfg(feature = "survey")]
 use crate::survey::Presence;
 
@@ -43,22 +36,6 @@ pub(crate) fn check_setting(name: &str, duration: Duration) -> Result<(), LockEr
     Err(LockError::InvalidOptions(format!(
         "{name} is {duration:?}; give between {SHORTEST_SETTING:?} and {LONGEST_SETTING:?}"
     )))
-}
-
-/// Connects a store with its first function or, if the builder has TLS options, with its second.
-#[cfg(feature = "redis")]
-macro_rules! connect {
-    ($builder:ident, $store:ident::{$plain:ident, $with_tls:ident}($($address:ident),*)) => {{
-        $builder.check()?;
-        check_runtime()?;
-        #[cfg(feature = "tls-rustls")]
-        if let Some(tls) = &$builder.tls {
-            let store = $store::$with_tls($($address,)* tls).await?;
-            return $builder.store(store);
-        }
-        let store = $store::$plain($($address),*).await?;
-        $builder.store(store)
-    }};
 }
 
 /// Builds a [`LockClient`].
@@ -255,7 +232,10 @@ impl LockClientBuilder {
     /// Dropping the future closes the connections that it opened.
     #[cfg(feature = "redis")]
     pub async fn connect(self, url: &str) -> Result<LockClient, LockError> {
-        connect!(self, RedisStore::{connect, connect_with_tls}(url))
+        self.check()?;
+        check_runtime()?;
+        let store = RedisStore::connect_as(self.connection_name(), url, self.tls_options()).await?;
+        self.store(store)
     }
 
     /// Connects to the master that sentinels report: see [`LockClient::connect_sentinel`].
@@ -289,7 +269,11 @@ impl LockClientBuilder {
         master: &str,
         nodes: impl IntoIterator<Item = U>,
     ) -> Result<LockClient, LockError> {
-        connect!(self, RedisStore::{connect_sentinel, connect_sentinel_with_tls}(master, nodes))
+        self.check()?;
+        check_runtime()?;
+        let (name, tls) = (self.connection_name(), self.tls_options());
+        let store = RedisStore::connect_sentinel_as(name, master, nodes, tls).await?;
+        self.store(store)
     }
 
     /// Connects to a Redis Cluster through the first of these nodes that answers: `redis://` or, with the
@@ -328,17 +312,29 @@ impl LockClientBuilder {
         self,
         nodes: impl IntoIterator<Item = U>,
     ) -> Result<LockClient, LockError> {
-        connect!(self, ClusterStore::{connect, connect_with_tls}(nodes))
+        self.check()?;
+        check_runtime()?;
+        let store =
+            ClusterStore::connect_as(self.connection_name(), nodes, self.tls_options()).await?;
+        self.store(store)
     }
 
     /// A store that is not connected yet, for one of several servers.
     #[cfg(feature = "redis")]
-    pub(crate) fn prepare(&self, url: &str, id: Uuid) -> Result<RedisStore, StoreError> {
+    pub(crate) fn prepare(
+        &self,
+        url: &str,
+        name: &ConnectionName,
+    ) -> Result<RedisStore, StoreError> {
+        RedisStore::prepare(url, self.tls_options(), name.clone())
+    }
+
+    #[cfg(feature = "redis")]
+    fn tls_options(&self) -> Option<&TlsOptions> {
         #[cfg(feature = "tls-rustls")]
-        if let Some(tls) = &self.tls {
-            return RedisStore::prepare(url, Some(tls), id);
-        }
-        RedisStore::prepare(url, None, id)
+        return self.tls.as_ref();
+        #[cfg(not(feature = "tls-rustls"))]
+        None
     }
 
     /// Creates a client of one Redis server that may not be running yet: see [`LockClient::connect_lazy`].
@@ -358,7 +354,7 @@ impl LockClientBuilder {
     /// ```
     #[cfg(feature = "redis")]
     pub fn connect_lazy(self, url: &str) -> Result<LockClient, LockError> {
-        let store = self.prepare(url, new_id())?;
+        let store = self.prepare(url, &self.connection_name())?;
         store.connect_soon();
         self.store(store)
     }
@@ -416,6 +412,8 @@ impl LockClientBuilder {
             options: Arc::new(self.options),
             #[cfg(feature = "survey")]
             _presence: None,
+            #[cfg(feature = "survey")]
+            known_names: Arc::default(),
             #[cfg(feature = "policy")]
             configured: self.configured()?.into(),
             #[cfg(feature = "blocking")]

@@ -5,6 +5,10 @@ use std::fmt;
 use uuid::Uuid;
 
 use super::LockClient;
+#[cfg(feature = "redis")]
+use super::LockClientBuilder;
+#[cfg(feature = "redis")]
+use crate::store::redis::ConnectionName;
 
 /// Identity of a client: see [`LockClient::id`]. Prints as a uuid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,11 +25,12 @@ impl LockClient {
     /// were created separately are not, even with the same server and settings.
     ///
     /// It is the uuid in the store: a hold of this client has the owner `{id}:{number}`, and each connection to
-    /// a server, a cluster or the master of sentinels is named `lock-runtime:{id}`. So an operator can find the
-    /// process that has a lock: `HKEYS` of the lock's name returns the id, and `CLIENT LIST` the address of the
-    /// connections with it. (The name needs the permission `+client|setname`; without it connections are
-    /// unnamed.) Log it once at start-up. Multi locks of another kind than mutexes, and those over several
-    /// clients, have other owner ids.
+    /// a server, a cluster or the master of sentinels is named `lock-runtime:{id}:{service}@{host}:{pid}`, with `_` for
+    /// each character that Redis does not allow in a name. So an operator can find the process that has a lock: `HKEYS`
+    /// of the lock's name returns the id, and `CLIENT LIST` the process, also of one that hangs. (The name needs the
+    /// permission `+client|setname`; without it connections are unnamed. A store that the program connects itself, and
+    /// gives to the builder then, has the name of the executable as service.) Log it once at start-up. Multi locks of
+    /// another kind than mutexes, and those over several clients, have other owner ids.
     ///
     /// # Examples
     ///
@@ -56,5 +61,16 @@ impl LockClient {
                 "lock client is ready"
             );
         }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl LockClientBuilder {
+    /// What the connections of a new client are called.
+    pub(crate) fn connection_name(&self) -> ConnectionName {
+        #[cfg(feature = "survey")]
+        return ConnectionName::new(self.service.as_deref());
+        #[cfg(not(feature = "survey"))]
+        ConnectionName::new(None)
     }
 }

@@ -76,6 +76,9 @@ struct Settings {
     /// Has the client answer surveys.
     #[cfg(feature = "survey")]
     _presence: Option<Presence>,
+    /// What its surveys have learned.
+    #[cfg(feature = "survey")]
+    known_names: Arc<crate::survey::KnownNames>,
     #[cfg(feature = "policy")]
     configured: arc_swap::ArcSwapOption<config::Configured>,
     /// Keeps the runtime of a client that was made for blocking calls.

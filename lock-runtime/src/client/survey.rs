@@ -4,8 +4,8 @@ use super::{LockClient, LockClientBuilder};
 use crate::survey::Surveying;
 
 impl LockClientBuilder {
-    /// Sets the name of the service that this client belongs to, for [surveys](crate::survey). Default: the name of the
-    /// executable.
+    /// Sets the name of the service that this client belongs to, for [surveys](crate::survey) and the
+    /// [names of its connections](LockClient::id). Default: the name of the executable.
     ///
     /// # Examples
     ///
@@ -65,6 +65,7 @@ impl LockClient {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn survey(&self) -> Surveying {
-        Surveying::new(&self.engine, self.settings.namespace.as_deref())
+        let settings = &self.settings;
+        Surveying::new(&self.engine, settings.namespace.as_deref(), &settings.known_names)
     }
 }

@@ -154,7 +154,7 @@ pub const METRICS: &[Metric] = {
             RENEW_TOTAL,
             Counter,
             BY_OUTCOME,
-            "Renewals by the watchdog, one for each hold and attempt, by outcome.",
+            "Renewals by the watchdog, for each hold and attempt, by outcome; one that is answered too late counts as failed, and then by its answer.",
         ),
         metric(
             RELEASE_TOTAL,

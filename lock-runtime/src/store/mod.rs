@@ -20,6 +20,7 @@ mod subscription;
 mod target;
 pub(crate) mod unsent;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -86,6 +87,9 @@ impl<T> Future for StoreFuture<'_, T> {
         self.project().future.poll(cx)
     }
 }
+
+/// Names of processes, by the ids of their clients.
+pub type ProcessNames = HashMap<String, String>;
 
 /// The answer of a store that supports only some kinds of locks.
 pub(crate) fn unsupported<'a, T: Send + 'a>(what: &str) -> StoreFuture<'a, T> {
@@ -347,6 +351,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
         let _ = timeout;
         StoreFuture::new(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Returns the processes whose clients have connections to the servers, as `service@host:pid`, by the ids that their
+    /// holders have; nothing for a store without servers, or one that [inspects](Self::inspect) no locks.
+    fn processes(&self, timeout: Duration) -> StoreFuture<'_, ProcessNames> {
+        let _ = timeout;
+        StoreFuture::new(std::future::ready(Ok(ProcessNames::new())))
     }
 
     /// Checks the server: `Ok` if the store would answer requests for locks now.

@@ -10,14 +10,15 @@ use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use super::graph::Waits;
+use super::names::{KnownNames, place, unclaimed};
 use super::wire::{Answer, HoldLine, Identity, LONGEST_ANSWER, Request, WaitLine};
 use super::{
-    Survey, SurveyedClient, SurveyedHolder, SurveyedLock, SurveyedPlace, SurveyedProcess,
-    SurveyedWaiter, Surveying,
+    Survey, SurveyedClient, SurveyedHolder, SurveyedLock, SurveyedProcess, SurveyedWaiter,
+    Surveying,
 };
 use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::key::{LockKey, check_prefix};
-use crate::store::{HoldKind, Inspection, NamesCursor, StoredHold, StoredWaiter};
+use crate::store::{HoldKind, Inspection, NamesCursor, ProcessNames};
 
 /// After this time, and then after twice as long each, clients that have not answered are asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(400);
@@ -54,7 +55,7 @@ impl Heard {
 
 /// What the clients have answered.
 #[derive(Default)]
-struct Answers {
+pub(super) struct Answers {
     by_client: BTreeMap<Uuid, Heard>,
     missing: usize,
 }
@@ -71,9 +72,9 @@ struct Listed {
 
 /// What the store knows.
 #[derive(Default)]
-struct Stored {
+pub(super) struct Stored {
     /// The names that were looked at and are locks.
-    by_name: BTreeMap<LockKey, Inspection>,
+    pub(super) by_name: BTreeMap<LockKey, Inspection>,
     /// True if the limit has left names out.
     is_cut: bool,
     /// Why some names could not be looked at.
@@ -86,7 +87,8 @@ impl Surveying {
         check_prefix(&self.full_prefix())?;
         let whole = self.is_name.then(|| LockKey::new(self.full_prefix())).transpose()?;
         let (answers, listed) = tokio::join!(self.ask_clients(), self.list());
-        let survey = self.look(answers?, &listed, whole.as_ref()).await;
+        let mut has_asked = false;
+        let survey = self.look(answers?, &listed, whole.as_ref(), &mut has_asked).await;
         let waits = Waits::with_guesses(&survey.locks);
         if waits.is_empty() {
             return Ok(survey);
@@ -95,7 +97,7 @@ impl Surveying {
         // and after a moment were there in that moment.
         let earlier = waits.ids();
         let answers = self.ask_clients().await?;
-        let mut survey = self.look(answers, &listed, whole.as_ref()).await;
+        let mut survey = self.look(answers, &listed, whole.as_ref(), &mut has_asked).await;
         survey.deadlocks = Waits::of(&survey.locks).met_before(&earlier).deadlocks();
         let guessed = Waits::with_guesses(&survey.locks).met_before(&earlier);
         survey.possible_deadlocks = guessed.possible_deadlocks();
@@ -103,14 +105,21 @@ impl Surveying {
     }
 
     /// Joins what clients have answered with what the store says of the locks that they named and of those listed.
-    async fn look(&self, answers: Answers, listed: &Listed, whole: Option<&LockKey>) -> Survey {
+    async fn look(
+        &self,
+        answers: Answers,
+        listed: &Listed,
+        whole: Option<&LockKey>,
+        has_asked: &mut bool,
+    ) -> Survey {
         let stored = match self.asks_store {
             true => self.ask_store(&answers, listed, whole).await,
             false => Stored::default(),
         };
-        let mut survey = join(answers, stored, listed);
+        self.learn_names(&answers, &stored, has_asked).await;
+        let mut survey = join(answers, stored, listed, &self.known);
         if let Some(whole) = whole {
-            survey.locks.retain(|lock| lock.key == *whole);
+            survey.locks.retain(|lock| *whole == lock.key);
         }
         if !self.asks_store {
             // Some client has them, and has not said so.
@@ -272,6 +281,17 @@ impl Answers {
         heard.answered_in = answered_in;
     }
 
+    /// The processes that have answered, by the ids that their holders have in the store.
+    pub(super) fn processes(&self) -> ProcessNames {
+        let of_client = |heard: &Heard| {
+            let process = SurveyedProcess::from(&heard.identity).to_string();
+            let others = heard.holds.iter().filter_map(|hold| hold.held_as);
+            let ids: Vec<_> = others.chain([heard.identity.id]).collect();
+            ids.into_iter().map(move |id| (id.to_string(), process.clone()))
+        };
+        self.by_client.values().flat_map(of_client).collect()
+    }
+
     fn names(&self) -> BTreeSet<LockKey> {
         let heard = self.by_client.values();
         let names = heard.flat_map(|heard| {
@@ -283,7 +303,7 @@ impl Answers {
 }
 
 /// Puts what clients say of their holds and waits beside what the store says.
-fn join(answers: Answers, stored: Stored, listed: &Listed) -> Survey {
+fn join(answers: Answers, stored: Stored, listed: &Listed, names: &KnownNames) -> Survey {
     let Answers { by_client, missing } = answers;
     let Stored { by_name, is_cut, failed } = stored;
     let not_listed = listed.not_listed.clone().or(failed);
@@ -314,7 +334,7 @@ fn join(answers: Answers, stored: Stored, listed: &Listed) -> Survey {
     }
     for (key, found) in by_name {
         if let Some(lock) = row(&mut locks, key.as_str()) {
-            add_stored(lock, found, &clients);
+            add_stored(lock, found, &clients, names);
         }
     }
     let mut locks: Vec<_> = locks.into_values().collect();
@@ -369,6 +389,7 @@ fn holder(client: &Arc<SurveyedProcess>, hold: HoldLine) -> SurveyedHolder {
     SurveyedHolder {
         client: Some(Arc::clone(client)),
         client_id: held_as.map_or_else(|| client.id.clone(), |id| id.to_string()),
+        last_known: None,
         thread: None,
         count: 1,
         held_for: Some(held_for),
@@ -386,7 +407,12 @@ fn waiter(client: &Arc<SurveyedProcess>, wait: WaitLine) -> SurveyedWaiter {
 }
 
 /// Adds what the store says of a lock: how often each holder has it, holders that no process claims, and the queue.
-fn add_stored(lock: &mut SurveyedLock, found: Inspection, clients: &[SurveyedClient]) {
+fn add_stored(
+    lock: &mut SurveyedLock,
+    found: Inspection,
+    clients: &[SurveyedClient],
+    names: &KnownNames,
+) {
     // The store cannot tell a fair mutex from a plain one.
     let is_known = lock.kind == Some(HoldKind::Fair);
     lock.kind = if is_known { lock.kind } else { found.kind.or(lock.kind) };
@@ -400,46 +426,8 @@ fn add_stored(lock: &mut SurveyedLock, found: Inspection, clients: &[SurveyedCli
         };
         match lock.holders.iter_mut().find(is_same) {
             Some(holder) => holder.count = stored.count,
-            None => lock.holders.push(unclaimed(stored, clients)),
+            None => lock.holders.push(unclaimed(stored, clients, names)),
         }
     }
-    lock.queue = found.queue.into_iter().map(|waiter| place(waiter, clients)).collect();
-}
-
-/// A hold that no answer lists: its client does not answer, or acquired it in the meantime.
-fn unclaimed(stored: StoredHold, clients: &[SurveyedClient]) -> SurveyedHolder {
-    let StoredHold { client: id, thread, count, .. } = stored;
-    let (client, client_id) = known(id, clients);
-    SurveyedHolder {
-        client,
-        client_id,
-        thread,
-        count,
-        held_for: None,
-        remaining: None,
-        site: None,
-        policy: None,
-        hold: None,
-    }
-}
-
-fn place(waiter: StoredWaiter, clients: &[SurveyedClient]) -> SurveyedPlace {
-    let StoredWaiter { client: id, thread } = waiter;
-    let (client, client_id) = known(id, clients);
-    SurveyedPlace { client, client_id, thread }
-}
-
-/// The client of an id in the store, if it has answered, and the id to show.
-fn known(id: String, clients: &[SurveyedClient]) -> (Option<Arc<SurveyedProcess>>, String) {
-    let client = clients.iter().map(|one| &one.client).find(|client| client.id == id).cloned();
-    let id = if client.is_some() { id } else { shortened(&id) };
-    (client, id)
-}
-
-/// Enough of an id to find the client in a log. With the number of a thread, the whole of it would release a lock.
-fn shortened(id: &str) -> String {
-    match id.get(..8) {
-        Some(beginning) if id.len() > 8 => format!("{beginning}…"),
-        _ => id.to_owned(),
-    }
+    lock.queue = found.queue.into_iter().map(|waiter| place(waiter, clients, names)).collect();
 }

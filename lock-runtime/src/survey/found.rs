@@ -161,6 +161,9 @@ pub struct SurveyedPlace {
     pub client: Option<Arc<SurveyedProcess>>,
     /// The id of the client in the store; of a client that has not answered, only the beginning.
     pub client_id: String,
+    /// The process of a client that has not answered, as `service@host:pid`: by the name of its connections, if the user may
+    /// list these (`+client|list`), or by what this client's earlier surveys have met.
+    pub last_known: Option<String>,
     /// The number of the thread, for a waiter of Redisson's.
     pub thread: Option<u64>,
 }
@@ -174,6 +177,9 @@ pub struct SurveyedHolder {
     pub client: Option<Arc<SurveyedProcess>>,
     /// The id of the client in the store; of a client that has not answered, only the beginning.
     pub client_id: String,
+    /// The process of a client that has not answered, as `service@host:pid`: by the name of its connections, if the user may
+    /// list these (`+client|list`), or by what this client's earlier surveys have met.
+    pub last_known: Option<String>,
     /// The number of the thread, for a hold of Redisson's.
     pub thread: Option<u64>,
     /// How often it was entered, or how many permits it has, by the store. Zero if the store does not know the hold: it was
@@ -194,23 +200,36 @@ pub struct SurveyedHolder {
     pub(super) hold: Option<u64>,
 }
 
-/// `billing@web-1:42`, or what is known of a client that has not answered.
+/// `billing@web-1:42`; of a client that has not answered, `billing@web-1:42, which does not answer`, or what is known of it.
 impl fmt::Display for SurveyedHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_client(f, self.client.as_deref(), &self.client_id, self.thread)
+        write_client(
+            f,
+            self.client.as_deref(),
+            self.last_known.as_deref(),
+            &self.client_id,
+            self.thread,
+        )
     }
 }
 
 /// As a [holder](SurveyedHolder).
 impl fmt::Display for SurveyedPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_client(f, self.client.as_deref(), &self.client_id, self.thread)
+        write_client(
+            f,
+            self.client.as_deref(),
+            self.last_known.as_deref(),
+            &self.client_id,
+            self.thread,
+        )
     }
 }
 
 fn write_client(
     f: &mut fmt::Formatter<'_>,
     client: Option<&SurveyedProcess>,
+    last_known: Option<&str>,
     id: &str,
     thread: Option<u64>,
 ) -> fmt::Result {
@@ -218,7 +237,10 @@ fn write_client(
         (Some(client), ..) => write!(f, "{client}"),
         (None, Some(thread), _) => write!(f, "Redisson client {id}, thread {thread}"),
         (None, None, "") => f.write_str("Redisson client"),
-        (None, None, _) => write!(f, "client {id}, which does not answer"),
+        (None, None, _) => match last_known {
+            Some(process) => write!(f, "{process}, which does not answer"),
+            None => write!(f, "client {id}, which does not answer"),
+        },
     }
 }
 

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::wire::{HoldLine, Identity, WaitLine};
 use crate::acquire::Engine;
 use crate::lease::Hold;
+use crate::process::{executable, host_name};
 use crate::waits::WaitEntry;
 
 /// When the first client of this process was created, which is about when the process began; and the zero of the clock on which
@@ -29,32 +30,16 @@ pub(super) struct Lines {
 impl Identity {
     /// A client of this process.
     pub(super) fn of(engine: &Engine, service: Option<&str>) -> Self {
-        let executable = || {
-            let path = std::env::current_exe().ok()?;
-            Some(path.file_stem()?.to_string_lossy().into_owned())
-        };
-        let service = service.map(str::to_owned).or_else(executable);
         let started = STARTED.0.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             id: engine.leases.client,
-            service: service.unwrap_or_else(|| "unknown".to_owned()),
+            service: service.map_or_else(executable, str::to_owned),
             host: host_name(),
             pid: std::process::id(),
             started: u64::try_from(started.as_millis()).unwrap_or(u64::MAX),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
-}
-
-#[cfg(target_os = "linux")]
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn host_name() -> String {
-    let name = std::env::var("HOSTNAME").or_else(|_| std::env::var("COMPUTERNAME"));
-    name.unwrap_or_else(|_| "unknown".to_owned())
 }
 
 impl Lines {

@@ -14,6 +14,7 @@ mod collect;
 mod found;
 mod graph;
 mod local;
+mod names;
 mod wire;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub use self::found::{
     SurveyedWaiter,
 };
 pub use self::graph::{Deadlock, Edge};
+pub(crate) use self::names::KnownNames;
 use self::wire::Identity;
 use crate::acquire::Engine;
 use crate::error::LockError;
@@ -67,6 +69,7 @@ const PAGES: usize = 1_000;
 #[must_use = "a survey is made when it is awaited"]
 pub struct Surveying {
     engine: Arc<Engine>,
+    known: Arc<KnownNames>,
     channel: String,
     namespace: Option<String>,
     prefix: String,
@@ -79,9 +82,14 @@ pub struct Surveying {
 }
 
 impl Surveying {
-    pub(crate) fn new(engine: &Arc<Engine>, namespace: Option<&str>) -> Self {
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        namespace: Option<&str>,
+        known: &Arc<KnownNames>,
+    ) -> Self {
         Self {
             engine: Arc::clone(engine),
+            known: Arc::clone(known),
             channel: wire::channel(namespace),
             namespace: namespace.map(str::to_owned),
             prefix: String::new(),

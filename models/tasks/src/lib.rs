@@ -22,7 +22,7 @@
 mod backoff;
 #[path = "../../../lock-runtime/src/clock.rs"]
 pub mod clock;
-#[path = "../../../lock-runtime/src/error.rs"]
+#[path = "../../../lock-runtime/src/error/mod.rs"]
 pub mod error;
 #[path = "../../../lock-runtime/src/fence.rs"]
 pub mod fence;

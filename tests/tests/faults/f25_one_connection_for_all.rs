@@ -33,7 +33,7 @@ async fn renewals_go_on() {
 
 /// How many connections the client has.
 async fn connections(drill: &Drill) -> usize {
-    let name = format!("name=lock-runtime:{} ", drill.near.client.id());
+    let name = format!("name=lock-runtime:{}:", drill.near.client.id());
     let list: String = drill.server.client().get(&["CLIENT", "LIST"]).await;
     list.lines().filter(|line| line.contains(&name)).count()
 }

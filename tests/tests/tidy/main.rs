@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 900;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 42] = [
+const LEVELS: [(&str, u8); 43] = [
     ("backoff", 0),
     ("opaque", 0),
+    ("process", 0),
     ("own_runtime", 0),
     ("error", 0),
     ("clock", 0),

@@ -16,6 +16,9 @@ mod server;
 mod store;
 
 pub use self::cluster::ClusterStore;
+pub(crate) use self::link::ConnectionName;
+#[cfg(not(feature = "tls-rustls"))]
+pub(crate) use self::server::TlsOptions;
 #[cfg(feature = "tls-rustls")]
 pub use self::server::tls::TlsOptions;
 pub use self::store::RedisStore;

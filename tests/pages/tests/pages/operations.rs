@@ -38,7 +38,7 @@ fn the_rights_are_those_that_the_store_documents() {
     let (block, _) = rest.split_once("```").expect("the block ends");
     let is_right = |word: &&str| word.starts_with('+');
     let mut documented: BTreeSet<_> = block.split_whitespace().filter(is_right).collect();
-    documented.extend(["+info", "+client|setname"]);
+    documented.extend(["+info", "+client|setname", "+client|list"]);
     let rights = rights();
     let given: BTreeSet<_> = rights[0].iter().map(String::as_str).filter(is_right).collect();
     assert_eq!(given, documented);

@@ -10,8 +10,12 @@ async fn names(server: &RedisServer) -> Vec<String> {
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
+/// The id, and the process, whose service is the executable for want of a name.
 fn name(client: &LockClient) -> String {
-    format!("lock-runtime:{}", client.id())
+    let exe = std::env::current_exe().unwrap();
+    let service = exe.file_stem().unwrap().to_str().unwrap();
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("lock-runtime:{}:{service}@{host}:{}", client.id(), std::process::id())
 }
 
 async fn has_connection(server: &RedisServer, client: &LockClient) {
@@ -41,6 +45,24 @@ async fn a_holder_is_found_by_its_id() {
         async || names(&server).await.iter().filter(|its| **its == name(&client)).count() == 2;
     eventually(SOON, "both connections have the name", two).await;
     drop(guard);
+}
+
+/// The service is the one of the builder; and what Redis does not allow in a name is replaced.
+#[tokio::test]
+async fn a_connection_has_the_name_of_its_service() {
+    let server = RedisServer::start().await;
+    let url = server.url();
+    let service = |name: &str| LockClient::builder().service(name);
+    for (service, expected) in
+        [(service("billing"), ":billing@"), (service("Büro 2\n"), ":B_ro_2_@")]
+    {
+        let client = service.connect(&url).await.unwrap();
+        let start = format!("lock-runtime:{}{expected}", client.id());
+        soon!(&start, names(&server).await.iter().any(|name| name.starts_with(&start)));
+    }
+    let lazy = service("later").connect_lazy(&url).unwrap();
+    let start = format!("lock-runtime:{}:later@", lazy.id());
+    soon!(&start, names(&server).await.iter().any(|name| name.starts_with(&start)));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod fencing;
 mod fixed_leases;
 mod holder_remaining;
 mod latch;
+mod local_holder;
 mod many_holds;
 mod many_keys;
 mod multi_lock;

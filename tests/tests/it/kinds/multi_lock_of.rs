@@ -285,7 +285,7 @@ async fn a_dropped_client_ends_its_joint_locks() {
     for is_first in [true, false] {
         let stays = connect(&server).await;
         let goes = connect(&server).await;
-        let name = format!("name=lock-runtime:{} ", goes.id());
+        let name = format!("name=lock-runtime:{}:", goes.id());
         let (first, second) = if is_first { ("a", "b") } else { ("b", "a") };
         let both = MultiLock::of([goes.mutex(first).into(), stays.fair_mutex(second).into()]);
         let guard = both.lock().await.unwrap();

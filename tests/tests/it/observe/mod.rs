@@ -26,6 +26,7 @@ mod shadow_probes;
 mod spans;
 mod survey;
 mod survey_answers;
+mod survey_names;
 mod survey_reach;
 mod tracer;
 mod zeros;

@@ -64,8 +64,11 @@ async fn holders_and_waiters_of_all_processes_are_found() {
         let unasked = lock(&survey, "order:2");
         let [holder] = &unasked.holders[..] else { panic!("{unasked:?}") };
         assert_eq!((&holder.client, &holder.site), (&None, &None), "it does not answer");
+        // The name of its connections, which has the executable for want of a service.
         let id = silent.id().to_string();
-        assert_eq!(holder.to_string(), format!("client {}…, which does not answer", &id[..8]));
+        assert_eq!(holder.client_id, format!("{}…", &id[..8]));
+        let end = format!("@{}:{}, which does not answer", process.host, process.pid);
+        assert!(holder.to_string().ends_with(&end), "{holder}");
         assert!(unasked.remaining.unwrap() > secs(20));
     }
     guard.release().await.unwrap();

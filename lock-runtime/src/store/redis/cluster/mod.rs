@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, timeout};
 use self::origin::Origins;
 use self::subscriptions::ShardSubscriptions;
 use self::topology::Topology;
-#[cfg(feature = "tls-rustls")]
+use super::link::ConnectionName;
 use super::server::TlsOptions;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::opaque::opaque_debug;
@@ -143,7 +143,7 @@ impl ClusterStore {
     pub async fn connect<U: AsRef<str>>(
         nodes: impl IntoIterator<Item = U>,
     ) -> Result<Self, StoreError> {
-        Self::open(Origins::new(nodes, None)?).await
+        Self::connect_as(ConnectionName::new(None), nodes, None).await
     }
 
     /// As [`connect`](Self::connect) to `rediss://` addresses, with a private authority or a client
@@ -174,12 +174,17 @@ impl ClusterStore {
         nodes: impl IntoIterator<Item = U>,
         tls: &TlsOptions,
     ) -> Result<Self, StoreError> {
-        Self::open(Origins::new(nodes, Some(tls))?).await
+        Self::connect_as(ConnectionName::new(None), nodes, Some(tls)).await
     }
 
-    async fn open(origins: Origins) -> Result<Self, StoreError> {
-        let shared =
-            Arc::new(Shared { topology: Topology::new(origins), subscriptions: Arc::default() });
+    /// As [`connect`](Self::connect), for a client whose connections have that name.
+    pub(crate) async fn connect_as<U: AsRef<str>>(
+        name: ConnectionName,
+        nodes: impl IntoIterator<Item = U>,
+        tls: Option<&TlsOptions>,
+    ) -> Result<Self, StoreError> {
+        let topology = Topology::new(Origins::new(nodes, tls)?, name);
+        let shared = Arc::new(Shared { topology, subscriptions: Arc::default() });
         // Made first, so that dropping it closes all that is opened below.
         let is_claimed = AtomicBool::new(false);
         let store = Self { shared, task: Mutex::default(), is_claimed };

@@ -20,9 +20,9 @@ use crate::store::redis::server::slot::slot_of;
 use crate::store::redis::store::RedisStore;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
-    NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, ServerReport, ServerRights, Store, StoreFuture, Subscription, Target,
-    not_listened, renewed_in_parts, tell_part,
+    NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ProcessNames, ReleaseReply,
+    ReleaseRequest, RenewRequest, ServerReport, ServerRights, Store, StoreFuture, Subscription,
+    Target, not_listened, renewed_in_parts, tell_part,
 };
 
 /// The one slot of a lock.
@@ -172,7 +172,7 @@ impl Store for ClusterStore {
     }
 
     fn claim_id(&self) -> Option<Uuid> {
-        (!self.is_claimed.swap(true, Ordering::Relaxed)).then_some(self.shared.topology.id)
+        (!self.is_claimed.swap(true, Ordering::Relaxed)).then_some(self.shared.topology.name.id)
     }
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
@@ -362,6 +362,21 @@ impl Store for ClusterStore {
             self.ensure_task();
             let map = self.shared.topology.map();
             Ok(join_all(map.nodes.iter().map(|node| node.store.rights(timeout))).await)
+        })
+    }
+
+    /// Of each master: a client connects to all in time, yet one that hangs may have lost some connections.
+    fn processes(&self, timeout: Duration) -> StoreFuture<'_, ProcessNames> {
+        StoreFuture::new(async move {
+            self.ensure_task();
+            let map = self.shared.topology.map();
+            let asked = map.nodes.iter().map(|node| node.store.names_of_processes(timeout));
+            let (named, failed): (Vec<_>, Vec<_>) =
+                join_all(asked).await.into_iter().partition(Result::is_ok);
+            match failed.into_iter().find_map(Result::err) {
+                Some(error) if named.is_empty() => Err(error),
+                _ => Ok(named.into_iter().flatten().flatten().collect()),
+            }
         })
     }
 

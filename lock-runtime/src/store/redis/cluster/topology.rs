@@ -13,16 +13,15 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
-use uuid::Uuid;
 
 use super::origin::{Origins, cluster_slots, read};
 use super::slots::{NodeAddress, Range};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::redis::link::Link;
+use crate::store::Store;
+use crate::store::redis::link::{ConnectionName, Link};
 use crate::store::redis::server::errors::CallError;
 use crate::store::redis::server::slot::SLOTS;
 use crate::store::redis::store::RedisStore;
-use crate::store::{Store, new_id};
 
 /// How long one node may take to answer CLUSTER SLOTS.
 const ANSWER: Duration = Duration::from_millis(500);
@@ -107,8 +106,8 @@ impl Map {
 /// The map of slots, and the nodes that are asked to refresh it.
 pub(super) struct Topology {
     origins: Origins,
-    /// Part of the name that all connections have on the nodes.
-    pub(super) id: Uuid,
+    /// What all connections are called on the nodes.
+    pub(super) name: ConnectionName,
     map: ArcSwap<Map>,
     /// Held while the map is replaced.
     changing: Mutex<()>,
@@ -120,10 +119,10 @@ pub(super) struct Topology {
 }
 
 impl Topology {
-    pub(super) fn new(origins: Origins) -> Self {
+    pub(super) fn new(origins: Origins, name: ConnectionName) -> Self {
         Self {
             origins,
-            id: new_id(),
+            name,
             map: ArcSwap::from_pointee(Map::empty()),
             changing: Mutex::default(),
             changes: watch::Sender::new(0),
@@ -228,7 +227,7 @@ impl Topology {
             return Ok(Arc::clone(node));
         }
         let unsubscribed = Some(Arc::clone(&self.refresh_now));
-        let link = Link::new(self.origins.client(at)?, self.id, unsubscribed);
+        let link = Link::new(self.origins.client(at)?, self.name.clone(), unsubscribed);
         let store = RedisStore::on(link);
         if self.is_closed() {
             store.close();

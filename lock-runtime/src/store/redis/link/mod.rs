@@ -20,12 +20,12 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
-use uuid::Uuid;
 
 mod calls;
 mod channels;
 mod connection;
 mod in_cluster;
+mod name;
 mod next_master;
 mod notices;
 mod one_slot;
@@ -37,6 +37,7 @@ use self::channels::Channels;
 pub(crate) use self::channels::Listener;
 pub(crate) use self::connection::Connection;
 pub(crate) use self::in_cluster::asking;
+pub(crate) use self::name::{ConnectionName, named};
 use self::next_master::LastReleases;
 pub(crate) use self::notices::Notices;
 use self::one_slot::FoundCluster;
@@ -55,8 +56,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// A connection to one server, which its task reconnects.
 pub(crate) struct Link {
     endpoint: Endpoint,
-    /// Part of the name that its connections have on the server; the store's other connections have the same.
-    pub(crate) id: Uuid,
+    /// What its connections are called on the server; the store's other connections have the same name.
+    pub(crate) name: ConnectionName,
     /// Empty while there is no connection.
     current: ArcSwapOption<Connection>,
     connections: AtomicU64,
@@ -84,16 +85,20 @@ impl Link {
     /// A link that is not connected yet. In a cluster, `unsubscribed` is notified when the server ends a subscription.
     pub(crate) fn new(
         endpoint: impl Into<Endpoint>,
-        id: Uuid,
+        name: ConnectionName,
         unsubscribed: Option<Arc<Notify>>,
     ) -> Arc<Self> {
-        Arc::new(Self::unconnected(endpoint.into(), id, unsubscribed))
+        Arc::new(Self::unconnected(endpoint.into(), name, unsubscribed))
     }
 
-    fn unconnected(endpoint: Endpoint, id: Uuid, unsubscribed: Option<Arc<Notify>>) -> Self {
+    fn unconnected(
+        endpoint: Endpoint,
+        name: ConnectionName,
+        unsubscribed: Option<Arc<Notify>>,
+    ) -> Self {
         Self {
             endpoint,
-            id,
+            name,
             current: ArcSwapOption::empty(),
             connections: AtomicU64::new(0),
             changed: Notify::new(),
@@ -113,7 +118,7 @@ impl Link {
     /// A second link to the same endpoint. Its task connects it, once started.
     pub(crate) fn another(&self) -> Arc<Self> {
         let (endpoint, unsubscribed) = (self.endpoint.clone(), self.unsubscribed.clone());
-        let other = Self::unconnected(endpoint, self.id, unsubscribed);
+        let other = Self::unconnected(endpoint, self.name.clone(), unsubscribed);
         other.closed.store(self.is_closed(), Ordering::Release);
         Arc::new(Self { found_cluster: Arc::clone(&self.found_cluster), ..other })
     }
@@ -312,7 +317,7 @@ impl Link {
                 Ok::<_, redis::aio::SendError>(())
             });
         let (mut opened, master) = self.endpoint.connect(&config, connect_timeout()).await?;
-        let prepare = preparation(self.publish(), &format!("lock-runtime:{}", self.id));
+        let prepare = preparation(self.publish(), &self.name.text());
         let asking = self.ask_for_cluster(opened.connection.clone());
         let preparing = join(prepare.query_async::<()>(&mut opened.connection), asking);
         let prepared =

@@ -105,6 +105,7 @@ const RIGHTS: &[Right] = &[
     right("zscore", "ZSCORE KEY x", ORDERED),
     optional("info", "INFO server", "`lockctl doctor` and the `restart_guard` of a quorum"),
     optional("client|setname", "CLIENT SETNAME é", "the names of connections in `CLIENT LIST`"),
+    optional("client|list", "CLIENT LIST x", "the names of holders that do not answer a survey"),
 ];
 
 /// On a server that is not part of a cluster.
@@ -132,7 +133,7 @@ pub(crate) async fn missing(
     deadline: Instant,
 ) -> Result<Vec<MissingRight>, StoreError> {
     let connection = link.connected(deadline).await?;
-    let key = format!("lock_runtime:doctor:{}:absent", link.id);
+    let key = format!("lock_runtime:doctor:{}:absent", link.name.id);
     let of_kind = match link.publish() {
         Publish::Everywhere => OUTSIDE_CLUSTERS,
         Publish::InSlot => IN_CLUSTERS,

@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use tokio::runtime::Handle;
-use uuid::Uuid;
 
 use super::RedisStore;
 use crate::error::StoreError;
-use crate::store::new_id;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::endpoint::sentinel::Sentinels;
-use crate::store::redis::link::Link;
+use crate::store::redis::link::{ConnectionName, Link};
 use crate::store::redis::requests::combine::Combiner;
 use crate::store::redis::requests::info::{Age, warn_of_eviction};
 use crate::store::redis::requests::replicated::Replicated;
@@ -32,7 +30,7 @@ impl RedisStore {
     ///
     /// Dropping the future closes the connections that it opened.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        Self::open(address::client(url, None)?).await
+        Self::connect_as(ConnectionName::new(None), url, None).await
     }
 
     /// As [`connect`](Self::connect) to a `rediss://` address, with a private authority or a client
@@ -61,7 +59,7 @@ impl RedisStore {
     /// ```
     #[cfg(feature = "tls-rustls")]
     pub async fn connect_with_tls(url: &str, tls: &TlsOptions) -> Result<Self, StoreError> {
-        Self::open(address::client(url, Some(tls))?).await
+        Self::connect_as(ConnectionName::new(None), url, Some(tls)).await
     }
 
     /// Connects to the master that Redis Sentinel reports, and follows it through failovers.
@@ -132,7 +130,7 @@ impl RedisStore {
         master: &str,
         nodes: impl IntoIterator<Item = U>,
     ) -> Result<Self, StoreError> {
-        Self::open(Sentinels::parse(master, nodes, None)?).await
+        Self::connect_sentinel_as(ConnectionName::new(None), master, nodes, None).await
     }
 
     /// As [`connect_sentinel`](Self::connect_sentinel), with a private authority or a client certificate, for
@@ -165,11 +163,30 @@ impl RedisStore {
         nodes: impl IntoIterator<Item = U>,
         tls: &TlsOptions,
     ) -> Result<Self, StoreError> {
-        Self::open(Sentinels::parse(master, nodes, Some(tls))?).await
+        Self::connect_sentinel_as(ConnectionName::new(None), master, nodes, Some(tls)).await
     }
 
-    async fn open(endpoint: impl Into<Endpoint>) -> Result<Self, StoreError> {
-        let store = Self::on(Link::new(endpoint, new_id(), None));
+    /// As [`connect`](Self::connect), for a client whose connections have that name.
+    pub(crate) async fn connect_as(
+        name: ConnectionName,
+        url: &str,
+        tls: Option<&TlsOptions>,
+    ) -> Result<Self, StoreError> {
+        Self::open(name, address::client(url, tls)?).await
+    }
+
+    /// As [`connect_sentinel`](Self::connect_sentinel), for a client whose connections have that name.
+    pub(crate) async fn connect_sentinel_as<U: AsRef<str>>(
+        name: ConnectionName,
+        master: &str,
+        nodes: impl IntoIterator<Item = U>,
+        tls: Option<&TlsOptions>,
+    ) -> Result<Self, StoreError> {
+        Self::open(name, Sentinels::parse(master, nodes, tls)?).await
+    }
+
+    async fn open(name: ConnectionName, endpoint: impl Into<Endpoint>) -> Result<Self, StoreError> {
+        let store = Self::on(Link::new(endpoint, name, None));
         store.connect_now().await?;
         Ok(store)
     }
@@ -194,9 +211,9 @@ impl RedisStore {
     pub(crate) fn prepare(
         url: &str,
         tls: Option<&TlsOptions>,
-        id: Uuid,
+        name: ConnectionName,
     ) -> Result<Self, StoreError> {
-        Ok(Self::on(Link::new(address::client(url, tls)?, id, None)))
+        Ok(Self::on(Link::new(address::client(url, tls)?, name, None)))
     }
 
     /// Connects a prepared store in the background; outside of a runtime, its first use does.

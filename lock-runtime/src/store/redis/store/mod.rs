@@ -33,8 +33,8 @@ use crate::key::LockKey;
 use crate::opaque::opaque_debug;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
-    NamesCursor, NamesPage, OnMessage, OnRenewed, ReleaseReply, ReleaseRequest, RenewRequest,
-    ServerReport, ServerRights, Store, StoreFuture, Subscription, Target, no_hold,
+    NamesCursor, NamesPage, OnMessage, OnRenewed, ProcessNames, ReleaseReply, ReleaseRequest,
+    RenewRequest, ServerReport, ServerRights, Store, StoreFuture, Subscription, Target, no_hold,
 };
 
 /// A store that keeps locks on one Redis server, version 7.0 or later.
@@ -62,7 +62,8 @@ use crate::store::{
 /// [`force_release`](crate::LockClient::force_release). For operators' tools alone are `scan`, which
 /// [lists the names in use](Store::names), and the channels of [messages](Store::listen) between clients, which `&*`
 /// contains: without them everything else works.
-/// With `+client|setname` connections have the name of [`LockClient::id`](crate::LockClient::id) in `CLIENT LIST`.
+/// With `+client|setname` connections have the name of [`LockClient::id`](crate::LockClient::id) in `CLIENT LIST`; with
+/// `+client|list`, a [survey](crate::survey) reads these names where a holder does not answer.
 /// With a [restart guard](crate::quorum::QuorumBuilder::restart_guard), `+info` as well, which also has
 /// `connect` warn of a server that evicts keys; with
 /// [sentinels](Self::connect_sentinel), `+role`.
@@ -125,7 +126,7 @@ impl Store for RedisStore {
     }
 
     fn claim_id(&self) -> Option<Uuid> {
-        (!self.is_claimed.swap(true, Ordering::Relaxed)).then_some(self.link.id)
+        (!self.is_claimed.swap(true, Ordering::Relaxed)).then_some(self.link.name.id)
     }
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
@@ -291,6 +292,10 @@ impl Store for RedisStore {
 
     fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
         StoreFuture::new(async move { Ok(vec![self.rights(timeout).await]) })
+    }
+
+    fn processes(&self, timeout: Duration) -> StoreFuture<'_, ProcessNames> {
+        StoreFuture::new(self.names_of_processes(timeout))
     }
 
     fn addresses(&self) -> Vec<String> {

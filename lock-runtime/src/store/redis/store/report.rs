@@ -8,9 +8,10 @@ use tokio::time::Instant;
 
 use super::RedisStore;
 use crate::error::StoreError;
+use crate::store::redis::link::named;
 use crate::store::redis::requests::answers::surprise;
 use crate::store::redis::requests::{info, rights};
-use crate::store::{ServerFacts, ServerReport, ServerRights};
+use crate::store::{ProcessNames, ServerFacts, ServerReport, ServerRights};
 
 impl RedisStore {
     pub(in crate::store::redis) async fn report(&self, timeout: Duration) -> ServerReport {
@@ -22,6 +23,21 @@ impl RedisStore {
         self.link.ensure_task();
         let missing = rights::missing(&self.link, Instant::now() + timeout).await;
         ServerRights::new(self.link.address(), missing)
+    }
+
+    /// The processes of clients, by the names of their connections. All connections are listed: one with a subscription is of
+    /// another type than the others, and a client has either.
+    pub(in crate::store::redis) async fn names_of_processes(
+        &self,
+        timeout: Duration,
+    ) -> Result<ProcessNames, StoreError> {
+        self.link.ensure_task();
+        let list = self.link.call(redis::cmd("CLIENT").arg("LIST"), Instant::now() + timeout).await;
+        let list = list.map_err(|error| error.within(timeout))?;
+        match redis::from_redis_value_ref::<String>(&list) {
+            Ok(list) => Ok(named(&list).collect()),
+            Err(_) => Err(surprise(&list.into())),
+        }
     }
 
     async fn facts(&self, deadline: Instant) -> Result<ServerFacts, StoreError> {

@@ -4,11 +4,15 @@
 //! `From<LockError>`. Messages are lower-case fragments that never repeat their `source()`.
 // S-32.
 
+mod reasons;
+
 use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use self::reasons::{BusyReason, LocalHolder, LossCause};
 
 /// Why a lock could not be acquired, kept or released.
 ///
@@ -33,9 +37,10 @@ use std::time::Duration;
 pub enum LockError {
     /// The wait ran out while another holder had the lock.
     #[error(
-        "lock {key:?} is still held after waiting {:?}{}",
+        "lock {key:?} is still held after waiting {:?}{}{}",
         rounded(*waited),
-        aside(*holder_remaining, |left| format!("its holder's lease has {:?} left", rounded(left)))
+        aside(*holder_remaining, |left| format!("its holder's lease has {:?} left", rounded(left))),
+        local_holder.as_ref().map(|holder| format!("; {holder}")).unwrap_or_default()
     )]
     #[non_exhaustive]
     Timeout {
@@ -46,6 +51,8 @@ pub enum LockError {
         /// What was left of the holder's lease when the store was last asked. `None` if it has no end, or if no
         /// holder blocked the call but a waiter that goes first.
         holder_remaining: Option<Duration>,
+        /// The hold of this process's own that has the lock, if one has.
+        local_holder: Option<Box<LocalHolder>>,
     },
     /// The lock is held and the call does not wait, or too many tasks already wait.
     // S-18.
@@ -193,7 +200,7 @@ impl LockError {
     /// assert_eq!(error.to_string(), "lock \"order:42\" is still held after waiting 1.501s");
     /// ```
     pub fn timed_out(key: impl Into<String>, waited: Duration) -> Self {
-        Self::Timeout { key: key.into(), waited, holder_remaining: None }
+        Self::Timeout { key: key.into(), waited, holder_remaining: None, local_holder: None }
     }
 
     /// Returns true if the wait ended.
@@ -271,48 +278,6 @@ pub(crate) fn check_runtime() -> Result<tokio::runtime::Id, LockError> {
 impl From<Infallible> for LockError {
     fn from(never: Infallible) -> Self {
         match never {}
-    }
-}
-
-/// Why a call that does not wait found the lock busy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BusyReason {
-    /// Another holder has it, or another waiter goes first, and the call does not wait.
-    Held,
-    /// `max_waiters` tasks already wait for it.
-    // S-18.
-    TooManyWaiters,
-}
-
-impl fmt::Display for BusyReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Held => "another holder has it",
-            Self::TooManyWaiters => "too many callers wait for it already",
-        })
-    }
-}
-
-/// How a loss was noticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LossCause {
-    /// The lease ended by this process's own clock, before any renewal was confirmed.
-    Deadline,
-    /// The store answered that this hold does not own the key.
-    NotOwner,
-    /// Its guard was released or dropped in time: so a [`LockWatch`](crate::guard::LockWatch) ends.
-    Released,
-}
-
-impl fmt::Display for LossCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Deadline => "its lease ran out",
-            Self::NotOwner => "the store no longer knows it as the owner",
-            Self::Released => "its guard was released",
-        })
     }
 }
 
