@@ -1,6 +1,6 @@
 -- The scores of Redisson's waiters in the queue of a fair mutex (S-26): functions for the scripts that move or remove a
 -- waiter of this library.
--- queue, scores: two of the KEYS[..]
+-- queue, scores: two of the KEYS[..]   ARGV[..] are those of the script, and not read here
 -- returns nothing.
 
 -- Moves the scores of Redisson's clients by so many ms, from this place of the queue to the next waiter of this library.
