@@ -82,8 +82,8 @@ async fn keeps(server: Option<&RedisServer>, then: Then) {
     let name = |what: &str| format!("{what} {then:?}");
     let first = First::start(url, memory.peer()).await;
 
-    let kept = first.client.mutex(&name("kept")).lock().await.unwrap();
-    let dropped = first.client.mutex(&name("dropped")).lock().await.unwrap();
+    let kept = first.client.mutex(name("kept")).lock().await.unwrap();
+    let dropped = first.client.mutex(name("dropped")).lock().await.unwrap();
     let sync = first.client.clone();
     let thread = name("thread");
     let (give, guard) = tokio::sync::oneshot::channel();
@@ -100,16 +100,16 @@ async fn keeps(server: Option<&RedisServer>, then: Then) {
     let (client, rest) = first.then(then).await;
     let end = Instant::now() + LEASE * 2 + secs(1);
     drop(dropped);
-    let free = other.mutex(&name("dropped")).wait(LEASE * 3 / 4).lock();
+    let free = other.mutex(name("dropped")).wait(LEASE * 3 / 4).lock();
     drop(free.await.unwrap_or_else(|error| panic!("{what}: a dropped guard: {error}")));
     while Instant::now() < end {
         assert!(!kept.is_lost(), "{what}: the guard was lost");
         assert!(!of_thread.is_lost(), "{what}: the guard of a thread was lost");
         sleep(ms(100)).await;
     }
-    assert!(other.mutex(&name("kept")).try_lock().await.unwrap().is_none(), "{what}");
+    assert!(other.mutex(name("kept")).try_lock().await.unwrap().is_none(), "{what}");
     // And the client goes on.
-    client.mutex(&name("new")).lock().await.unwrap().release().await.unwrap();
+    client.mutex(name("new")).lock().await.unwrap().release().await.unwrap();
     kept.release().await.unwrap();
     done.send(()).unwrap();
     tokio::task::spawn_blocking(|| blocking.join()).await.unwrap().unwrap();

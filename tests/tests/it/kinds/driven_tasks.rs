@@ -57,15 +57,16 @@ async fn what_was_inherited_is_inside_wherever_it_is_polled() {
         let (lock, set) = (client.mutex("told"), LocalSet::new());
         let guard = lock.lock().await.unwrap();
         let child = lock.clone();
-        let told = guard.run(async {
+        let mut told = None;
+        let body = guard.run(async {
             let run = async move {
                 let nested = child.lock().await.unwrap();
                 nested.run(is_inside(&child)).await.unwrap()
             };
-            set.spawn_local(scope::inherit(run))
+            told = Some(set.spawn_local(scope::inherit(run)));
         });
-        let told = told.await.unwrap();
-        assert_eq!(set.run_until(told).await.unwrap(), INSIDE);
+        body.await.unwrap();
+        assert_eq!(set.run_until(told.unwrap()).await.unwrap(), INSIDE);
         guard.release().await.unwrap();
     }
 }
