@@ -1,5 +1,6 @@
 //! `lockctl release`.
 
+use lock_runtime::LockClient;
 use lock_tests::eventually;
 
 use crate::world::{SOON, World};
@@ -57,4 +58,46 @@ async fn what_is_no_lock_is_left_alone() {
     assert_eq!(raw.get::<String>(&["GET", "text"]).await, "words");
     assert_eq!(raw.get::<String>(&["GET", "count"]).await, "3");
     assert!(raw.exists("user").await);
+}
+
+/// Of a client that does not answer only the beginning of its id is shown: that is enough to name it, as is the whole id.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lock_of_a_holder_that_does_not_answer_is_released_by_its_id() {
+    let world = World::start().await;
+    let builder = LockClient::builder().survey(false).service("silent");
+    let silent = builder.connect(&world.server.url()).await.unwrap();
+    let id = silent.id().to_string();
+    let beginning = &id[..8];
+    for owner in [&id, beginning, &format!("{beginning}…"), &format!("client {beginning}")] {
+        let held = silent.mutex("order:1").lock().await.unwrap();
+        let other = format!("{beginning}-0000");
+        world.run(&["release", "order:1", "--owner", &other, "--yes"]).await.failed(1, "not hold");
+        let freed = world.run(&["release", "order:1", "--owner", owner, "--yes"]).await;
+        assert_eq!(freed.code, 0, "{owner}: {freed:?}");
+        assert!(!world.server.client().exists("order:1").await, "{owner}");
+        drop(held);
+    }
+    // Redisson's, with the number of a thread.
+    const JAVA: &str = "3b241101-e2bb-4255-8caf-4136c566a962:57";
+    for owner in [JAVA, "3b241101", "Redisson client 3b241101"] {
+        world.server.client().cmd(&["HSET", "order:java", JAVA, "1"]).await;
+        let freed = world.run(&["release", "order:java", "--owner", owner, "--yes"]).await;
+        assert_eq!(freed.code, 0, "{owner}: {freed:?}");
+        assert!(!world.server.client().exists("order:java").await, "{owner}");
+    }
+}
+
+/// Redisson's permits do not say whose they are, so there is nothing to compare.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_without_an_id_cannot_be_named() {
+    let world = World::start().await;
+    let raw = world.server.client();
+    raw.cmd(&["SET", "pool", "0"]).await;
+    let bytes =
+        "\u{1}\u{2}\u{3}\u{4}\u{5}\u{6}\u{7}\u{8}\u{e}\u{f}\u{10}\u{11}\u{12}\u{13}\u{14}\u{15}";
+    raw.cmd(&["ZADD", "{pool}:timeout", "9000000000000", bytes]).await;
+    let refused = world.run(&["release", "pool", "--owner", "Redisson", "--yes"]).await;
+    refused.failed(1, "leave out --owner");
+    let freed = world.run(&["release", "pool", "--yes"]).await;
+    assert_eq!(freed.code, 0, "{freed:?}");
 }
