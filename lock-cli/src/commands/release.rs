@@ -4,7 +4,7 @@ use lock_runtime::LockClient;
 use lock_runtime::survey::{SurveyedHolder, SurveyedLock};
 use serde_json::json;
 
-use super::show::{find, is_held};
+use super::show::{check_asked, find, is_held};
 use super::{own_name, survey};
 use crate::answer::Answer;
 use crate::args::{Args, Release};
@@ -18,12 +18,13 @@ pub(super) async fn release(
 ) -> Result<Answer, Failure> {
     let own_name = own_name(client, &release.name);
     // An error if the name is no lock, before anything is changed.
-    client.inspect(own_name).await?;
+    let found = client.inspect(own_name).await?;
     let survey = survey(client, args).name(own_name).await?;
     let lock = find(&survey, client, own_name)?.filter(|lock| is_held(lock));
     let full_name = client.key(own_name)?;
     let name = harmless(full_name.as_str());
     let Some(lock) = lock else {
+        check_asked(&name, &found, &survey)?;
         return Err(Failure::refused(format!("{name} is not held")));
     };
     let holders = holders(lock);

@@ -3,7 +3,7 @@
 use lock_runtime::LockClient;
 use lock_tests::eventually;
 
-use crate::world::{SOON, World};
+use crate::world::{SOON, World, begin, ended};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_is_released_by_force() {
@@ -100,4 +100,25 @@ async fn a_holder_without_an_id_cannot_be_named() {
     refused.failed(1, "leave out --owner");
     let freed = world.run(&["release", "pool", "--yes"]).await;
     assert_eq!(freed.code, 0, "{freed:?}");
+}
+
+/// The answer to the first look is not forgotten when a later one fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_lock_is_not_called_free_if_the_store_fails_meanwhile() {
+    let world = World::start().await;
+    let raw = world.server.client();
+    raw.cmd(&["HSET", "order:java", "3b241101-e2bb-4255-8caf-4136c566a962:57", "1"]).await;
+    let user = ["ACL", "SETUSER", "ops", "reset", "on", ">secret", "~*", "&*", "+@all"];
+    for command in ["show", "release"] {
+        raw.cmd(&user).await;
+        // It hears requests and answers none, so the survey goes on for as long as it may.
+        let requests = world.server.subscribe_log("lock_runtime:survey").await;
+        let url = format!("redis://ops:secret@127.0.0.1:{}", world.server.port());
+        let looking = begin(&["--url", &url, "--within", "3s", command, "order:java"]);
+        requests.wait_for(1, SOON).await;
+        raw.cmd(&["ACL", "SETUSER", "ops", "resetkeys"]).await;
+        let ran = ended(looking).await;
+        ran.failed(3, "order:java is held, and");
+        assert!(ran.stderr.contains("access to a key"), "{ran:?}");
+    }
 }
