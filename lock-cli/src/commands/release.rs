@@ -5,7 +5,7 @@ use lock_runtime::survey::{SurveyedHolder, SurveyedLock};
 use serde_json::json;
 
 use super::show::{check_asked, find, is_held};
-use super::{own_name, survey};
+use super::{lock_name, survey};
 use crate::answer::Answer;
 use crate::args::{Args, Release};
 use crate::failure::{Failure, NO};
@@ -16,7 +16,7 @@ pub(super) async fn release(
     args: &Args,
     release: &Release,
 ) -> Result<Answer, Failure> {
-    let own_name = own_name(client, &release.name);
+    let own_name = lock_name(client, &release.name).await?;
     // An error if the name is no lock, before anything is changed.
     let found = client.inspect(own_name).await?;
     let survey = survey(client, args).name(own_name).await?;

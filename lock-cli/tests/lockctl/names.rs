@@ -57,6 +57,33 @@ async fn full_names_are_understood() {
     drop(held);
 }
 
+/// A lock's own name may begin with the namespace's: then a name that begins so may be either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_locks_that_a_name_may_mean_none_is_released() {
+    let server = RedisServer::start().await;
+    let client = shop(&server, "billing").await;
+    let (url, raw) = (server.url(), server.client());
+    let both = (
+        client.mutex("order:1").lock().await.unwrap(),
+        client.mutex("shop:order:1").lock().await.unwrap(),
+    );
+    for command in ["show", "release"] {
+        let args = [command, "shop:order:1", "--yes"];
+        let args = if command == "release" { &args[..] } else { &args[..2] };
+        with_variable(&url, args)
+            .await
+            .failed(1, "shop:order:1 and shop:shop:order:1 are both held");
+    }
+    assert!(raw.exists("shop:order:1").await && raw.exists("shop:shop:order:1").await);
+    let freed = with_variable(&url, &["release", "shop:shop:order:1", "--yes"]).await;
+    assert_eq!(freed.code, 0, "{freed:?}");
+    assert!(raw.exists("shop:order:1").await && !raw.exists("shop:shop:order:1").await);
+    let freed = with_variable(&url, &["release", "shop:order:1", "--yes"]).await;
+    assert_eq!(freed.code, 0, "{freed:?}");
+    assert!(!raw.exists("shop:order:1").await);
+    drop(both);
+}
+
 /// Without a namespace, `deadlocks` and `ls` ask the clients of all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deadlocks_in_a_namespace_are_found_without_it() {
