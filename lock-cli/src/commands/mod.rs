@@ -91,14 +91,20 @@ fn notes(survey: &Survey, args: &Args) -> Vec<String> {
         };
         notes.push(format!("{holds} not answered: gone, hanging, or not reached by this user"));
     }
+    let cut = survey.clients.iter().filter(|one| one.is_cut).count();
+    if cut > 0 {
+        let cut = count(cut, "client");
+        notes.push(format!("{cut} did not list all holds and waits: there are too many"));
+    }
     if let Some(error) = &survey.not_listed {
         let error = with_causes(error);
         notes.push(format!("the names in the store cannot be listed: {error}"));
-    } else if !survey.is_complete && notes.is_empty() {
-        notes.push(
-            "not every lock is looked at; narrow the prefix, or raise --within or --limit"
-                .to_owned(),
-        );
+    } else if notes.is_empty() && !survey.is_complete || survey.is_cut && cut == 0 {
+        let advice = match &args.command {
+            Command::Ls(_) => "narrow the prefix, or raise --within or --limit",
+            _ => "a longer --within looks at more",
+        };
+        notes.push(format!("not every lock, or not every wait, is looked at; {advice}"));
     }
     notes
 }
