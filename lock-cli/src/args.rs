@@ -73,7 +73,7 @@ pub(crate) enum Command {
     },
     /// List the clients that answer surveys
     Clients,
-    /// List holders that wait for each other; exit code 1 if there are any, perhaps are any, or a client has not answered
+    /// List holders that wait for each other; exit code 1 if there are any, perhaps are any, or not everything was looked at
     Deadlocks,
     /// Release a lock, whichever client holds it; the holder goes on until its next renewal
     Release(Release),

@@ -10,13 +10,13 @@ mod release;
 mod show;
 mod watch;
 
-use lock_runtime::LockClient;
 use lock_runtime::survey::{Survey, Surveying};
+use lock_runtime::{LockClient, LockError};
 
 use crate::answer::Answer;
 use crate::args::{Args, Command};
 use crate::failure::{Failure, with_causes};
-use crate::text::count;
+use crate::text::{count, harmless};
 
 /// Runs the command.
 pub(crate) async fn run(args: &Args) -> Result<Answer, Failure> {
@@ -27,9 +27,9 @@ pub(crate) async fn run(args: &Args) -> Result<Answer, Failure> {
     match &args.command {
         Command::Check { .. } => unreachable!("needs no client"),
         Command::Ls(ls) => ls::ls(&client, args, ls).await,
-        Command::Show { name } => show::show(&client, args, own_name(&client, name)).await,
+        Command::Show { name } => show::show(&client, args, lock_name(&client, name).await?).await,
         Command::Watch { name, time } => {
-            watch::watch(&client, args, own_name(&client, name), *time).await
+            watch::watch(&client, args, lock_name(&client, name).await?, *time).await
         }
         Command::Clients => clients::clients(&client, args).await,
         Command::Deadlocks => deadlocks::deadlocks(&client, args).await,
@@ -54,6 +54,28 @@ fn own_name<'a>(client: &LockClient, name: &'a str) -> &'a str {
     rest.unwrap_or(name)
 }
 
+/// As [`own_name`]; refuses a name that may be that of two locks which are both held: one is named `a:b` and one `a:a:b`, if the
+/// namespace is `a`.
+async fn lock_name<'a>(client: &LockClient, name: &'a str) -> Result<&'a str, Failure> {
+    let own_name = own_name(client, name);
+    if own_name == name {
+        return Ok(name);
+    }
+    for one in [own_name, name] {
+        match client.inspect(one).await {
+            Ok(found) if !found.holders.is_empty() => {}
+            // Something else is at that name, or nothing can be: then no lock is meant.
+            Ok(_) | Err(LockError::KeyCollision { .. } | LockError::InvalidKey { .. }) => {
+                return Ok(own_name);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let whole = client.key(name)?;
+    let (name, own_name, whole) = (harmless(name), harmless(own_name), harmless(whole.as_str()));
+    Err(Failure::refused(format!("{name} and {whole} are both held; name {own_name} or {whole}")))
+}
+
 /// What a reader of a survey must know beside its rows.
 fn notes(survey: &Survey, args: &Args) -> Vec<String> {
     let mut notes = Vec::new();
@@ -69,14 +91,20 @@ fn notes(survey: &Survey, args: &Args) -> Vec<String> {
         };
         notes.push(format!("{holds} not answered: gone, hanging, or not reached by this user"));
     }
+    let cut = survey.clients.iter().filter(|one| one.is_cut).count();
+    if cut > 0 {
+        let cut = count(cut, "client");
+        notes.push(format!("{cut} did not list all holds and waits: there are too many"));
+    }
     if let Some(error) = &survey.not_listed {
         let error = with_causes(error);
         notes.push(format!("the names in the store cannot be listed: {error}"));
-    } else if !survey.is_complete && notes.is_empty() {
-        notes.push(
-            "not every lock is looked at; narrow the prefix, or raise --within or --limit"
-                .to_owned(),
-        );
+    } else if notes.is_empty() && !survey.is_complete || survey.is_cut && cut == 0 {
+        let advice = match &args.command {
+            Command::Ls(_) => "narrow the prefix, or raise --within or --limit",
+            _ => "a longer --within looks at more",
+        };
+        notes.push(format!("not every lock, or not every wait, is looked at; {advice}"));
     }
     notes
 }

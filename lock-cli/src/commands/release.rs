@@ -4,8 +4,8 @@ use lock_runtime::LockClient;
 use lock_runtime::survey::{SurveyedHolder, SurveyedLock};
 use serde_json::json;
 
-use super::show::{find, is_held};
-use super::{own_name, survey};
+use super::show::{check_asked, find, is_held};
+use super::{lock_name, survey};
 use crate::answer::Answer;
 use crate::args::{Args, Release};
 use crate::failure::{Failure, NO};
@@ -16,36 +16,37 @@ pub(super) async fn release(
     args: &Args,
     release: &Release,
 ) -> Result<Answer, Failure> {
-    let own_name = own_name(client, &release.name);
+    let own_name = lock_name(client, &release.name).await?;
     // An error if the name is no lock, before anything is changed.
-    client.inspect(own_name).await?;
+    let found = client.inspect(own_name).await?;
     let survey = survey(client, args).name(own_name).await?;
     let lock = find(&survey, client, own_name)?.filter(|lock| is_held(lock));
     let full_name = client.key(own_name)?;
     let name = harmless(full_name.as_str());
     let Some(lock) = lock else {
+        check_asked(&name, &found, &survey)?;
         return Err(Failure::refused(format!("{name} is not held")));
     };
     let holders = holders(lock);
-    if let Some(owner) = &release.owner {
-        check_owner(lock, owner)?;
-    }
+    let clients = match &release.owner {
+        Some(owner) => Some(clients(lock, owner)?),
+        None => None,
+    };
     if !release.yes {
         let text = format!("{name} is held by {holders}; add --yes to release it\n");
         let json = json!({ "released": false, "holders": lock.holders });
         return Ok(Answer::new(text, json).with_code(NO));
     }
     // The holders may have changed since the look at them. With an owner, the store compares.
-    let released = match &release.owner {
-        Some(_) => {
-            let clients: Vec<_> =
-                lock.holders.iter().map(|holder| holder.client_id.clone()).collect();
-            client.force_release_from(own_name, &clients).await?
-        }
+    let released = match &clients {
+        Some(clients) => client.force_release_from(own_name, clients).await?,
         None => client.force_release(own_name).await?,
     };
     if !released {
-        return Err(Failure::refused(format!("{name} was released meanwhile by {holders}")));
+        return Err(Failure::refused(match &release.owner {
+            Some(owner) => format!("{} does not hold {name}, or not any more", harmless(owner)),
+            None => format!("{name} was released meanwhile by {holders}"),
+        }));
     }
     let text = format!(
         "released {name}, which {holders} held; a holder that runs goes on until its next renewal\n"
@@ -53,21 +54,41 @@ pub(super) async fn release(
     Ok(Answer::new(text, json!({ "released": true, "holders": lock.holders })))
 }
 
-/// Refuses if the owner does not hold the lock, or not alone: a release takes it from all holders.
-fn check_owner(lock: &SurveyedLock, owner: &str) -> Result<(), Failure> {
+/// What the store compares with the holders' ids. Refuses if the owner does not hold the lock, or not alone: a release takes
+/// it from all holders.
+fn clients(lock: &SurveyedLock, owner: &str) -> Result<Vec<String>, Failure> {
     let (name, holders) = (harmless(lock.key.as_str()), holders(lock));
+    // As `ls` prints an id.
+    let owner = owner.trim_end_matches('…');
     let own = lock.holders.iter().filter(|holder| is(holder, owner)).count();
-    let owner = harmless(owner);
+    let shown = harmless(owner);
     match lock.holders.len() {
         _ if own == 0 => {
-            Err(Failure::refused(format!("{owner} does not hold {name}; it is held by {holders}")))
+            Err(Failure::refused(format!("{shown} does not hold {name}; it is held by {holders}")))
         }
         all if own < all => Err(Failure::refused(format!(
-            "{owner} does not hold {name} alone, and a release takes it from all holders: {holders}; \
+            "{shown} does not hold {name} alone, and a release takes it from all holders: {holders}; \
              leave out --owner to release it"
         ))),
-        _ => Ok(()),
+        _ if lock.holders.iter().any(|holder| holder.client_id.is_empty()) => {
+            Err(Failure::refused(format!(
+                "{name} is held by {holders}, whose id is not known, so no owner can be compared; \
+                 leave out --owner to release it"
+            )))
+        }
+        _ => {
+            let compared = lock.holders.iter().map(|holder| match known_id(holder) {
+                id if owner.starts_with(id) => owner,
+                id => id,
+            });
+            Ok(compared.map(str::to_owned).collect())
+        }
     }
+}
+
+/// The id of the holder's client, or the beginning of it that is known.
+fn known_id(holder: &SurveyedHolder) -> &str {
+    holder.client_id.trim_end_matches('…')
 }
 
 fn holders(lock: &SurveyedLock) -> String {
@@ -78,7 +99,12 @@ fn holders(lock: &SurveyedLock) -> String {
     all.collect::<Vec<_>>().join(" and ")
 }
 
+/// True if the owner may be that holder: of an id whose end is not known, the store compares the rest.
 fn is(holder: &SurveyedHolder, owner: &str) -> bool {
+    let id = known_id(holder);
+    let is_cut = id.len() < holder.client_id.len();
     !owner.is_empty()
-        && (holder.client_id.starts_with(owner) || holder.to_string().starts_with(owner))
+        && (holder.client_id.starts_with(owner)
+            || holder.to_string().starts_with(owner)
+            || (is_cut && owner.starts_with(id)))
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{notes, survey};
 use crate::answer::{Answer, table};
 use crate::args::Args;
-use crate::failure::{Failure, NO};
+use crate::failure::{Failure, NO, with_causes};
 use crate::text::{harmless, harmless_or_dash, time, time_or_dash};
 
 pub(super) async fn show(client: &LockClient, args: &Args, name: &str) -> Result<Answer, Failure> {
@@ -22,10 +22,9 @@ pub(super) async fn show(client: &LockClient, args: &Args, name: &str) -> Result
         let known =
             last.map_or(String::new(), |last| format!("; its last fencing token is {last}"));
         let full_name = client.key(name)?;
-        let text = format!(
-            "{} is free, and no client waits for it{known}\n",
-            harmless(full_name.as_str())
-        );
+        let full_name = harmless(full_name.as_str());
+        check_asked(&full_name, &found, &survey)?;
+        let text = format!("{full_name} is free, and no client waits for it{known}\n");
         let json = json!({ "lock": null, "last_token": last, "missing": survey.missing });
         return Ok(Answer::new(text, json).with_notes(notes(&survey, args)).with_code(NO));
     };
@@ -45,6 +44,22 @@ pub(super) fn find<'a>(
 ) -> Result<Option<&'a SurveyedLock>, Failure> {
     let key = client.key(name)?;
     Ok(survey.locks.iter().find(|lock| lock.key == key))
+}
+
+/// Fails if a lock that is not in the survey was held a moment before, and the survey could not ask the store: then it is not
+/// known to be free.
+pub(super) fn check_asked(
+    full_name: &str,
+    found: &Inspection,
+    survey: &Survey,
+) -> Result<(), Failure> {
+    match &survey.not_listed {
+        Some(error) if !found.holders.is_empty() => Err(Failure::store(format!(
+            "{full_name} is held, and the store could not be asked which client holds it: {}",
+            with_causes(error)
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// True if the store knows a holder.

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use lock_runtime::{LockClient, LockOptions, Wait};
-use lock_tests::RedisServer;
+use lock_tests::{RedisServer, eventually};
+use serde_json::Value;
+use tokio::task::JoinSet;
 
-use crate::world::{Ran, SOON, World, command, lockctl, waits};
+use crate::world::{Ran, SOON, World, command, lockctl, service, waits};
 
 async fn shop(server: &RedisServer, service: &str) -> LockClient {
     let wait = LockOptions::builder().wait(Wait::UpTo(SOON)).build().unwrap();
@@ -57,6 +59,33 @@ async fn full_names_are_understood() {
     drop(held);
 }
 
+/// A lock's own name may begin with the namespace's: then a name that begins so may be either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_locks_that_a_name_may_mean_none_is_released() {
+    let server = RedisServer::start().await;
+    let client = shop(&server, "billing").await;
+    let (url, raw) = (server.url(), server.client());
+    let both = (
+        client.mutex("order:1").lock().await.unwrap(),
+        client.mutex("shop:order:1").lock().await.unwrap(),
+    );
+    for command in ["show", "release"] {
+        let args = [command, "shop:order:1", "--yes"];
+        let args = if command == "release" { &args[..] } else { &args[..2] };
+        with_variable(&url, args)
+            .await
+            .failed(1, "shop:order:1 and shop:shop:order:1 are both held");
+    }
+    assert!(raw.exists("shop:order:1").await && raw.exists("shop:shop:order:1").await);
+    let freed = with_variable(&url, &["release", "shop:shop:order:1", "--yes"]).await;
+    assert_eq!(freed.code, 0, "{freed:?}");
+    assert!(raw.exists("shop:order:1").await && !raw.exists("shop:shop:order:1").await);
+    let freed = with_variable(&url, &["release", "shop:order:1", "--yes"]).await;
+    assert_eq!(freed.code, 0, "{freed:?}");
+    assert!(!raw.exists("shop:order:1").await);
+    drop(both);
+}
+
 /// Without a namespace, `deadlocks` and `ls` ask the clients of all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deadlocks_in_a_namespace_are_found_without_it() {
@@ -105,6 +134,62 @@ async fn no_all_clear_while_a_holder_has_not_answered() {
     assert!(shown.stdout.contains(&format!("{name}, which does not answer")), "{shown:?}");
     let watch = world.run(&["watch", "order:1", "--json", "--for", "2s"]).await;
     assert_eq!(watch.json()["holder"], name, "{watch:?}");
+}
+
+/// Names that were not listed may be those of a deadlock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_all_clear_without_having_looked() {
+    let server = RedisServer::start().await;
+    let raw = server.client();
+    raw.cmd(&["ACL", "SETUSER", "ops", "reset", "on", ">secret", "~*", "&*", "+@all", "-scan"])
+        .await;
+    let url = format!("redis://ops:secret@127.0.0.1:{}", server.port());
+    lockctl_says(&["--url", &url, "deadlocks"], "+scan").await;
+    // Several pages of names, and time for one.
+    for from in 0..20 {
+        let keys: Vec<_> = (0..50).map(|at| format!("k:{from}:{at}")).collect();
+        let script = "for _, key in ipairs(ARGV) do redis.call('HSET', key, 'field', '1') end";
+        let words = ["EVAL", script, "0"].into_iter().chain(keys.iter().map(String::as_str));
+        raw.cmd(&words.collect::<Vec<_>>()).await;
+    }
+    lockctl_says(&["--url", &server.url(), "--within", "0s", "deadlocks"], "--within").await;
+}
+
+/// Says that nothing was found, but not that there is nothing.
+async fn lockctl_says(args: &[&str], says: &str) {
+    let ran = lockctl(args).await;
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stdout.starts_with("no deadlock in what") && ran.stderr.contains(says), "{ran:?}");
+}
+
+/// A survey pairs holds and waits up to a bound. What is beyond it was not looked at.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_all_clear_beyond_the_bound_of_guesses() {
+    let world = World::start().await;
+    let third = service(&world.server, "third").await;
+    let (mut held, mut waiting) = (Vec::new(), JoinSet::new());
+    for number in 0..350 {
+        let (own, other) = (format!("own:{number}"), format!("other:{number}"));
+        held.push(world.billing.mutex(&*own).lock().await.unwrap());
+        held.push(world.orders.mutex(&*other).lock().await.unwrap());
+    }
+    // Each wait is younger than each hold, so that it may be inside of any.
+    for number in 0..350 {
+        let (own, other) = (format!("own:{number}"), format!("other:{number}"));
+        waiting.spawn(third.mutex(&*own).wait(Wait::Forever).lock());
+        waiting.spawn(world.billing.mutex(&*other).wait(Wait::Forever).lock());
+    }
+    waits(&world.billing, 350).await;
+    waits(&third, 350).await;
+    let mut found = Value::Null;
+    eventually(6 * SOON, "it is not complete", async || {
+        let ran = world.run(&["--within", "10s", "deadlocks", "--json"]).await;
+        found = ran.json();
+        ran.code == 1 && found["missing"] == 0 && found["is_complete"] == false
+    })
+    .await;
+    assert_eq!(found["unaccounted"], 0, "{found}");
+    assert!(found["possible"].as_array().unwrap().is_empty(), "{found}");
 }
 
 /// Guards in variables say nothing of what a task has around its wait, so a circle is a possible deadlock, named by client.

@@ -1,8 +1,9 @@
 //! `lockctl release`.
 
+use lock_runtime::LockClient;
 use lock_tests::eventually;
 
-use crate::world::{SOON, World};
+use crate::world::{SOON, World, begin, ended};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_is_released_by_force() {
@@ -57,4 +58,67 @@ async fn what_is_no_lock_is_left_alone() {
     assert_eq!(raw.get::<String>(&["GET", "text"]).await, "words");
     assert_eq!(raw.get::<String>(&["GET", "count"]).await, "3");
     assert!(raw.exists("user").await);
+}
+
+/// Of a client that does not answer only the beginning of its id is shown: that is enough to name it, as is the whole id.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lock_of_a_holder_that_does_not_answer_is_released_by_its_id() {
+    let world = World::start().await;
+    let builder = LockClient::builder().survey(false).service("silent");
+    let silent = builder.connect(&world.server.url()).await.unwrap();
+    let id = silent.id().to_string();
+    let beginning = &id[..8];
+    for owner in [&id, beginning, &format!("{beginning}…"), &format!("client {beginning}")] {
+        let held = silent.mutex("order:1").lock().await.unwrap();
+        let other = format!("{beginning}-0000");
+        world.run(&["release", "order:1", "--owner", &other, "--yes"]).await.failed(1, "not hold");
+        let freed = world.run(&["release", "order:1", "--owner", owner, "--yes"]).await;
+        assert_eq!(freed.code, 0, "{owner}: {freed:?}");
+        assert!(!world.server.client().exists("order:1").await, "{owner}");
+        drop(held);
+    }
+    // Redisson's, with the number of a thread.
+    const JAVA: &str = "3b241101-e2bb-4255-8caf-4136c566a962:57";
+    for owner in [JAVA, "3b241101", "Redisson client 3b241101"] {
+        world.server.client().cmd(&["HSET", "order:java", JAVA, "1"]).await;
+        let freed = world.run(&["release", "order:java", "--owner", owner, "--yes"]).await;
+        assert_eq!(freed.code, 0, "{owner}: {freed:?}");
+        assert!(!world.server.client().exists("order:java").await, "{owner}");
+    }
+}
+
+/// Redisson's permits do not say whose they are, so there is nothing to compare.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_without_an_id_cannot_be_named() {
+    let world = World::start().await;
+    let raw = world.server.client();
+    raw.cmd(&["SET", "pool", "0"]).await;
+    let bytes =
+        "\u{1}\u{2}\u{3}\u{4}\u{5}\u{6}\u{7}\u{8}\u{e}\u{f}\u{10}\u{11}\u{12}\u{13}\u{14}\u{15}";
+    raw.cmd(&["ZADD", "{pool}:timeout", "9000000000000", bytes]).await;
+    let refused = world.run(&["release", "pool", "--owner", "Redisson", "--yes"]).await;
+    refused.failed(1, "leave out --owner");
+    let freed = world.run(&["release", "pool", "--yes"]).await;
+    assert_eq!(freed.code, 0, "{freed:?}");
+}
+
+/// The answer to the first look is not forgotten when a later one fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_lock_is_not_called_free_if_the_store_fails_meanwhile() {
+    let world = World::start().await;
+    let raw = world.server.client();
+    raw.cmd(&["HSET", "order:java", "3b241101-e2bb-4255-8caf-4136c566a962:57", "1"]).await;
+    let user = ["ACL", "SETUSER", "ops", "reset", "on", ">secret", "~*", "&*", "+@all"];
+    for command in ["show", "release"] {
+        raw.cmd(&user).await;
+        // It hears requests and answers none, so the survey goes on for as long as it may.
+        let requests = world.server.subscribe_log("lock_runtime:survey").await;
+        let url = format!("redis://ops:secret@127.0.0.1:{}", world.server.port());
+        let looking = begin(&["--url", &url, "--within", "3s", command, "order:java"]);
+        requests.wait_for(1, SOON).await;
+        raw.cmd(&["ACL", "SETUSER", "ops", "resetkeys"]).await;
+        let ran = ended(looking).await;
+        ran.failed(3, "order:java is held, and");
+        assert!(ran.stderr.contains("access to a key"), "{ran:?}");
+    }
 }

@@ -86,7 +86,12 @@ pub(crate) fn begin(args: &[&str]) -> Child {
 }
 
 pub(crate) async fn lockctl(args: &[&str]) -> Ran {
-    let Output { status, stdout, stderr } = command(args).output().await.unwrap();
+    ended(begin(args)).await
+}
+
+/// Waits until it ends.
+pub(crate) async fn ended(child: Child) -> Ran {
+    let Output { status, stdout, stderr } = child.wait_with_output().await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ran { code: status.code().unwrap(), stdout: text(stdout), stderr: text(stderr) }
 }

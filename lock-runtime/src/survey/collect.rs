@@ -7,18 +7,18 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
-use uuid::Uuid;
 
 use super::graph::Waits;
+use super::heard::Answers;
 use super::names::{KnownNames, place, unclaimed};
-use super::wire::{Answer, HoldLine, Identity, LONGEST_ANSWER, Request, WaitLine};
+use super::wire::{Answer, HoldLine, LONGEST_ANSWER, Request, WaitLine};
 use super::{
     Survey, SurveyedClient, SurveyedHolder, SurveyedLock, SurveyedProcess, SurveyedWaiter,
     Surveying,
 };
 use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::key::{LockKey, check_prefix};
-use crate::store::{HoldKind, Inspection, NamesCursor, ProcessNames};
+use crate::store::{HoldKind, Inspection, NamesCursor};
 
 /// After this time, and then after twice as long each, clients that have not answered are asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(400);
@@ -34,31 +34,6 @@ const UNCOUNTED: u32 = 0;
 
 /// How many locks of the store are looked at, at once.
 const AT_ONCE: usize = 64;
-
-/// What one client has answered so far.
-struct Heard {
-    identity: Identity,
-    holds: Vec<HoldLine>,
-    waits: Vec<WaitLine>,
-    /// The numbers of the parts that came, and of the last part.
-    parts: BTreeSet<u32>,
-    last_part: Option<u32>,
-    is_cut: bool,
-    answered_in: Duration,
-}
-
-impl Heard {
-    fn is_whole(&self) -> bool {
-        self.last_part.is_some_and(|last| self.parts.len() > last as usize)
-    }
-}
-
-/// What the clients have answered.
-#[derive(Default)]
-pub(super) struct Answers {
-    by_client: BTreeMap<Uuid, Heard>,
-    missing: usize,
-}
 
 /// The names in the store.
 #[derive(Default)]
@@ -88,9 +63,11 @@ impl Surveying {
         let whole = self.is_name.then(|| LockKey::new(self.full_prefix())).transpose()?;
         let (answers, listed) = tokio::join!(self.ask_clients(), self.list());
         let mut has_asked = false;
-        let survey = self.look(answers?, &listed, whole.as_ref(), &mut has_asked).await;
+        let mut survey = self.look(answers?, &listed, whole.as_ref(), &mut has_asked).await;
         let waits = Waits::with_guesses(&survey.locks);
+        let (is_cut, was_complete) = (waits.is_cut, survey.is_complete);
         if waits.is_empty() {
+            survey.cut_if(is_cut);
             return Ok(survey);
         }
         // The processes answered one after the other, so a circle may never have been closed. Waits that are there before
@@ -101,6 +78,8 @@ impl Surveying {
         survey.deadlocks = Waits::of(&survey.locks).met_before(&earlier).deadlocks();
         let guessed = Waits::with_guesses(&survey.locks).met_before(&earlier);
         survey.possible_deadlocks = guessed.possible_deadlocks();
+        survey.cut_if(is_cut || guessed.is_cut);
+        survey.is_complete &= was_complete;
         Ok(survey)
     }
 
@@ -250,69 +229,17 @@ impl Surveying {
     }
 }
 
-impl Answers {
-    fn whole(&self) -> usize {
-        self.by_client.values().filter(|heard| heard.is_whole()).count()
-    }
-
-    fn add(&mut self, answer: Answer, limit: usize, answered_in: Duration) {
-        let Answer { client: identity, part, holds, waits, more, cut, .. } = answer;
-        let heard = self.by_client.entry(identity.id).or_insert_with(|| Heard {
-            identity,
-            holds: Vec::new(),
-            waits: Vec::new(),
-            parts: BTreeSet::new(),
-            last_part: None,
-            is_cut: false,
-            answered_in,
-        });
-        // A store of several servers delivers each part several times.
-        if heard.is_whole() || !heard.parts.insert(part) {
-            return;
-        }
-        heard.holds.extend(holds);
-        heard.waits.extend(waits);
-        heard.is_cut |= cut || heard.holds.len() > limit || heard.waits.len() > limit;
-        heard.holds.truncate(limit);
-        heard.waits.truncate(limit);
-        if !more {
-            heard.last_part = Some(part);
-        }
-        heard.answered_in = answered_in;
-    }
-
-    /// The processes that have answered, by the ids that their holders have in the store.
-    pub(super) fn processes(&self) -> ProcessNames {
-        let of_client = |heard: &Heard| {
-            let process = SurveyedProcess::from(&heard.identity).to_string();
-            let others = heard.holds.iter().filter_map(|hold| hold.held_as);
-            let ids: Vec<_> = others.chain([heard.identity.id]).collect();
-            ids.into_iter().map(move |id| (id.to_string(), process.clone()))
-        };
-        self.by_client.values().flat_map(of_client).collect()
-    }
-
-    fn names(&self) -> BTreeSet<LockKey> {
-        let heard = self.by_client.values();
-        let names = heard.flat_map(|heard| {
-            let held = heard.holds.iter().map(|hold| &hold.name);
-            held.chain(heard.waits.iter().map(|wait| &wait.name))
-        });
-        names.filter_map(|name| LockKey::new(name).ok()).collect()
-    }
-}
-
 /// Puts what clients say of their holds and waits beside what the store says.
 fn join(answers: Answers, stored: Stored, listed: &Listed, names: &KnownNames) -> Survey {
     let Answers { by_client, missing } = answers;
     let Stored { by_name, is_cut, failed } = stored;
     let not_listed = listed.not_listed.clone().or(failed);
-    let mut is_complete = missing == 0 && !is_cut && !listed.is_cut && not_listed.is_none();
+    let mut is_cut = is_cut || listed.is_cut;
     let mut locks: BTreeMap<LockKey, SurveyedLock> = BTreeMap::new();
     let mut clients = Vec::new();
     for heard in by_client.into_values() {
         let client = Arc::new(SurveyedProcess::from(&heard.identity));
-        is_complete &= !heard.is_cut;
+        is_cut |= heard.is_cut;
         clients.push(SurveyedClient {
             client: Arc::clone(&client),
             holds: heard.holds.len(),
@@ -348,7 +275,7 @@ fn join(answers: Answers, stored: Stored, listed: &Listed, names: &KnownNames) -
         .sort_by_key(|one| (one.client.service.clone(), one.client.host.clone(), one.client.pid));
     let unaccounted =
         locks.iter().flat_map(|lock| &lock.holders).filter(|it| is_silent(it)).count();
-    is_complete &= unaccounted == 0;
+    let is_complete = missing == 0 && unaccounted == 0 && !is_cut && not_listed.is_none();
     let (deadlocks, possible_deadlocks) = (Vec::new(), Vec::new());
     Survey {
         clients,
@@ -356,6 +283,7 @@ fn join(answers: Answers, stored: Stored, listed: &Listed, names: &KnownNames) -
         missing,
         unaccounted,
         is_complete,
+        is_cut,
         not_listed,
         deadlocks,
         possible_deadlocks,

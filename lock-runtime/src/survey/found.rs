@@ -33,6 +33,9 @@ pub struct Survey {
     /// False if clients are missing, holds are unaccounted for, a limit has left something out, or the names in the store
     /// could not be listed. If only the clients were asked, a wait for a lock that none of them holds makes it false.
     pub is_complete: bool,
+    /// True if a limit, the time or the number of pages has left out names, holds or waits; or if there are more pairs of a
+    /// hold and a wait than the 100 000 that are looked at for [possible deadlocks](Self::possible_deadlocks).
+    pub is_cut: bool,
     /// Why the names in the store could not be listed, or some of them not be looked at; of those locks there is what clients
     /// have said.
     #[serde(serialize_with = "as_sentence")]
@@ -42,6 +45,12 @@ pub struct Survey {
 }
 
 impl Survey {
+    /// Notes that something was left out, if that is so.
+    pub(super) fn cut_if(&mut self, is_cut: bool) {
+        self.is_cut |= is_cut;
+        self.is_complete &= !is_cut;
+    }
+
     /// Returns the holders that wait for each other in a circle, so that none can go on unless a wait has a limit or a
     /// holder is ended. Each is found in two looks one after the other, so that none is reported that only seems to be one.
     ///

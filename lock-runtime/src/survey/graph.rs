@@ -81,7 +81,11 @@ struct Wait<'a> {
 }
 
 /// The waits of each hold that may be part of a circle.
-pub(super) struct Waits<'a>(BTreeMap<Node, Vec<Wait<'a>>>);
+pub(super) struct Waits<'a> {
+    by_hold: BTreeMap<Node, Vec<Wait<'a>>>,
+    /// True if there were more guesses than are made.
+    pub(super) is_cut: bool,
+}
 
 impl<'a> Waits<'a> {
     pub(super) fn of(locks: &'a [SurveyedLock]) -> Self {
@@ -100,7 +104,7 @@ impl<'a> Waits<'a> {
                 }
             }
         }
-        let (Self(mut waits), mut guesses) = (Self::known(locks), 0);
+        let (Self { by_hold: mut waits, mut is_cut }, mut guesses) = (Self::known(locks), 0);
         for lock in contended {
             let plain =
                 |waiter: &&SurveyedWaiter| waiter.inside.is_empty() && waiter.waited_for >= LONG;
@@ -115,7 +119,9 @@ impl<'a> Waits<'a> {
                     for (from, outer, holder) in own {
                         let is_older =
                             holder.held_for.is_some_and(|held| held >= waiter.waited_for);
-                        if is_older && guesses < MOST_GUESSES {
+                        if is_older && guesses >= MOST_GUESSES {
+                            is_cut = true;
+                        } else if is_older {
                             guesses += 1;
                             let (ids, outer) = ((*from, waiter.began, next), (*outer, *holder));
                             let wait = Wait { ids, outer, lock, waiter, is_guess: true };
@@ -125,7 +131,7 @@ impl<'a> Waits<'a> {
                 }
             }
         }
-        Self(waits).in_circles()
+        Self { by_hold: waits, is_cut }.in_circles()
     }
 
     fn known(locks: &'a [SurveyedLock]) -> Self {
@@ -151,21 +157,23 @@ impl<'a> Waits<'a> {
                 }
             }
         }
-        Self(waits)
+        Self { by_hold: waits, is_cut: false }
     }
 
     /// True if no hold waits for itself.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_hold.is_empty()
     }
 
     pub(super) fn ids(&self) -> BTreeSet<Ids> {
-        self.0.values().flatten().map(|wait| wait.ids).collect()
+        self.by_hold.values().flatten().map(|wait| wait.ids).collect()
     }
 
     /// Keeps the waits that an earlier look has met too. The two looks together show only what was there between them.
     pub(super) fn met_before(mut self, earlier: &BTreeSet<Ids>) -> Self {
-        self.0.values_mut().for_each(|waits| waits.retain(|wait| earlier.contains(&wait.ids)));
+        self.by_hold
+            .values_mut()
+            .for_each(|waits| waits.retain(|wait| earlier.contains(&wait.ids)));
         self.in_circles()
     }
 
@@ -173,11 +181,11 @@ impl<'a> Waits<'a> {
     /// looked for.
     fn in_circles(mut self) -> Self {
         let mut into: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
-        for (from, waits) in &self.0 {
+        for (from, waits) in &self.by_hold {
             waits.iter().for_each(|wait| into.entry(wait.ids.2).or_default().push(*from));
         }
         let mut left: BTreeMap<Node, usize> =
-            self.0.iter().map(|(from, waits)| (*from, waits.len())).collect();
+            self.by_hold.iter().map(|(from, waits)| (*from, waits.len())).collect();
         let goes_on =
             |left: &BTreeMap<Node, usize>, node| left.get(&node).is_some_and(|it| *it > 0);
         let mut ends: Vec<Node> = into.keys().copied().filter(|it| !goes_on(&left, *it)).collect();
@@ -191,10 +199,10 @@ impl<'a> Waits<'a> {
                 }
             }
         }
-        for waits in self.0.values_mut() {
+        for waits in self.by_hold.values_mut() {
             waits.retain(|wait| goes_on(&left, wait.ids.2));
         }
-        self.0.retain(|_, waits| !waits.is_empty());
+        self.by_hold.retain(|_, waits| !waits.is_empty());
         self
     }
 
@@ -214,7 +222,7 @@ impl<'a> Waits<'a> {
 
     fn circles(&self) -> Vec<Vec<Wait<'a>>> {
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
-        for start in self.0.keys() {
+        for start in self.by_hold.keys() {
             if seen.contains(start) {
                 continue;
             }
@@ -232,7 +240,7 @@ impl<'a> Waits<'a> {
         let mut frontier = vec![start];
         while !frontier.is_empty() {
             let mut next = Vec::new();
-            for wait in frontier.iter().filter_map(|node| self.0.get(node)).flatten() {
+            for wait in frontier.iter().filter_map(|node| self.by_hold.get(node)).flatten() {
                 let to = wait.ids.2;
                 if came_by.contains_key(&to) {
                     continue;

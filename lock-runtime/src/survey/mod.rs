@@ -13,6 +13,7 @@ mod answering;
 mod collect;
 mod found;
 mod graph;
+mod heard;
 mod local;
 mod names;
 mod wire;

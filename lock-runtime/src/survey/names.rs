@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::collect::{Answers, Stored};
+use super::collect::Stored;
+use super::heard::Answers;
 use super::{SurveyedClient, SurveyedHolder, SurveyedPlace, SurveyedProcess, Surveying};
 use crate::store::{ProcessNames, StoredHold, StoredWaiter};
 
