@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
 
 use super::graph::Waits;
 use super::heard::Answers;
@@ -239,6 +240,7 @@ fn join(answers: Answers, stored: Stored, listed: &Listed) -> Survey {
             waits: heard.waits.len(),
             answered_in: heard.answered_in,
             is_cut: heard.is_cut,
+            also: heard.also.iter().map(Uuid::to_string).collect(),
         });
         for hold in heard.holds {
             if let Some(lock) = row(&mut locks, &hold.name) {
@@ -372,7 +374,8 @@ fn place(waiter: StoredWaiter, clients: &[SurveyedClient]) -> SurveyedPlace {
 
 /// The client of an id in the store, if it has answered, and the id to show.
 fn known(id: String, clients: &[SurveyedClient]) -> (Option<Arc<SurveyedProcess>>, String) {
-    let client = clients.iter().map(|one| &one.client).find(|client| client.id == id).cloned();
+    let is_its = |one: &&SurveyedClient| one.client.id == id || one.also.contains(&id);
+    let client = clients.iter().find(is_its).map(|one| Arc::clone(&one.client));
     let id = if client.is_some() { id } else { shortened(&id) };
     (client, id)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::wire::{Answer, HoldLine, Identity, WaitLine};
+use super::wire::{Answer, HoldLine, Identity, MOST_IDS, WaitLine};
 use crate::key::LockKey;
 
 /// What one client has answered so far.
@@ -17,6 +17,7 @@ pub(super) struct Heard {
     parts: BTreeSet<u32>,
     last_part: Option<u32>,
     pub(super) is_cut: bool,
+    pub(super) also: Vec<Uuid>,
     pub(super) answered_in: Duration,
 }
 
@@ -39,7 +40,7 @@ impl Answers {
     }
 
     pub(super) fn add(&mut self, answer: Answer, limit: usize, answered_in: Duration) {
-        let Answer { client: identity, part, holds, waits, more, cut, .. } = answer;
+        let Answer { client: identity, part, holds, waits, more, cut, also, .. } = answer;
         let heard = self.by_client.entry(identity.id).or_insert_with(|| Heard {
             identity,
             holds: Vec::new(),
@@ -47,6 +48,7 @@ impl Answers {
             parts: BTreeSet::new(),
             last_part: None,
             is_cut: false,
+            also: Vec::new(),
             answered_in,
         });
         // A store of several servers delivers each part several times.
@@ -56,6 +58,8 @@ impl Answers {
         heard.holds.extend(holds);
         heard.waits.extend(waits);
         heard.is_cut |= cut || heard.holds.len() > limit || heard.waits.len() > limit;
+        heard.also.extend(also);
+        heard.also.truncate(MOST_IDS);
         heard.holds.truncate(limit);
         heard.waits.truncate(limit);
         if !more {
