@@ -90,7 +90,7 @@ impl Surveying {
         };
         let mut survey = join(answers, stored, listed);
         if let Some(whole) = whole {
-            survey.locks.retain(|lock| lock.key == *whole);
+            survey.locks.retain(|lock| *whole == lock.key);
         }
         if !self.asks_store {
             // Some client has them, and has not said so.
