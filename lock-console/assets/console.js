@@ -276,7 +276,7 @@ function receive(survey) {
   if (state.paused) return;
   state.survey = survey;
   const missing = survey.missing > 0 ? `, ${survey.missing} did not answer` : "";
-  const part = survey.not_listed ? "; the store's names cannot be listed" : !survey.is_complete && survey.missing === 0 ? "; not all are listed" : "";
+  const part = survey.not_listed ? "; the store's names cannot be listed" : survey.is_cut ? "; not all are listed: a survey ends after so many keys and locks, and the next begins anew" : !survey.is_complete && survey.missing === 0 ? "; not every holder has answered" : "";
   const count = (number, one, many) => `${number} ${number === 1 ? one : many}`;
   say(`${count(survey.locks.length, "lock", "locks")}, ${count(survey.clients.length, "process", "processes")}${missing}${part}`);
   draw();

@@ -22,8 +22,11 @@ pub(crate) const EVERY: Duration = Duration::from_secs(1);
 /// How long a survey waits for clients that hang.
 const PATIENCE: Duration = Duration::from_millis(800);
 
-/// How many pages of names a survey asks the server for: at most a tenth of its time, which other programs need.
+/// How many pages of names a survey asks the server for, of some 256 keys each: other programs need the server, too.
 const PAGES: usize = 100;
+
+/// After how many checked keys a survey asks for no more pages. Each is a call of a script.
+const CHECKS: usize = 5_000;
 
 /// How many locks a page shows.
 const LIMIT: usize = 5_000;
@@ -80,7 +83,8 @@ impl Surveys {
     }
 
     async fn survey(&self) -> Shown {
-        let survey = self.client.survey().limit(LIMIT).pages(PAGES).within(PATIENCE).await;
+        let survey = self.client.survey().limit(LIMIT).pages(PAGES).checks(CHECKS);
+        let survey = survey.within(PATIENCE).await;
         match survey {
             Ok(survey) => Ok(as_json(&survey)),
             Err(error) => Err(sentence(&error).into()),

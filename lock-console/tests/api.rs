@@ -383,3 +383,35 @@ async fn a_page_takes_a_small_part_of_a_server() {
     let scans = server.command_calls().await.get("scan").copied().unwrap_or(0);
     assert!(scans <= 200 * (SURVEYS + 1), "{scans} calls of SCAN for {SURVEYS} surveys");
 }
+
+/// Nor among very many hashes of other programs, each of which has to be checked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_survey_checks_a_bounded_number_of_keys() {
+    let server = RedisServer::start().await;
+    let fill = "for at = 1, 20000 do redis.call('HSET', 'user:' .. at, 'name', 'Ada') end";
+    server.client().cmd(&["EVAL", fill, "0"]).await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let checks = async |checks: usize| {
+        server.reset_stats().await;
+        let survey = client.survey().within(SOON).checks(checks).await.unwrap();
+        assert!(survey.is_cut && !survey.is_complete, "{survey:?}");
+        let calls = server.command_calls().await;
+        calls.get("evalsha").copied().unwrap_or(0) + calls.get("eval").copied().unwrap_or(0)
+    };
+    // The page that passes the bound is checked to its end.
+    let (few, page) = (checks(1_000).await, checks(1).await);
+    assert!((1..1_000).contains(&page), "{page} checks of one page");
+    assert!((1_000..3_000).contains(&few), "{few} checks");
+
+    let app = router(client.clone(), ConsoleOptions::new());
+    let mut viewer = get(&app, "/api/events").await.into_body().into_data_stream();
+    event(&mut viewer).await;
+    server.reset_stats().await;
+    for _ in 0..3 {
+        let shown = event(&mut viewer).await;
+        assert!(shown.contains("\"is_cut\":true"), "{shown}");
+    }
+    let calls = server.command_calls().await.get("evalsha").copied().unwrap_or(0);
+    // Of three surveys, and of one that has begun meanwhile.
+    assert!(calls <= 4 * 6_000, "{calls} checks");
+}

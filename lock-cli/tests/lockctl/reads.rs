@@ -1,6 +1,8 @@
 //! `ls`, `show`, `clients` and `deadlocks`: on one server, behind sentinels, and in a cluster.
 
-use lock_runtime::LockClient;
+use std::time::Duration;
+
+use lock_runtime::{LockClient, LockOptions, MultiLock};
 use lock_tests::redis_server::Sentinels;
 use lock_tests::{RedisCluster, RedisServer};
 
@@ -88,6 +90,20 @@ async fn processes_are_listed() {
     let counts =
         |at: usize| (json["clients"][at]["holds"].clone(), json["clients"][at]["waits"].clone());
     assert_eq!((counts(0), counts(1)), ((1.into(), 0.into()), (0.into(), 0.into())), "{json}");
+}
+
+/// A lock of two clients has an id of its own in the store, also while it is kept after its release.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kept_lock_of_two_clients_is_accounted_for() {
+    let world = World::start().await;
+    let members = [world.billing.mutex("a").into(), world.orders.mutex("b").into()];
+    let kept = LockOptions::builder().at_least(Duration::from_secs(25)).build().unwrap();
+    MultiLock::of(members).with(kept).lock().await.unwrap().release().await.unwrap();
+    let listed = world.run(&["ls", "--json"]).await.json();
+    assert_eq!(listed["locks"].as_array().unwrap().len(), 2, "both are kept: {listed}");
+    assert_eq!((&listed["unaccounted"], &listed["is_complete"]), (&0.into(), &true.into()));
+    let service = &listed["locks"][0]["holders"][0]["client"]["service"];
+    assert!(service == "billing" || service == "orders", "{listed}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -46,12 +46,19 @@ pub struct NamesPage {
     pub names: Vec<LockKey>,
     /// Where the next page begins; `None` after the last one.
     pub next: Option<NamesCursor>,
+    /// How many keys the server has checked for it, one by one.
+    pub(crate) checked: usize,
 }
 
 impl NamesPage {
     /// Creates a page.
     #[must_use]
     pub fn new(names: Vec<LockKey>, next: Option<NamesCursor>) -> Self {
-        Self { names, next }
+        Self { names, next, checked: 0 }
+    }
+
+    /// With the number of keys that the server has checked for it.
+    pub(crate) fn with_checked(self, checked: usize) -> Self {
+        Self { checked, ..self }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
 
 use super::graph::Waits;
 use super::heard::Answers;
@@ -155,7 +156,7 @@ impl Surveying {
         Ok(answers)
     }
 
-    /// Lists names in the store, until all are listed, the limit is passed, or its time or its pages are used up: a server has
+    /// Lists names in the store, until all are listed, the limit is passed, or its time, its pages or its checks are used up: a server has
     /// other work than to look through the keys of other programs.
     async fn list(&self) -> Listed {
         let mut listed = Listed::default();
@@ -166,15 +167,17 @@ impl Surveying {
             (&self.engine.leases.store, self.engine.leases.timing.command_timeout);
         let start = Instant::now();
         let end = start.checked_add(self.within).unwrap_or(start + FOREVER);
-        let (prefix, mut cursor) = (self.full_prefix(), NamesCursor::start());
+        let (prefix, mut cursor, mut checked) = (self.full_prefix(), NamesCursor::start(), 0);
         for page in 0.. {
             // At least one page, so that a survey without a time meets a permission that is missing.
-            if page > 0 && (page >= self.pages || Instant::now() >= end) {
+            let is_over = page >= self.pages || checked >= self.checks || Instant::now() >= end;
+            if page > 0 && is_over {
                 listed.is_cut = true;
                 break;
             }
             match store.names(&prefix, cursor, timeout).await {
                 Ok(page) => {
+                    checked = checked.saturating_add(page.checked);
                     listed.names.extend(page.names);
                     let Some(next) = page.next else { break };
                     cursor = next;
@@ -246,6 +249,7 @@ fn join(answers: Answers, stored: Stored, listed: &Listed, names: &KnownNames) -
             waits: heard.waits.len(),
             answered_in: heard.answered_in,
             is_cut: heard.is_cut,
+            also: heard.also.iter().map(Uuid::to_string).collect(),
         });
         for hold in heard.holds {
             if let Some(lock) = row(&mut locks, &hold.name) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::SurveyedProcess;
-use super::wire::{Answer, HoldLine, Identity, WaitLine};
+use super::wire::{Answer, HoldLine, Identity, MOST_IDS, WaitLine};
 use crate::key::LockKey;
 use crate::store::ProcessNames;
 
@@ -19,6 +19,7 @@ pub(super) struct Heard {
     parts: BTreeSet<u32>,
     last_part: Option<u32>,
     pub(super) is_cut: bool,
+    pub(super) also: Vec<Uuid>,
     pub(super) answered_in: Duration,
 }
 
@@ -41,7 +42,7 @@ impl Answers {
     }
 
     pub(super) fn add(&mut self, answer: Answer, limit: usize, answered_in: Duration) {
-        let Answer { client: identity, part, holds, waits, more, cut, .. } = answer;
+        let Answer { client: identity, part, holds, waits, more, cut, also, .. } = answer;
         let heard = self.by_client.entry(identity.id).or_insert_with(|| Heard {
             identity,
             holds: Vec::new(),
@@ -49,6 +50,7 @@ impl Answers {
             parts: BTreeSet::new(),
             last_part: None,
             is_cut: false,
+            also: Vec::new(),
             answered_in,
         });
         // A store of several servers delivers each part several times.
@@ -58,6 +60,8 @@ impl Answers {
         heard.holds.extend(holds);
         heard.waits.extend(waits);
         heard.is_cut |= cut || heard.holds.len() > limit || heard.waits.len() > limit;
+        heard.also.extend(also);
+        heard.also.truncate(MOST_IDS);
         heard.holds.truncate(limit);
         heard.waits.truncate(limit);
         if !more {
@@ -70,9 +74,8 @@ impl Answers {
     pub(super) fn processes(&self) -> ProcessNames {
         let of_client = |heard: &Heard| {
             let process = SurveyedProcess::from(&heard.identity).to_string();
-            let others = heard.holds.iter().filter_map(|hold| hold.held_as);
-            let ids: Vec<_> = others.chain([heard.identity.id]).collect();
-            ids.into_iter().map(move |id| (id.to_string(), process.clone()))
+            let ids = heard.also.iter().chain([&heard.identity.id]);
+            ids.map(move |id| (id.to_string(), process.clone()))
         };
         self.by_client.values().flat_map(of_client).collect()
     }

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::wire::{HoldLine, Identity, WaitLine};
+use super::wire::{HoldLine, Identity, MOST_IDS, WaitLine};
 use crate::acquire::Engine;
 use crate::lease::Hold;
 use crate::process::{executable, host_name};
@@ -25,6 +25,8 @@ pub(super) struct Lines {
     pub(super) waits: Vec<WaitLine>,
     /// True if the limit has left some out.
     pub(super) cut: bool,
+    /// The ids of its locks of several clients.
+    pub(super) also: Vec<Uuid>,
 }
 
 impl Identity {
@@ -50,6 +52,7 @@ impl Lines {
         for engine in engine.family() {
             let client = engine.leases.client;
             let held_as = (client != answering).then_some(client);
+            lines.also.extend(held_as.filter(|_| lines.also.len() < MOST_IDS));
             for hold in engine.leases.watchdog.all() {
                 lines.add_hold(&hold, held_as, prefix, limit);
             }

@@ -77,6 +77,7 @@ pub struct Surveying {
     within: Duration,
     limit: usize,
     pages: usize,
+    checks: usize,
     asks_store: bool,
     /// True if the prefix is a whole name.
     is_name: bool,
@@ -97,6 +98,7 @@ impl Surveying {
             within: PATIENCE,
             limit: LIMIT,
             pages: PAGES,
+            checks: usize::MAX,
             asks_store: true,
             is_name: false,
         }
@@ -142,11 +144,26 @@ impl Surveying {
         self
     }
 
-    /// Sets how many pages of names it asks the store for. Each visits a few hundred keys, those of other programs included,
-    /// and keeps a server busy for up to a millisecond, mostly a tenth of that. What is left out then are only locks that no
-    /// answering client holds or waits for. Default: 1 000.
+    /// Sets how many pages of names it asks the store for. Each visits a few hundred keys, those of other programs included.
+    /// What is left out then are only locks that no answering client holds or waits for. Default: 1 000.
     pub fn pages(mut self, pages: usize) -> Self {
         self.pages = pages;
+        self
+    }
+
+    /// Sets after how many checked keys it asks the store for no more names. Of the keys that a page visits, a server checks
+    /// each by a script that may belong to a lock: hashes, of other programs too, with a name that a lock may have. What is left
+    /// out is as for [`pages`](Self::pages). Default: no bound but that.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let client = lock_runtime::LockClient::in_memory();
+    /// assert!(client.survey().checks(5_000).await?.is_complete);
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn checks(mut self, checks: usize) -> Self {
+        self.checks = checks;
         self
     }
 
@@ -199,7 +216,7 @@ pub(crate) mod fuzz {
 
     /// Reads an answer to that request, and returns what a client with the same holds and waits would publish.
     pub(crate) fn repeated(message: &[u8], request: Uuid) -> Option<Vec<Vec<u8>>> {
-        let Answer { client, holds, waits, cut, .. } = Answer::read(message, request)?;
-        Some(Answer::parts(request, &client, holds, waits, cut))
+        let Answer { client, holds, waits, cut, also, .. } = Answer::read(message, request)?;
+        Some(Answer::parts(request, &client, holds, waits, cut, also))
     }
 }

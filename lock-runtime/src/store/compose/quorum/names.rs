@@ -38,7 +38,8 @@ impl QuorumStore {
             match server.store.names(prefix, std::mem::take(&mut cursor), left).await {
                 Ok(page) => {
                     let next = self.after(number, page.next);
-                    return Ok(NamesPage::new(page.names, next.map(NamesCursor::at)));
+                    let names = NamesPage::new(page.names, next.map(NamesCursor::at));
+                    return Ok(names.with_checked(page.checked));
                 }
                 Err(error) => failed = failed.or(Some(error)),
             }

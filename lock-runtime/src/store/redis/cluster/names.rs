@@ -125,12 +125,13 @@ impl ClusterStore {
             return Ok(NamesPage::new(Vec::new(), next.map(NamesCursor::at)));
         };
         let (next, candidates) = node.store.scan(prefix, visit.place, deadline).await?;
+        let checked = candidates.len();
         let names = in_use(candidates, prefix, &Everywhere { store: self, deadline }).await?;
         let next = match next {
             Some(place) => Some(Visit { place, ..visit }),
             None => self.after(visit, deadline).await?,
         };
-        Ok(NamesPage::new(names, next.map(NamesCursor::at)))
+        Ok(NamesPage::new(names, next.map(NamesCursor::at)).with_checked(checked))
     }
 
     /// The visit after one that has ended. Waits for a master if the slots that are left have none, as during a fail-over:

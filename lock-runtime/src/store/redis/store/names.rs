@@ -44,8 +44,9 @@ impl RedisStore {
     ) -> Result<NamesPage, StoreError> {
         let place = from.place().map(|place| place.copied().unwrap_or(Place::START))?;
         let (next, candidates) = self.scan(prefix, place, deadline).await?;
+        let checked = candidates.len();
         let names = in_use(candidates, prefix, &Here { store: self, deadline }).await?;
-        Ok(NamesPage::new(names, next.map(NamesCursor::at)))
+        Ok(NamesPage::new(names, next.map(NamesCursor::at)).with_checked(checked))
     }
 
     /// Visits some keys of this server.
