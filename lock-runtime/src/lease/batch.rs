@@ -9,7 +9,8 @@ use parking_lot::Mutex;
 
 use super::Hold;
 use crate::clock::Tick;
-use crate::observe::RenewOutcome;
+use crate::error::StoreError;
+use crate::observe::{RenewOutcome, log_lock};
 
 /// Most holds in one request to the store, which may split it.
 pub(super) const MAX_BATCH: usize = 256;
@@ -108,6 +109,13 @@ pub(super) fn batches(due: HashMap<Manner, Vec<Renewal>>) -> Vec<Batch> {
         }
     }
     batches
+}
+
+/// Logs a problem of several holds with the name of the first: a batch has hundreds.
+pub(super) fn log_first(holds: &[Arc<Hold>], error: Option<&StoreError>, what: &'static str) {
+    let Some(first) = holds.first() else { return };
+    let (label, error) = (first.recorder.label(), error.map(tracing::field::display));
+    log_lock!(warn, first.target.key(), label, lock.holds = holds.len(), error, "{what}");
 }
 
 impl Hold {

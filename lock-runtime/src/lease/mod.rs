@@ -14,6 +14,7 @@
 
 mod batch;
 pub(crate) mod claim;
+mod in_flight;
 mod keepers;
 pub(crate) mod manager;
 mod pulse;

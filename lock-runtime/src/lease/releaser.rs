@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::UnderWay;
+use super::in_flight::InFlight;
 use crate::backoff::Backoff;
 use crate::clock::{Clock, Tick};
 use crate::key::LockKey;
@@ -58,6 +58,7 @@ pub(crate) struct Releaser {
     wake: Notify,
     /// Jobs queued or under way, and releases whose callers wait for the answer.
     pub(crate) unfinished: UnderWay,
+    in_flight: InFlight,
     /// Notified whenever a job has had its first answer.
     answered: Notify,
     /// True while the queue has a task: a look without the mutex.
@@ -105,6 +106,7 @@ impl Releaser {
             queue: Mutex::default(),
             wake: Notify::new(),
             unfinished: UnderWay::default(),
+            in_flight: InFlight::default(),
             answered: Notify::new(),
             has_task: AtomicBool::new(false),
         })
@@ -164,10 +166,12 @@ impl Releaser {
         self.has_task.load(Ordering::Acquire)
     }
 
-    /// Returns how often a task has taken jobs, if some wait for one.
+    /// Returns how often a task has taken jobs, if there are unfinished releases. A task that is polled then makes a round
+    /// before the next look, even if it waits for the store: it is woken.
     pub(super) fn unattended(&self) -> Option<u64> {
-        let queue = self.queue.lock();
-        (!queue.jobs.is_empty()).then_some(queue.rounds)
+        let rounds = (self.unfinished.count() > 0).then(|| self.queue.lock().rounds)?;
+        self.wake.notify_one();
+        Some(rounds)
     }
 
     fn set_task(&self, queue: &mut Queue, task: Option<u64>) {
@@ -214,31 +218,32 @@ impl Releaser {
 
     async fn drive(self: Arc<Self>, store: Arc<dyn Store>, number: u64) {
         self.queue.lock().reported = 0;
-        let mut in_flight = FuturesUnordered::new();
+        let mut begun = self.in_flight.begin(number);
         loop {
+            // Before the look at the task's number: a task that takes its place from now on wakes it.
+            let woken = self.wake.notified();
+            // Puts the earlier task's jobs back.
+            begun.end_earlier();
             let jobs = {
                 let mut queue = self.queue.lock();
-                let is_mine = queue.task == Some(number);
-                if queue.closed && queue.jobs.is_empty() && in_flight.is_empty() && is_mine {
+                if queue.task != Some(number) {
+                    // Another took its place, and has taken what it had begun. It may have kept a notification from that one.
+                    self.wake.notify_one();
+                    return;
+                }
+                if queue.closed && queue.jobs.is_empty() && begun.is_empty() {
                     self.set_task(&mut queue, None);
                     return;
                 }
-                match is_mine {
-                    true => {
-                        queue.rounds += 1;
-                        std::mem::take(&mut queue.jobs)
-                    }
-                    // Another took its place: it only ends what it has begun.
-                    false if in_flight.is_empty() => return,
-                    false => VecDeque::new(),
-                }
+                queue.rounds += 1;
+                std::mem::take(&mut queue.jobs)
             };
             for job in jobs {
-                in_flight.push(Arc::clone(&self).work(Arc::clone(&store), job).boxed());
+                begun.push(Arc::clone(&self).work(Arc::clone(&store), job).boxed());
             }
             tokio::select! {
-                () = self.wake.notified() => {}
-                Some(()) = in_flight.next() => {}
+                () = woken => {}
+                Some(()) = begun.next() => {}
             }
         }
     }
@@ -260,6 +265,8 @@ impl Releaser {
             let request = ReleaseRequest::new(target, owner, self.timeout)
                 .with_keep(keep(job.keep_until, &self.clock))
                 .with_lasts(job.until.since(self.clock.now()));
+            // Before the request: it may have its effect, and no answer.
+            let repeated = std::mem::replace(&mut job.repeated, true);
             let reply = store.release(request).await;
             if let Some(after) = job.after.take() {
                 after(reply.as_ref().ok().copied());
@@ -267,9 +274,8 @@ impl Releaser {
             if let Ok(reply) = &reply
                 && let Some(meter) = job.meter.take()
             {
-                meter.answered(*reply, job.repeated);
+                meter.answered(*reply, repeated);
             }
-            job.repeated = true;
             match reply {
                 Ok(_) if job.unsettled => {
                     // The request that acquires this hold may still be under way on another connection.
@@ -356,7 +362,7 @@ impl Drop for Ending {
     }
 }
 
-/// A job under way. If its runtime drops it, it goes back into the queue for the next task.
+/// A job under way. If its runtime or a later task drops it, it goes back into the queue for the next task.
 struct Work {
     releaser: Arc<Releaser>,
     job: Option<ReleaseJob>,
@@ -373,6 +379,7 @@ impl Drop for Work {
     fn drop(&mut self) {
         if let Some(job) = self.job.take() {
             self.releaser.queue.lock().jobs.push_back(job);
+            self.releaser.wake.notify_one();
         }
     }
 }

@@ -15,19 +15,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::OptionFuture;
-use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use super::batch::{Batch, MAX_BATCH, Manner, Renewal, batches};
+use super::batch::{Batch, MAX_BATCH, Manner, Renewal, batches, log_first};
+use super::in_flight::InFlight;
 use super::schedule::Schedule;
 use super::{Hold, Pulse, Settling};
 use crate::clock::{Clock, Tick};
-use crate::error::{LossCause, StoreError};
-use crate::observe::{RenewOutcome, log_lock};
+use crate::error::LossCause;
+use crate::observe::RenewOutcome;
 use crate::store::{CountRequest, OnRenewed, Ownership, RenewRequest, Store};
 
 /// Renewals of one hold that may be under way at once.
@@ -59,6 +59,7 @@ pub(crate) struct Watchdog {
     task: AtomicU64,
     /// How often a task has looked at the queue.
     rounds: AtomicU64,
+    in_flight: InFlight,
 }
 
 #[derive(Default)]
@@ -87,6 +88,7 @@ impl Watchdog {
             pulse: Arc::default(),
             task: AtomicU64::new(0),
             rounds: AtomicU64::new(0),
+            in_flight: InFlight::default(),
         })
     }
 
@@ -228,25 +230,29 @@ impl Watchdog {
 
     /// Runs the task of that number. It ends when closed and without holds, or when there is a later one.
     pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>, number: u64) {
-        let mut in_flight = FuturesUnordered::new();
+        let mut begun = self.in_flight.begin(number);
         loop {
+            // Before the look at the number: a task that takes its place from now on wakes it.
+            let woken = self.wake.notified();
+            begun.end_earlier();
             if self.task.load(Ordering::Acquire) != number {
-                return;
+                // It may have kept a notification from the later task.
+                return self.wake.notify_one();
             }
             self.rounds.fetch_add(1, Ordering::Relaxed);
             let Some(work) = self.collect() else { return };
             for batch in work.renewals {
-                in_flight.push(Arc::clone(&self).renew(Arc::clone(&store), batch).boxed());
+                begun.push(Arc::clone(&self).renew(Arc::clone(&store), batch).boxed());
             }
             for counts in work.counts.chunks(MAX_BATCH) {
-                in_flight.push(show_counts(Arc::clone(&store), counts.to_vec()).boxed());
+                begun.push(show_counts(Arc::clone(&store), counts.to_vec()).boxed());
             }
-            in_flight.extend(work.settling);
+            work.settling.into_iter().for_each(|settling| begun.push(settling));
             let wake_at = work.wake_at.map(|at| at.max(Instant::now() + GATHER));
             tokio::select! {
                 Some(()) = OptionFuture::from(wake_at.map(sleep_until)) => {}
-                () = self.wake.notified() => {}
-                Some(()) = in_flight.next() => {}
+                () = woken => {}
+                Some(()) = begun.next() => {}
             }
         }
     }
@@ -415,13 +421,6 @@ async fn show_counts(store: Arc<dyn Store>, counts: Vec<CountRequest>) {
     if let Err(error) = store.show_counts(counts, Duration::from_secs(1)).await {
         tracing::debug!(%error, "could not show hold counts");
     }
-}
-
-/// Logs a problem of several holds with the name of the first: a batch has hundreds.
-fn log_first(holds: &[Arc<Hold>], error: Option<&StoreError>, what: &'static str) {
-    let Some(first) = holds.first() else { return };
-    let (label, error) = (first.recorder.label(), error.map(tracing::field::display));
-    log_lock!(warn, first.target.key(), label, lock.holds = holds.len(), error, "{what}");
 }
 
 impl Queue {

@@ -72,12 +72,13 @@ impl Answers {
 
     /// The processes that have answered, by the ids that their holders have in the store.
     pub(super) fn processes(&self) -> ProcessNames {
-        let of_client = |heard: &Heard| {
+        let mut processes = ProcessNames::new();
+        for heard in self.by_client.values() {
             let process = SurveyedProcess::from(&heard.identity).to_string();
             let ids = heard.also.iter().chain([&heard.identity.id]);
-            ids.map(move |id| (id.to_string(), process.clone()))
-        };
-        self.by_client.values().flat_map(of_client).collect()
+            processes.extend(ids.map(|id| (id.to_string(), process.clone())));
+        }
+        processes
     }
 
     pub(super) fn names(&self) -> BTreeSet<LockKey> {

@@ -5,6 +5,8 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::prelude::*;
 
+mod under_way;
+
 /// Its third is longer than it takes to find out, and a busy machine keeps nothing as long as the rest.
 const LEASE: Duration = secs(12);
 
@@ -35,13 +37,17 @@ struct First {
 
 impl First {
     async fn start(url: Option<String>, memory: MemoryStore) -> Self {
+        Self::of(async move || client_of(url.as_deref(), memory).await).await
+    }
+
+    async fn of<F: Future<Output = LockClient>>(make: impl FnOnce() -> F + Send + 'static) -> Self {
         let (made, client) = tokio::sync::oneshot::channel();
         let (stop, stopped) = std::sync::mpsc::channel::<Then>();
         let (end, ended) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             let then = runtime.block_on(async {
-                let client = client_of(url.as_deref(), memory).await;
+                let client = make().await;
                 client.mutex("first").lock().await.unwrap().release().await.unwrap();
                 let _ = made.send(client);
                 loop {
