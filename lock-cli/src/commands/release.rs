@@ -103,6 +103,8 @@ fn holders(lock: &SurveyedLock) -> String {
 fn is(holder: &SurveyedHolder, owner: &str) -> bool {
     let id = known_id(holder);
     let is_cut = id.len() < holder.client_id.len();
+    // As it is shown where the client's process is not known.
+    let owner = owner.strip_prefix("client ").unwrap_or(owner);
     !owner.is_empty()
         && (holder.client_id.starts_with(owner)
             || holder.to_string().starts_with(owner)

@@ -68,7 +68,9 @@ async fn the_lock_of_a_holder_that_does_not_answer_is_released_by_its_id() {
     let silent = builder.connect(&world.server.url()).await.unwrap();
     let id = silent.id().to_string();
     let beginning = &id[..8];
-    for owner in [&id, beginning, &format!("{beginning}…"), &format!("client {beginning}")] {
+    for owner in
+        [&id, beginning, &format!("{beginning}…"), &format!("client {beginning}"), "silent@"]
+    {
         let held = silent.mutex("order:1").lock().await.unwrap();
         let other = format!("{beginning}-0000");
         world.run(&["release", "order:1", "--owner", &other, "--yes"]).await.failed(1, "not hold");
