@@ -238,11 +238,15 @@ pub(crate) fn visit_holds(mut visit: impl FnMut(&ClientOrder, u64, &Hold)) {
     }
 }
 
-/// Returns the innermost enclosing client of type `T`.
+/// Returns the innermost enclosing client of type `T`. Unlike a hold, a client is not exclusive: tasks that the code inside
+/// polls, such as those of a `LocalSet`, use it too.
 pub(crate) fn enclosing_client<T: Any + Send + Sync>() -> Option<Arc<T>> {
-    find(|what| match what {
-        Enclosing::Client(client) => Arc::clone(client).downcast().ok(),
-        Enclosing::Hold { .. } => None,
+    INNERMOST.with_borrow(|Innermost { link, .. }| {
+        let mut links = std::iter::successors(link.as_ref(), |link| link.outer.as_ref());
+        links.find_map(|link| match &link.what {
+            Enclosing::Client(client) => Arc::clone(client).downcast().ok(),
+            Enclosing::Hold { .. } => None,
+        })
     })
 }
 

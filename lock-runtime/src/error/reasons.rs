@@ -61,7 +61,7 @@ impl fmt::Display for LossCause {
 ///
 /// let client = LockClient::in_memory();
 /// let _guard = client.mutex("order:42").lock().await?;
-/// let brief = LockOptions::builder().wait(Wait::For(Duration::from_millis(20))).build()?;
+/// let brief = LockOptions::builder().wait(Wait::UpTo(Duration::from_millis(20))).build()?;
 /// let late = client.mutex("order:42").with(brief).lock().await;
 /// let Err(LockError::Timeout { local_holder: Some(holder), .. }) = late else { panic!() };
 /// println!("held since {:?} by {:?}", holder.held_for, holder.site);

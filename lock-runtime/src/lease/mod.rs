@@ -39,7 +39,6 @@ pub(crate) use self::pulse::Pulse;
 use self::reentries::Reentries;
 use self::schedule::Place;
 pub(crate) use self::under_way::{UnderWay, wait_until};
-use self::watched::Watches;
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
@@ -79,7 +78,8 @@ pub(crate) struct Hold {
     state: AtomicU8,
     /// Made for the first task that waits for the loss.
     lost: OnceLock<Arc<Notify>>,
-    watches: Watches,
+    /// True once a task waits for the end of a guard, which is told by `lost`, too.
+    is_watched: AtomicBool,
     place_at_gate: Option<PlaceAtGate>,
     /// The lease that renewals ask for, in nanoseconds; zero for none.
     renewal: AtomicU64,
@@ -152,7 +152,7 @@ impl Hold {
             stored_until: AtomicU64::new(sent_at.after(stored_lease).as_nanos()),
             state: AtomicU8::new(HELD),
             lost: OnceLock::new(),
-            watches: Watches::default(),
+            is_watched: AtomicBool::new(false),
             place_at_gate,
             renewal: AtomicU64::new(renewal),
             renewal_wishes: Mutex::default(),
@@ -223,7 +223,6 @@ impl Hold {
                 if let Some(lost) = self.lost.get() {
                     lost.notify_waiters();
                 }
-                self.watches.tell();
                 if let Some((gates, place)) = &self.place_at_gate {
                     Arc::clone(gates).lost(&self.target, *place);
                 }
@@ -253,7 +252,7 @@ impl Hold {
     /// Marks the hold as released, so that it is neither renewed nor declared lost any more.
     pub(crate) fn mark_released(&self, now: Tick) {
         let _ = self.state.compare_exchange(HELD, RELEASED, Ordering::SeqCst, Ordering::Acquire);
-        self.watches.tell();
+        self.tell_watches();
         self.recorder.end(now);
     }
 
@@ -322,7 +321,7 @@ impl Hold {
     pub(crate) fn leave(&self, reentry: u64) -> bool {
         if reentry != 0 {
             self.reentries.leave(reentry);
-            self.watches.tell();
+            self.tell_watches();
             return self.queue_count();
         }
         // The hold ends with the last guard, so there is no count to show.
@@ -339,7 +338,7 @@ impl Hold {
     // S-34.
     pub(crate) fn departs(&self) {
         self.count.swap(0, Ordering::SeqCst);
-        self.watches.tell();
+        self.tell_watches();
     }
 
     /// Marks a hold that has no guard yet, and no field in the store that could show a count.

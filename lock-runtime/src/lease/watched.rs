@@ -4,8 +4,8 @@
 //! around it. An observer must not take the time of another guard for that of its own.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -96,7 +96,7 @@ impl Watched {
 
     /// Notified when it may be over or lost; the deadline also needs a timer.
     pub(crate) fn told(&self) -> &Arc<Notify> {
-        self.hold.watches.told()
+        self.hold.end_of_guards()
     }
 }
 
@@ -107,35 +107,22 @@ impl fmt::Debug for Watched {
 }
 
 impl Hold {
-    /// Wakes the tasks that watch it after a sequentially consistent change.
-    pub(crate) fn tell_watches(&self) {
-        self.watches.tell();
-    }
-}
-
-/// The tasks that wait for the end of a [`Watched`] of a hold.
-#[derive(Default)]
-pub(super) struct Watches {
-    /// True once a task waits. Apart from `told`, so that an end, of which there are many, costs no fence.
-    any: AtomicBool,
-    told: OnceLock<Arc<Notify>>,
-}
-
-impl Watches {
-    fn told(&self) -> &Arc<Notify> {
-        let told = self.told.get_or_init(Arc::default);
-        self.any.store(true, Ordering::SeqCst);
-        // The caller registers, then checks. An end is one sequentially consistent change, and then `tell`: one of the two
-        // sees what the other has written.
+    /// Notified as [`lost`](Hold::lost) is, and when a guard ends: one notification for both, since a hold is small. A task that
+    /// waits for the loss alone checks once more, and waits on.
+    fn end_of_guards(&self) -> &Arc<Notify> {
+        let told = self.lost.get_or_init(Arc::default);
+        self.is_watched.store(true, Ordering::SeqCst);
+        // The caller registers, then checks. An end is one sequentially consistent change, and then `tell_watches`: one of the
+        // two sees what the other has written.
         fence(Ordering::SeqCst);
         told
     }
 
-    /// Wakes the waiting tasks after a sequentially consistent change.
+    /// Wakes the tasks that watch it after a sequentially consistent change. Ends, of which there are many, cost no fence.
     #[inline]
-    pub(super) fn tell(&self) {
-        if self.any.load(Ordering::SeqCst)
-            && let Some(told) = self.told.get()
+    pub(crate) fn tell_watches(&self) {
+        if self.is_watched.load(Ordering::SeqCst)
+            && let Some(told) = self.lost.get()
         {
             told.notify_waiters();
         }

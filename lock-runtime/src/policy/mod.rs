@@ -78,7 +78,7 @@
 //! With figment, `MYAPP_LOCK_POLICIES__CHECKOUT__WAIT=5s` overrides the file. Such variables are lower-cased,
 //! so they reach only names without capitals and, in most shells, without `-`.
 //!
-//! ```
+//! ```no_run
 //! # #[cfg(feature = "figment")]
 //! # fn main() -> Result<(), lock_runtime::policy::ConfigError> {
 //! use figment::Figment;

@@ -62,7 +62,9 @@ fn a_body_that_does_not_check_runs_on_and_the_loss_is_reported() {
     let lock = client.mutex("late").with(leased(Lease::Fixed(ms(200))));
     let mut overlapped = false;
     let outcome = lock.run(|_| {
-        let next = other.mutex("late").wait(SOON).lock().unwrap();
+        // In a thread of its own: the body itself would wait for its own caller.
+        let next = || other.mutex("late").wait(SOON).lock().unwrap();
+        let next = thread::scope(|threads| threads.spawn(next).join().unwrap());
         overlapped = !next.is_lost();
         Value(Arc::clone(&dropped))
     });

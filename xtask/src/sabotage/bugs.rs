@@ -72,8 +72,8 @@ bugs! {
 
     // Time, and losing.
     "the deadline counts from the answer" in "lock-runtime/src/acquire/contend/mod.rs":
-        "        self.attempt.in_flight = false;\n        Answered { reply, tokens, sent_at }" =>
-        "        self.attempt.in_flight = false;\n        let sent_at = if PLANTED { self.leases().clock.now() } else { sent_at };\n        Answered { reply, tokens, sent_at }",
+        "|_| true));\n        Answered { reply, tokens, sent_at }" =>
+        "|_| true));\n        let sent_at = if PLANTED { self.leases().clock.now() } else { sent_at };\n        Answered { reply, tokens, sent_at }",
         caught by "it" "faults::redis::a_grant_that_comes_too_late_is_given_back": "on an `Ok` value: LockGuard";
     "a body is polled without a look at its lock" in "lock-runtime/src/guard/run.rs":
         "        if let (Err(cause), OnLost::Cancel) = (hold.check(), on_lost) {" =>
@@ -166,8 +166,8 @@ bugs! {
         "            && (PLANTED || now.since(self.hold.taken_at) < self.leases.timing.handoff_window)",
         caught by "it" "contract::mutex::memory::hand_off_ends_with_its_window": "handed over past the window";
     "a hold is handed over at its end" in "lock-runtime/src/owned_hold/mod.rs":
-        "            && self.hold.deadline().since(now) >= lease / 2;" =>
-        "            && (PLANTED || self.hold.deadline().since(now) >= lease / 2);",
+        "            && self.hold.deadline().since(now) >= lease / 2\n" =>
+        "            && (PLANTED || self.hold.deadline().since(now) >= lease / 2)\n",
         caught by "it" "contract::mutex::memory::a_hold_near_its_end_is_not_handed_over": "after 16s";
     "a fair lock is acquired out of turn" in "lock-runtime/src/store/redis/scripts/fair_acquire.lua":
         "if ours or (ttl == -2 and (not head or head == ARGV[1])) then" =>

@@ -136,7 +136,7 @@ impl Contender<'_> {
             }
             _ => {}
         }
-        if self.attempt.target.kind() == HoldKind::Multi {
+        if self.attempt.target.kind() == HoldKind::Multi && error.kind().is_transient() {
             // Some of the locks may be granted, and a multi lock waits for no lock while it holds another (S-28). Others were
             // given back, and a release may be made once more at the next master.
             self.start_over();

@@ -138,7 +138,7 @@ mod tests {
             (
                 "{path.id:u46}",
                 "has the unknown type `u46` in `{path.id:u46}`; there are `u8`, `u16`, `u32`, `u64`, \
-                 `u128`, `usize`, `i8`, `i16`, `i32`, `i64`, `i128`, `isize`, `uuid`; did you mean `u64`?",
+                 `u128`, `usize`, `i8`, `i16`, `i32`, `i64`, `i128`, `isize`, `uuid`; did you mean `u16`?",
             ),
             ("{header.x:UUID}", "has the unknown type `UUID` in `{header.x:UUID}`; there are"),
             ("{query.q:}", "has the unknown type `` in `{query.q:}`; there are"),
