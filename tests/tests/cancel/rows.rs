@@ -197,7 +197,7 @@ pub(crate) const ROWS: &[Row] = &[
         handled(at.client.clone(), |lock| async move { lock.release().await.unwrap() })
     }),
     // The body ends the wait.
-    acquires!("HeldLock::lost", Mutex, 4, 8, 5, |at| {
+    acquires!("HeldLock::lost", Mutex, 5, 9, 6, |at| {
         handled(at.client.clone(), |lock| async move {
             assert!(timeout(ms(5), lock.lost()).await.is_err());
         })
