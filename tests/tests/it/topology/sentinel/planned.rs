@@ -7,7 +7,7 @@ use crate::prelude::*;
 const NAMES: usize = 3;
 
 /// From when the sentinels name the new master; the old one grants locks until then.
-const BOUND: Duration = secs(2);
+const BOUND: Duration = secs(1);
 
 /// Uses a lock until it is stopped, and tells when it got it.
 async fn uses(
@@ -36,6 +36,21 @@ async fn uses(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_name_is_free_soon() {
     let world = World::new(1).await;
+    fails_over(&world, BOUND).await;
+}
+
+/// S-19: a master that wants replicas refuses these releases, too, until it has one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_name_is_free_soon_after_the_master_has_its_replica() {
+    let world = World::new(1).await;
+    for server in &world.servers {
+        server.client().cmd(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+    }
+    // They are asked for again once a second.
+    fails_over(&world, BOUND + secs(1)).await;
+}
+
+async fn fails_over(world: &World, bound: Duration) {
     let stop = Arc::new(AtomicBool::new(false));
     let mut tasks = Vec::new();
     for _ in 0..2 {
@@ -51,9 +66,11 @@ async fn every_name_is_free_soon() {
     }
     sleep(ms(300)).await;
     world.sentinels.client(0).cmd(&["SENTINEL", "FAILOVER", NAME]).await;
-    world.promoted().await;
+    let promoted = world.promoted().await;
+    let writes = async || promoted.client().try_cmd(&["DEL", "none"]).await.is_ok();
+    eventually(FAILOVER, "the new master accepts writes", writes).await;
     let named = Instant::now();
-    sleep(BOUND + secs(4)).await;
+    sleep(bound + secs(4)).await;
     stop.store(true, Ordering::SeqCst);
     let mut granted = BTreeMap::<String, Vec<Instant>>::new();
     for (name, task) in tasks {
@@ -65,6 +82,6 @@ async fn every_name_is_free_soon() {
         let later = times.partition_point(|time| *time < named);
         let pairs = times[later.saturating_sub(1)..].windows(2);
         let longest = pairs.map(|pair| pair[1] - pair[0].max(named)).max().unwrap_or(secs(99));
-        assert!(longest < BOUND, "{name} was free only {longest:?} after the new master was named");
+        assert!(longest < bound, "{name} was free only {longest:?} after the new master was named");
     }
 }
