@@ -27,7 +27,7 @@ impl ConsoleOptions {
     }
 
     /// Asks for this token: as `Authorization: Bearer …`, or typed into a form whose cookie lasts as long as the browser.
-    /// Use it where more than this machine reaches the console, and then behind TLS. An empty token lets nobody in, so that a
+    /// Use it where more than this machine reaches the console, and then behind TLS. An empty token admits no viewer, so that a
     /// setting that is missing opens nothing. Default: none.
     pub fn bearer_token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());

@@ -326,7 +326,7 @@ async fn the_token_lets_in() {
     assert_eq!(send(&app, with_cookie).await.status(), StatusCode::OK);
 }
 
-/// An empty token is none that a viewer can give: it lets nobody in, least of all to release locks.
+/// An empty token is none that a viewer can give: it admits no viewer, least of all to release locks.
 #[tokio::test]
 async fn an_empty_token_lets_nobody_in() {
     for token in ["", " "] {

@@ -46,7 +46,7 @@ impl Pulse {
         self.next.store(next.map_or(u64::MAX, Tick::as_nanos), Ordering::Relaxed);
     }
 
-    /// Returns for how long the process stood still, if it did since `earliest`. Whichever task finds a loss may be the first
+    /// Returns for how long the process stood still, if it did since `earliest`. The task that finds a loss may be the first
     /// that runs again, so a watchdog that is late now counts as well.
     pub(super) fn stood_still(&self, earliest: Tick, now: Tick) -> Option<Duration> {
         let late = self.late(now);

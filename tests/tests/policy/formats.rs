@@ -189,7 +189,7 @@ fn a_file_of_a_figment_that_is_missing_is_an_error() {
     });
 }
 
-/// The error of a duration without quotes names the file, the place and the remedy, whoever reads the file.
+/// The error of a duration without quotes names the file, the place and the remedy, with every loader.
 #[test]
 #[allow(clippy::result_large_err, reason = "the loader's own error")]
 fn a_duration_without_quotes_is_told_to_have_them() {

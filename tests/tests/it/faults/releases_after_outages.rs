@@ -1,5 +1,5 @@
 //! What the store still has of holds that were lost, or extended without an answer, is released as long as the store may keep
-//! it: an outage that is longer than the lease leaves no lock to nobody.
+//! it: an outage that is longer than the lease leaves every lock free.
 
 use kinds::KINDS_AND_SEVERAL;
 use kinds::take_one_or_several as take;

@@ -76,7 +76,7 @@ async fn line(world: &mut World, wait: Duration, hold: Duration, each: u64) -> [
     [ours, [theirs[0], theirs[1]]]
 }
 
-/// S-26: waits of half a second, one of each side each eighth of one, and nobody gets the lock.
+/// S-26: waits of half a second, one of each side each eighth of one, and no waiter gets the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn places_do_not_drift_while_all_give_up() {

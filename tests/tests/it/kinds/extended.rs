@@ -1,4 +1,4 @@
-//! An extension is for the task that asked for it: whoever has the hold next has its own lease (S-14).
+//! An extension is for the task that asked for it: the next holder has its own lease (S-14).
 
 use crate::prelude::*;
 use crate::support::kinds::{take_one_or_several as take_any, two_in_memory};

@@ -29,7 +29,7 @@ async fn a_lock_that_was_dropped_is_free_for_the_next_try() {
     }
 }
 
-/// A lock of several and each of its locks, whichever is dropped first.
+/// A lock of several and each of its locks, in either order of dropping.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_several_locks_that_were_dropped_is_free_for_the_next_try() {
     let server = RedisServer::start().await;

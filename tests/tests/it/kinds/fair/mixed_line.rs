@@ -62,7 +62,7 @@ async fn give_up(world: &World, name: &str, waiter: Waiter<'_>) {
     soon!("it has left", world.queue(name).await.len() < before);
 }
 
-/// S-26: nobody gets the lock, and the line is never empty.
+/// S-26: no waiter gets the lock, and the line is never empty.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn places_do_not_drift_where_all_give_up() {
     let world = World::start().await;
@@ -83,7 +83,7 @@ async fn places_do_not_drift_where_all_give_up() {
     world.nothing_left("g").await;
 }
 
-/// S-26: those in the middle give up, and nobody moves past another.
+/// S-26: those in the middle give up, and no waiter moves past another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn places_do_not_drift_where_those_in_the_middle_give_up() {
     let world = World::start().await;

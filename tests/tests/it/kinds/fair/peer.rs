@@ -63,7 +63,7 @@ return redis.call('LREM', KEYS[2], 0, ARGV[1])";
 
 /// A Redisson client: one owner with its own clock, which here is the server's.
 ///
-/// Each step is one script, as Redisson's are, so that nobody sees half of one.
+/// Each step is one script, as Redisson's are, so that no client sees half of one.
 pub(crate) struct Peer<'a> {
     pub(crate) world: &'a World,
     pub(crate) name: &'a str,
