@@ -236,7 +236,7 @@ fn wrong_commands_are_found() {
     assert!(only("cargo run -p lock-cli -- --url redis://h sl").contains("sl"));
     assert!(only("cargo add lock-runtime --features metrics,no").contains("no feature `no`"));
     assert!(only("cargo install --path lock-cil").contains("no crate"));
-    let fine = "cargo run --example quickstart; cargo xtask bench --peers\n\
+    let fine = "cargo run -p quickstart --example quickstart; cargo xtask bench --peers\n\
                 lockctl --json ls order: --held-longer 3s && cargo install --path lock-cli\n\
                 cargo add lock-runtime -F metrics,sites";
     assert_eq!(only(fine), "");

@@ -1,6 +1,6 @@
 //! Fifty tasks add one to a counter that takes a moment to update, with a lock and without.
 //!
-//! Run it with `cargo run --example quickstart`. It needs no Redis; with one, only the line that
+//! Run it with `cargo run -p quickstart --example quickstart`. It needs no Redis; with one, only the line that
 //! makes the client changes: `LockClient::connect("redis://127.0.0.1:6379").await?`.
 
 use std::error::Error;
