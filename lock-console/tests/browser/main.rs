@@ -110,10 +110,43 @@ async fn a_deadlock_shows_on_every_tab_and_in_both_themes() {
             &format!("return matchMedia('(prefers-color-scheme: {scheme})').matches"),
         )
         .await;
-        page.screenshot(&format!("console-{scheme}.png")).await;
         accessible(&page, scheme).await;
     }
     drop(queue);
+    page.end().await;
+}
+
+/// Locks of each kind at work, and nothing to report. The pictures of the README are made here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Chromium: cargo xtask console-test"]
+async fn services_at_work_raise_no_alarm() {
+    let world = World::start(ConsoleOptions::new()).await;
+    let (billing, orders) = (world.service("billing").await, world.service("orders").await);
+    let warehouse = world.service("warehouse").await;
+    let order = orders.mutex("order:4711").lock().await.unwrap();
+    let other = orders.mutex("order:4712").lock().await.unwrap();
+    let numbers = billing.fair_mutex("invoice:numbers").lock().await.unwrap();
+    let prices = [&billing, &orders].map(|client| client.rw_lock("prices").read());
+    let prices = join_all(prices).await;
+    let stock = warehouse.mutex("stock:hammer").lock().await.unwrap();
+    let report = billing.mutex("report:nightly").lock().await.unwrap();
+    let waits = (0..3).map(|_| tokio::spawn(orders.fair_mutex("invoice:numbers").lock()));
+    let waits: Vec<_> = waits.chain([tokio::spawn(billing.mutex("order:4711").lock())]).collect();
+    let page = world.page().await;
+    page.until(
+        SOON,
+        "all are shown, the waiters as well",
+        "
+        const text = document.getElementById('rows').textContent;
+        return document.querySelectorAll('#rows tr').length === 6 && /invoice:numbers.*3up to [2-9]/.test(text)",
+    )
+    .await;
+    assert_eq!(page.js("return document.getElementById('alarm').hidden").await, json!(true));
+    for scheme in ["light", "dark"] {
+        page.color_scheme(scheme).await;
+        page.screenshot(&format!("console-{scheme}.png")).await;
+    }
+    drop((order, other, numbers, prices, stock, report, waits));
     page.end().await;
 }
 
