@@ -4,6 +4,7 @@ mod cargo;
 mod ci;
 mod compile_time;
 mod console;
+mod counts;
 mod deny;
 mod fuzz;
 mod install;
@@ -42,6 +43,7 @@ cargo xtask <command>
   features             checks every pair of features of each crate; installs cargo-hack below `target`
   api [--accept]       compares the public API of each crate with the one on record in `tests/api`, or
                        puts the present one on record
+  counts               prints how large each crate is: lines, files, and what it makes public
   deny                 checks licences, sources and advisories of the dependencies by `deny.toml`; installs
                        cargo-deny below `target`
   typos                checks the spelling of all files by `typos.toml`; installs typos below `target`
@@ -66,8 +68,18 @@ redis-server (Redis 7.0 or later) is the program named by REDIS_SERVER, or the o
 installed by apt-get (with sudo for others than root, which asks first) or brew.
 ";
 
-const TAKE_NOTHING: [&str; 9] =
-    ["api", "ci", "compile-time", "deny", "faults", "features", "msrv", "package", "typos"];
+const TAKE_NOTHING: [&str; 10] = [
+    "api",
+    "ci",
+    "compile-time",
+    "counts",
+    "deny",
+    "faults",
+    "features",
+    "msrv",
+    "package",
+    "typos",
+];
 
 fn main() -> ExitCode {
     let mut args = env::args().skip(1);
@@ -84,6 +96,7 @@ fn main() -> ExitCode {
         ("features", []) => ci::features(2),
         ("api", []) => ci::api(false),
         ("api", [flag]) if flag == "--accept" => ci::api(true),
+        ("counts", []) => counts::run(),
         ("deny", []) => deny::run(),
         ("typos", []) => typos::run(),
         ("msrv", []) => msrv::run(),

@@ -1,0 +1,161 @@
+//! How large each crate is: lines, files, and what it makes public.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{Failure, cargo, package};
+
+/// Prints a table in Markdown: the published crates, one in a row, and `tests`.
+///
+/// Lines are those below `src`, without blank ones; tests inside of a crate are left out. What is public is read from
+/// `tests/api`, which `cargo xtask api` compares with the code; a crate without a file there has no users of its types.
+///
+/// # Errors
+///
+/// When a file cannot be read.
+pub(crate) fn run() -> Result<(), Failure> {
+    println!(
+        "| crate | files | code | doc | comments | median file | public types | public functions |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|");
+    let root = PathBuf::from(cargo::workspace_root());
+    let crates = package::PUBLISHED.iter().map(|name| (*name, root.join(name).join("src")));
+    for (name, folder) in crates.chain([("tests", root.join("tests"))]) {
+        let mut lines = Vec::new();
+        files(&folder, &mut |path| {
+            lines.push(Lines::of(&fs::read_to_string(path)?));
+            Ok(())
+        })
+        .map_err(|error| Failure::message(format!("{}: {error}", folder.display())))?;
+        lines.sort_by_key(|file| file.code);
+        let sum = |count: fn(&Lines) -> usize| lines.iter().map(count).sum::<usize>();
+        let median = lines.get(lines.len() / 2).map_or(0, |file| file.code);
+        let (code, doc, comments) = (sum(|it| it.code), sum(|it| it.doc), sum(|it| it.comments));
+        let api = fs::read_to_string(root.join(format!("tests/api/{name}.txt")));
+        let [types, functions] = match api {
+            Ok(api) => public(&api).map(|count| count.to_string()),
+            Err(_) => ["–", "–"].map(str::to_owned),
+        };
+        let files = lines.len();
+        println!(
+            "| `{name}` | {files} | {code} | {doc} | {comments} | {median} | {types} | {functions} |"
+        );
+    }
+    Ok(())
+}
+
+/// Visits the Rust files below a folder, but for those that hold tests of a crate's inside.
+fn files(
+    folder: &Path,
+    visit: &mut dyn FnMut(&Path) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_inside = path.ancestors().any(|folder| folder.ends_with("src"));
+        let is_test = path.file_stem().is_some_and(|name| name == "tests") && is_inside;
+        if path.is_dir() && !is_test {
+            files(&path, visit)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") && !is_test {
+            visit(&path)?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Lines {
+    code: usize,
+    doc: usize,
+    comments: usize,
+}
+
+impl Lines {
+    /// Tests are the last module of a file.
+    fn of(text: &str) -> Self {
+        let mut lines = Self::default();
+        let mut rest = text.lines().map(str::trim).peekable();
+        while let Some(line) = rest.next() {
+            if line == "#[cfg(test)]" && rest.peek().is_some_and(|next| next.starts_with("mod ")) {
+                if rest.peek().is_some_and(|next| next.ends_with('{')) {
+                    break;
+                }
+                rest.next();
+                continue;
+            }
+            match line {
+                "" => {}
+                line if line.starts_with("///") || line.starts_with("//!") => lines.doc += 1,
+                line if line.starts_with("//") => lines.comments += 1,
+                _ => lines.code += 1,
+            }
+        }
+        lines
+    }
+}
+
+/// Types, with traits, and functions: free ones, those of a type, and those of a trait of the crate. An item with a second
+/// path counts once, and what a type has from a trait does not count.
+fn public(api: &str) -> [usize; 2] {
+    let (mut types, mut functions) = (BTreeSet::new(), BTreeSet::new());
+    let mut is_of_trait = false;
+    for line in api.lines() {
+        if line.starts_with("impl") {
+            is_of_trait = line.contains(" for ");
+            continue;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        for pair in words.windows(2) {
+            let path = pair[1].split(['(', '<', ';', ':']).next().unwrap_or_default();
+            let path = match pair[1].find("::") {
+                Some(_) => pair[1].split(['(', '<']).next().unwrap_or_default(),
+                None => path,
+            };
+            let path = path.trim_end_matches(':');
+            let mut segments = path.rsplit("::");
+            let (name, parent) = (segments.next(), segments.next().unwrap_or_default());
+            let in_type = parent.starts_with(char::is_uppercase);
+            match pair[0] {
+                "struct" | "enum" | "union" | "trait" | "type" => {
+                    is_of_trait = in_type && is_of_trait;
+                    if !in_type {
+                        types.insert(name);
+                    }
+                    break;
+                }
+                "fn" => {
+                    if !is_of_trait {
+                        functions.insert((in_type.then_some(parent), name));
+                    }
+                    break;
+                }
+                _ => {}
+            }
+        }
+    }
+    [types.len(), functions.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_told_apart() {
+        let text = "//! A\n\nuse a;\n/// B\nfn b() {\n    // c\n    d(); // e\n}\n\n#[cfg(test)]\nmod f;\n\
+                    #[cfg(test)]\nmod tests {\n    fn g() {}\n}\n";
+        assert_eq!(Lines::of(text), Lines { code: 4, doc: 2, comments: 1 });
+    }
+
+    #[test]
+    fn an_item_counts_once_and_a_trait_does_not() {
+        let api = "pub mod a\n#[non_exhaustive] pub enum a::b::Kind\npub a::b::Kind::One\n\
+                   impl a::b::Kind\npub const fn a::b::Kind::name(self) -> &'static str\n\
+                   impl core::fmt::Debug for a::b::Kind\npub fn a::b::Kind::fmt(&self, &mut core::fmt::Formatter<'_>)\n\
+                   pub struct a::Lock<T>(_)\nimpl<T> a::Lock<T>\npub async fn a::Lock<T>::take(&self)\n\
+                   impl<T> core::future::Future for a::Lock<T>\npub type a::Lock<T>::Output = ()\n\
+                   #[non_exhaustive] pub enum a::Kind\nimpl a::b::Kind\n\
+                   pub const fn a::b::Kind::name(self) -> &'static str\npub fn a::free()\n";
+        assert_eq!(public(api), [2, 3]);
+    }
+}
