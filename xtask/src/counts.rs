@@ -106,12 +106,7 @@ fn public(api: &str) -> [usize; 2] {
         }
         let words: Vec<&str> = line.split_whitespace().collect();
         for pair in words.windows(2) {
-            let path = pair[1].split(['(', '<', ';', ':']).next().unwrap_or_default();
-            let path = match pair[1].find("::") {
-                Some(_) => pair[1].split(['(', '<']).next().unwrap_or_default(),
-                None => path,
-            };
-            let path = path.trim_end_matches(':');
+            let path = pair[1].split(['(', '<']).next().unwrap_or_default().trim_end_matches(':');
             let mut segments = path.rsplit("::");
             let (name, parent) = (segments.next(), segments.next().unwrap_or_default());
             let in_type = parent.starts_with(char::is_uppercase);
