@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs, thread};
 
-use lock_runtime::blocking::{LockClient, LockGuard};
-use lock_runtime::{LockError, distributed_lock};
+use lock_runtime::{LockClient, LockError, LockGuard, distributed_lock};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -39,8 +38,8 @@ fn add_up(numbers: &[u64], hold: &LockGuard) -> Result<u64, LockError> {
 
 fn main() -> Outcome<()> {
     let client = match env::var("REDIS_URL") {
-        Ok(url) => LockClient::connect(&url)?,
-        Err(_) => LockClient::in_memory()?,
+        Ok(url) => LockClient::builder().connect_blocking(&url)?,
+        Err(_) => LockClient::in_memory(),
     };
     client.install();
     let given = env::args().nth(1).map(PathBuf::from);
@@ -59,12 +58,12 @@ fn main() -> Outcome<()> {
         numbers.sort_unstable();
         numbers.dedup();
         println!("{with} the lock: 50 calls, {} different numbers", numbers.len());
-        client.mutex("report").run(|hold| add_up(&numbers, hold))??;
+        client.mutex("report").run_blocking(|hold| add_up(&numbers, hold))??;
     }
     if given.is_none() {
         fs::remove_file(&own)?;
     }
     // Waits for releases in flight; otherwise their locks stay until their leases end.
-    client.shutdown(Duration::from_secs(5))?;
+    client.blocking_shutdown(Duration::from_secs(5))?;
     Ok(())
 }

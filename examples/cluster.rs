@@ -41,7 +41,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     // Two clients, as two processes would have them.
     let one = connect(&nodes).await?;
     let other = connect(&nodes).await?;
-    let masters = one.servers().await?;
+    let masters = one.admin().servers().await?;
     println!(
         "{} masters: {}",
         masters.len(),

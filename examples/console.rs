@@ -8,11 +8,10 @@
 //! two tasks that run into a deadlock, which ends when the wait of one of them does.
 
 use std::error::Error;
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use lock_console::ConsoleOptions;
-use lock_runtime::store::MemoryStore;
+use lock_runtime::MemoryStore;
 use lock_runtime::{Lease, LockClient, LockError, LockOptions, Wait};
 use tokio::net::TcpListener;
 use tokio::time::sleep;
@@ -24,7 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let store = MemoryStore::new();
     let mut services = Vec::new();
     let mut service = |name: &str| {
-        let client = LockClient::builder().service(name).store(store.peer())?;
+        let client = LockClient::builder().service(name).memory(store.peer())?;
         services.push(client.clone());
         Ok::<_, LockError>(client)
     };
@@ -106,7 +105,7 @@ async fn change_prices(client: LockClient) -> Outcome {
 
 /// The mail server takes three connections.
 async fn send_mail(client: LockClient, number: u32) -> Outcome {
-    let three = NonZeroU32::MIN.saturating_add(2);
+    let three = 3;
     let send = client.mutex(format!("mail:{number}"));
     let connections = client.semaphore("mail:connections", three);
     connections.run(async { send.run(sleep(seconds(2, 4))).await }).await?
@@ -114,7 +113,7 @@ async fn send_mail(client: LockClient, number: u32) -> Outcome {
 
 /// A report that takes longer than its lease: the lock is lost, and the body dropped.
 async fn lose_a_lock(client: LockClient) -> Outcome {
-    let brief = LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(6)));
-    let brief = brief.wait(Wait::Never).build()?;
+    let brief = LockOptions::new().lease(Lease::Fixed(Duration::from_secs(6)));
+    let brief = brief.wait(Wait::None);
     client.mutex("report:nightly").with(brief).run(sleep(Duration::from_secs(60))).await
 }

@@ -12,7 +12,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_runtime::store::MemoryStore;
+use lock_runtime::MemoryStore;
 use lock_runtime::{LockClient, LockError, LockKind};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -62,8 +62,8 @@ async fn serve(doors: &[LockClient], kind: LockKind) -> Result<String, Box<dyn E
 /// The number of customers that wait. The queue of a fair mutex is in the store; the queues of a mutex are in the processes.
 async fn in_line(doors: &[LockClient], kind: LockKind, counter: &str) -> Result<usize, LockError> {
     match kind {
-        LockKind::Fair => Ok(doors[0].inspect(counter).await?.waiting),
-        _ => Ok(doors.iter().map(|door| door.waiting().len()).sum()),
+        LockKind::Fair => Ok(doors[0].admin().inspect(counter).await?.waiting),
+        _ => Ok(doors.iter().map(|door| door.admin().waiting().len()).sum()),
     }
 }
 
@@ -73,7 +73,7 @@ async fn three_processes() -> Result<Vec<LockClient>, LockError> {
     for _ in 0..3 {
         clients.push(match std::env::var("REDIS_URL") {
             Ok(url) => LockClient::connect(&url).await?,
-            Err(_) => LockClient::builder().store(store.peer())?,
+            Err(_) => LockClient::builder().memory(store.peer())?,
         });
     }
     Ok(clients)

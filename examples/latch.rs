@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use lock_runtime::store::MemoryStore;
+use lock_runtime::MemoryStore;
 use lock_runtime::{LockClient, LockError, LockOptions};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -33,8 +33,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("service: waits for {} parts", loaded.count().await?);
 
     // A worker may die before it has counted down, so the wait has an end.
-    let within_a_minute = LockOptions::builder().wait(Duration::from_secs(60)).build()?;
-    loaded.with(within_a_minute).wait().await?;
+    let within_a_minute = LockOptions::new().wait(Duration::from_secs(60));
+    loaded.with(within_a_minute).reached().await?;
     println!("service: takes requests");
 
     while let Some(worker) = workers.join_next().await {
@@ -57,6 +57,6 @@ async fn load(client: LockClient, name: String, part: u32) -> Result<(), LockErr
 async fn client(store: &MemoryStore) -> Result<LockClient, LockError> {
     match std::env::var("REDIS_URL") {
         Ok(url) => LockClient::connect(&url).await,
-        Err(_) => LockClient::builder().store(store.peer()),
+        Err(_) => LockClient::builder().memory(store.peer()),
     }
 }

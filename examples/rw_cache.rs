@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-use lock_runtime::store::MemoryStore;
+use lock_runtime::MemoryStore;
 use lock_runtime::{LockClient, LockError};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -102,7 +102,7 @@ async fn three_processes() -> Result<Vec<LockClient>, LockError> {
     for _ in 0..3 {
         clients.push(match std::env::var("REDIS_URL") {
             Ok(url) => LockClient::connect(&url).await?,
-            Err(_) => LockClient::builder().store(store.peer())?,
+            Err(_) => LockClient::builder().memory(store.peer())?,
         });
     }
     Ok(clients)

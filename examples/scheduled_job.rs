@@ -11,7 +11,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use lock_runtime::store::MemoryStore;
+use lock_runtime::MemoryStore;
 use lock_runtime::{LockClient, LockError, distributed_lock};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -72,7 +72,7 @@ async fn three_processes() -> Result<Vec<LockClient>, LockError> {
     for _ in 0..3 {
         clients.push(match std::env::var("REDIS_URL") {
             Ok(url) => LockClient::connect(&url).await?,
-            Err(_) => LockClient::builder().store(store.peer())?,
+            Err(_) => LockClient::builder().memory(store.peer())?,
         });
     }
     Ok(clients)

@@ -8,18 +8,17 @@
 //! With the semaphore the fourth call waits for one of the three to end, in whatever process it runs.
 
 use std::error::Error;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-use lock_runtime::store::MemoryStore;
+use lock_runtime::MemoryStore;
 use lock_runtime::{LockClient, LockError};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 /// What the contract with the other company says.
-const AT_A_TIME: NonZeroU32 = NonZeroU32::new(3).expect("it is not zero");
+const AT_A_TIME: u32 = 3;
 
 const CALLS: u32 = 18;
 
@@ -35,7 +34,7 @@ impl Translations {
     async fn call(&self) {
         let in_flight = self.in_flight.fetch_add(1, SeqCst) + 1;
         self.most.fetch_max(in_flight, SeqCst);
-        if in_flight > AT_A_TIME.get() {
+        if in_flight > AT_A_TIME {
             self.refused.fetch_add(1, SeqCst);
         }
         sleep(Duration::from_millis(50)).await;
@@ -81,7 +80,7 @@ async fn three_processes() -> Result<Vec<LockClient>, LockError> {
     for _ in 0..3 {
         clients.push(match std::env::var("REDIS_URL") {
             Ok(url) => LockClient::connect(&url).await?,
-            Err(_) => LockClient::builder().store(store.peer())?,
+            Err(_) => LockClient::builder().memory(store.peer())?,
         });
     }
     Ok(clients)

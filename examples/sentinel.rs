@@ -63,7 +63,7 @@ async fn work(guard: LockGuard) -> Result<(), LockError> {
 
 /// The address of the master.
 async fn server(client: &LockClient) -> Result<String, LockError> {
-    let servers = client.servers().await?.into_iter();
+    let servers = client.admin().servers().await?.into_iter();
     Ok(servers.map(|server| server.address).collect::<Vec<_>>().join(", "))
 }
 

@@ -13,9 +13,9 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use lock_runtime::store::MemoryStore;
+use lock_runtime::MemoryStore;
 use lock_runtime::{LockClient, distributed_lock};
-use lock_tower::http::LockStatus;
+use lock_tower::http::status_of;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -36,9 +36,8 @@ struct Devices {
 }
 
 impl Devices {
-    /// A lock that is not free becomes a `LockStatus`, and so does a `Status`.
-    #[distributed_lock(key = "device:{device}", wait = none, client = self.locks)]
-    async fn ask(&self, device: &str) -> Result<ServingStatus, LockStatus> {
+    #[distributed_lock(key = "device:{device}", wait = none, client = self.locks, map_err = status_of)]
+    async fn ask(&self, device: &str) -> Result<ServingStatus, Status> {
         sleep(Duration::from_millis(600)).await;
         Ok(ServingStatus::Serving)
     }
@@ -50,7 +49,8 @@ impl Health for Devices {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
-        let status = self.ask(&request.into_inner().service).await?.into();
+        let device = request.into_inner().service;
+        let status = self.ask(&device).await?.into();
         Ok(Response::new(HealthCheckResponse { status }))
     }
 
@@ -71,7 +71,7 @@ async fn main() -> Result<(), Failure> {
         // As two processes would have them: clients of one Redis, or of one store in memory.
         let locks = match std::env::var("REDIS_URL") {
             Ok(url) => LockClient::connect(&url).await?,
-            Err(_) => LockClient::builder().store(store.peer())?,
+            Err(_) => LockClient::builder().memory(store.peer())?,
         };
         processes.spawn(process(number, locks));
     }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
+use lock_runtime::MemoryStore;
 use lock_runtime::fence::FenceGate;
-use lock_runtime::store::MemoryStore;
 use lock_runtime::{FencingToken, LockClient, LockError, LockKey, LockOptions};
 use lock_tower::{HeldLock, LockLayer, LockServiceError};
 use tokio::task::JoinSet;
@@ -77,7 +77,7 @@ fn client(locks: LockClient, warehouse: Arc<Warehouse>) -> Result<Client, LockEr
     let lock = LockLayer::new(locks, |article: &u32| {
         Ok(Some(LockKey::builder().text("article:").part(article).build()?))
     });
-    let lock = lock.options(LockOptions::builder().wait(Duration::from_secs(20)).build()?);
+    let lock = lock.options(LockOptions::new().wait(Duration::from_secs(20)));
     let take = service_fn(move |_: u32| {
         let warehouse = Arc::clone(&warehouse);
         async move {
@@ -99,7 +99,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         // As two processes would have them: clients of one Redis, or of one store in memory.
         let locks = match std::env::var("REDIS_URL") {
             Ok(url) => LockClient::connect(&url).await?,
-            Err(_) => LockClient::builder().store(store.peer())?,
+            Err(_) => LockClient::builder().memory(store.peer())?,
         };
         let client = client(locks.clone(), Arc::clone(&warehouse))?;
         processes.spawn(async move {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 
-use lock_runtime::store::MemoryStore;
+use lock_runtime::MemoryStore;
 use lock_runtime::{LockClient, LockError, distributed_lock};
 use tokio::join;
 use tokio::sync::Barrier;
@@ -103,6 +103,6 @@ async fn two_processes() -> Result<(LockClient, LockClient), LockError> {
         return Ok((LockClient::connect(&url).await?, LockClient::connect(&url).await?));
     }
     let store = MemoryStore::new();
-    let peer = || LockClient::builder().store(store.peer());
+    let peer = || LockClient::builder().memory(store.peer());
     Ok((peer()?, peer()?))
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use lock_runtime::LockClient;
-use lock_runtime::policy::LockFile;
+use lock_runtime::policy::LockConfig;
 use lock_tower::{HttpLockLayer, LockLayer};
 
 use crate::Result;
@@ -19,7 +19,7 @@ const ROUTES: usize = 1000;
 pub(crate) fn repeat(count: u32) -> Result<()> {
     let text = text()?;
     for _ in 0..count {
-        let file: LockFile = toml::from_str(&text)?;
+        let file = LockConfig::from_toml(&text)?;
         drop(layer(file)?);
     }
     Ok(())
@@ -30,8 +30,8 @@ pub(crate) fn repeat(count: u32) -> Result<()> {
 /// # Errors
 ///
 /// When the configuration is not accepted.
-pub(crate) fn layer(file: LockFile) -> Result<HttpLockLayer> {
-    let client = LockClient::builder().config(file.lock).in_memory()?;
+pub(crate) fn layer(config: LockConfig) -> Result<HttpLockLayer> {
+    let client = LockClient::builder().config(config).in_memory()?;
     Ok(LockLayer::routes(&client)?)
 }
 

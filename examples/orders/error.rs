@@ -1,11 +1,9 @@
 //! The errors of an order, and the answer to each.
 
-use std::error::Error;
-
 use axum::http::StatusCode;
-use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
 use lock_runtime::LockError;
+use lock_tower::LockResponse;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OrderError {
@@ -24,25 +22,18 @@ pub(crate) enum OrderError {
 
 impl IntoResponse for OrderError {
     fn into_response(self) -> Response {
-        if let Self::TooMuch { .. } = self {
-            return (StatusCode::UNPROCESSABLE_ENTITY, format!("{self}\n")).into_response();
-        }
-        // The chain of causes is for the log; it names keys.
-        let mut line = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            line = format!("{line}: {error}");
-            cause = error.source();
-        }
-        tracing::error!("{line}");
         match self {
-            // Nothing was done yet.
-            Self::Lock(error) if error.is_retryable() || matches!(error, LockError::Closed) => {
-                (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")]).into_response()
+            Self::TooMuch { .. } => {
+                (StatusCode::UNPROCESSABLE_ENTITY, format!("{self}\n")).into_response()
             }
+            // As the layers answer, and logged as they log.
+            Self::Lock(error) => LockResponse::from(error).into_response(),
             // The card may have been charged. 409 would say that nothing happened, and 503 would make
             // proxies repeat the request; an operator has to check.
-            _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+            Self::Stale | Self::Database(_) | Self::Thread(_) => {
+                tracing::error!(error = &self as &dyn std::error::Error, "the order failed");
+                StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            }
         }
     }
 }

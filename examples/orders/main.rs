@@ -68,7 +68,7 @@ async fn run() -> Result<ExitCode, Failure> {
     let signals = Signals::listen()?;
     let client = LockClient::from_config(config::load()?).await?;
     // An attribute that does not go with the configuration is found now, not by a customer.
-    client.check_sites()?;
+    client.admin().check_sites()?;
     let card = Duration::from_millis(variable("CARD_MS", 1)?);
     let orders = Orders::new(client.clone(), Ledger::open(database().as_deref())?, card);
     let app = routes::app(orders, locks()?, observe::metrics()?)?;

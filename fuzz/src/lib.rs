@@ -9,7 +9,7 @@
 //! - [`notices`]: messages on channels.
 //! - [`survey`]: requests and answers of surveys.
 //! - [`names`]: lock names and the keys that belong to them; values in names.
-//! - [`templates`]: key templates and patterns of a configuration.
+//! - [`templates`]: key templates of a configuration.
 //! - [`requests`]: requests over HTTP, and the keys that a layer makes of them.
 //! - [`config`]: whole configurations, and addresses; neither shows a password.
 #![allow(clippy::missing_panics_doc, reason = "a target panics when its law does not hold")]

@@ -1,13 +1,13 @@
-//! Key templates and the patterns of policies.
+//! Key templates.
 
 use lock_runtime::LockKey;
-use lock_runtime::fuzz;
+use lock_runtime::policy::LockConfig;
 use lock_syntax::template::{Part, Segment, parse, unseparated};
 
 use crate::input::{parts, text};
 
 /// A template can be written again from what was parsed; it never makes one name of different values; the
-/// configuration refuses what cannot be parsed, and names without a meaning for requests.
+/// check of a configuration refuses what cannot be parsed, and names without a meaning for requests.
 pub fn key_template(input: &[u8]) {
     let words: &[&str] = &[
         "{a}",
@@ -35,7 +35,7 @@ pub fn key_template(input: &[u8]) {
     let [template, one, other] = parts(input);
     let template = text(template, words);
     let parsed = parse(&template);
-    let problem = fuzz::template_problem(&template);
+    let problem = template_problem(&template);
     let Ok(segments) = parsed else {
         return assert!(problem.is_some(), "{template:?}");
     };
@@ -103,36 +103,9 @@ fn filled(segments: &[Segment<'_>], names: &[&str], values: &str) -> Option<Lock
     builder.build().ok()
 }
 
-/// A pattern matches what the definition says; two that match one name overlap, in either order.
-pub fn patterns(input: &[u8]) {
-    let words: &[&str] = &["*", "**", "a", "b", "ab", "tenant-", "-", "ü"];
-    let [one, other, name] = parts(input).map(|part| text(&part[..part.len().min(32)], words));
-    let [matches_one, matches_other] =
-        [&one, &other].map(|pattern| fuzz::pattern_matches(pattern, &name));
-    for (pattern, found) in [(&one, matches_one), (&other, matches_other)] {
-        let (glob, name): (Vec<_>, Vec<_>) = (pattern.chars().collect(), name.chars().collect());
-        assert_eq!(found, matches(&glob, &name), "{pattern:?} and {name:?}");
-    }
-    let overlap = fuzz::patterns_overlap(&one, &other);
-    assert_eq!(overlap, fuzz::patterns_overlap(&other, &one), "{one:?} {other:?}");
-    assert!(overlap || !(matches_one && matches_other), "{one:?} {other:?} {name:?}");
-    assert!(fuzz::patterns_overlap(&one, &one), "{one:?} and itself");
-}
-
-/// True if the pattern matches: a star stands for any text, everything else for itself.
-fn matches(pattern: &[char], name: &[char]) -> bool {
-    // `reached[n]`: the pattern so far matches the first `n` characters.
-    let mut reached = vec![false; name.len() + 1];
-    reached[0] = true;
-    for wanted in pattern {
-        let mut next = vec![false; name.len() + 1];
-        for at in 0..=name.len() {
-            next[at] = match wanted {
-                '*' => reached[at] || (at > 0 && next[at - 1]),
-                wanted => at > 0 && reached[at - 1] && name[at - 1] == *wanted,
-            };
-        }
-        reached = next;
-    }
-    reached[name.len()]
+/// Returns the problem of a key template in a configuration.
+fn template_problem(template: &str) -> Option<String> {
+    let text = serde_json::json!({ "lock": { "policies": { "p": { "key": template } } } });
+    let config = LockConfig::from_deserializer(text).expect("only layers read keys");
+    lock_tower::http::check(&config).err().map(|error| error.to_string())
 }

@@ -65,7 +65,6 @@ targets! {
     names::lock_names;
     names::key_parts;
     templates::key_template;
-    templates::patterns;
     requests::request_key;
     requests::request_values;
     requests::request_route;

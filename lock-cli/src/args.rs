@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use lock_runtime::store::HoldKind;
+use lock_runtime::admin::HoldKind;
 
 /// Shows, watches and frees distributed locks.
 ///
@@ -82,6 +82,8 @@ pub(crate) enum Command {
         /// The file
         file: PathBuf,
     },
+    /// Print the JSON schema of configuration files, for editors and for checks of deployments
+    Schema,
     /// Check the servers; exit code 1 if one of them endangers locks
     Doctor,
     /// Serve a page that shows locks in the browser

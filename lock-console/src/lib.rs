@@ -20,7 +20,7 @@
 //!
 //! # What it asks
 //!
-//! The console [surveys](lock_runtime::survey) all processes once a second while a page is open, however many pages there
+//! The console [surveys](lock_runtime::admin) all processes once a second while a page is open, however many pages there
 //! are, and never otherwise. Nothing is stored.
 //!
 //! # Behind a proxy
@@ -33,7 +33,7 @@
 //!
 //! | request | answers |
 //! |---|---|
-//! | `GET api/survey` | a [`Survey`](lock_runtime::survey::Survey) as it serializes: durations are milliseconds, in fields that end in `_ms` |
+//! | `GET api/survey` | a [`Survey`](lock_runtime::admin::Survey) as it serializes: durations are milliseconds, in fields that end in `_ms` |
 //! | `GET api/events` | the same as Server-Sent Events: `survey` each second, `failed` with a sentence while the store does not answer |
 //! | `GET api/session` | `{"allow_release": bool, "csrf": "…"}` |
 //! | `POST api/release` | releases a lock: `{"name": "…", "typed": "…"}` with the header `x-csrf-token`; see [`ConsoleOptions::allow_release`] |

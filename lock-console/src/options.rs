@@ -17,7 +17,7 @@ impl ConsoleOptions {
         Self::default()
     }
 
-    /// Sets whether the console may [release locks by force](lock_runtime::LockClient::force_release). Default: it may not.
+    /// Sets whether the console may [release locks by force](lock_runtime::admin::Admin::force_release). Default: it may not.
     ///
     /// A release is accepted from the console's own page only: the request must come from the same origin, with the token
     /// against forged requests that the page has, and with the name of the lock typed once more. Each is logged at `warn`.

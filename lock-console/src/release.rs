@@ -48,7 +48,7 @@ pub(crate) async fn release(
     };
     // Before the release, so that one whose outcome is never known is in the log, too.
     tracing::warn!(lock.name = asked.name, "an operator asks the console for a release by force");
-    let released = console.client.force_release(name).await;
+    let released = console.client.admin().force_release(name).await;
     let is_released = matches!(released, Ok(true));
     tracing::warn!(lock.name = asked.name, is_released, "the release by force has ended");
     match released {

@@ -7,8 +7,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use lock_runtime::__layer_v1::bound_survey;
 use lock_runtime::LockClient;
-use lock_runtime::survey::Survey;
+use lock_runtime::admin::Survey;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
@@ -83,7 +84,7 @@ impl Surveys {
     }
 
     async fn survey(&self) -> Shown {
-        let survey = self.client.survey().limit(LIMIT).pages(PAGES).checks(CHECKS);
+        let survey = bound_survey(self.client.admin().survey().limit(LIMIT), PAGES, CHECKS);
         let survey = survey.within(PATIENCE).await;
         match survey {
             Ok(survey) => Ok(as_json(&survey)),

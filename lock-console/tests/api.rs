@@ -9,8 +9,9 @@ use futures_util::StreamExt;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use lock_console::{ConsoleOptions, router};
+use lock_runtime::__layer_v1::bound_survey;
 use lock_runtime::LockClient;
-use lock_runtime::store::MemoryStore;
+use lock_runtime::MemoryStore;
 use lock_tests::{RedisServer, eventually};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
@@ -159,14 +160,14 @@ fn with(builder: http::request::Builder, name: &str, typed: &str) -> Request<Bod
 #[tokio::test]
 async fn a_release_needs_permission_token_origin_and_name() {
     let store = MemoryStore::new();
-    let client = || LockClient::builder().namespace("shop").store(store.peer()).unwrap();
+    let client = || LockClient::builder().namespace("shop").memory(store.peer()).unwrap();
     let holder = client();
     let _held = holder.mutex("order:1").lock().await.unwrap();
     let name = "shop:order:1";
     let csrf = async |app: &Router| {
         json_of(get(app, "/api/session").await).await["csrf"].as_str().unwrap().to_owned()
     };
-    let held = async || holder.inspect("order:1").await.unwrap().kind.is_some();
+    let held = async || holder.admin().inspect("order:1").await.unwrap().kind.is_some();
 
     let reads = router(client(), ConsoleOptions::new());
     let own = csrf(&reads).await;
@@ -393,7 +394,8 @@ async fn a_survey_checks_a_bounded_number_of_keys() {
     let client = LockClient::connect(&server.url()).await.unwrap();
     let checks = async |checks: usize| {
         server.reset_stats().await;
-        let survey = client.survey().within(SOON).checks(checks).await.unwrap();
+        let survey =
+            bound_survey(client.admin().survey().within(SOON), usize::MAX, checks).await.unwrap();
         assert!(survey.is_cut && !survey.is_complete, "{survey:?}");
         let calls = server.command_calls().await;
         calls.get("evalsha").copied().unwrap_or(0) + calls.get("eval").copied().unwrap_or(0)

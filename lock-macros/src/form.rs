@@ -1,7 +1,8 @@
 //! The forms of functions.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens as _;
+use syn::parse::{ParseStream, Parser as _};
 use syn::{ReturnType, Signature, Stmt, Type, TypeParamBound};
 
 /// The form of a function.
@@ -31,17 +32,22 @@ impl Form {
     }
 }
 
-/// True if the type names a future: by the name of a trait or an alias, or in a `Pin<…>`.
+/// True if the type is a future that a body can be put into: a trait's, a `Pin<…>` with one, or an alias of that. A name
+/// that only ends in `Future` may be a struct.
 fn is_future(ty: &Type) -> bool {
-    let named = |path: &syn::Path| path.segments.last().is_some_and(names_future);
+    let named = |path: &syn::Path, end| {
+        path.segments.last().is_some_and(|last| last.ident.to_string().ends_with(end))
+    };
     match bare(ty) {
         Type::ImplTrait(ty) => ty.bounds.iter().any(|bound| match bound {
-            TypeParamBound::Trait(bound) => named(&bound.path),
+            TypeParamBound::Trait(bound) => named(&bound.path, "Future"),
             _ => false,
         }),
+        Type::Path(ty) if named(&ty.path, "BoxFuture") => true,
         Type::Path(ty) => {
             let pinned = ty.path.segments.last().filter(|last| last.ident == "Pin");
-            named(&ty.path) || pinned.is_some_and(|pin| mentions_future(pin.to_token_stream()))
+            let future = |name: &str| name.ends_with("Future").then_some(());
+            pinned.is_some_and(|pin| find(pin.to_token_stream(), &future).is_some())
         }
         _ => false,
     }
@@ -56,15 +62,79 @@ fn bare(ty: &Type) -> &Type {
     }
 }
 
-fn names_future(segment: &syn::PathSegment) -> bool {
-    segment.ident.to_string().ends_with("Future")
+/// A value that its user needs after the release: what happens to it then, and what to do in its place.
+#[derive(Clone, Copy)]
+pub(crate) struct Late(pub(crate) &'static str, pub(crate) &'static str);
+
+impl Late {
+    /// By the name of the type: an attribute does not see more.
+    fn of(name: &str) -> Option<Self> {
+        const READ: &str = "Iterator DoubleEndedIterator ExactSizeIterator FusedIterator Stream TryStream \
+                            FusedStream BoxStream LocalBoxStream ReceiverStream UnboundedReceiverStream \
+                            BroadcastStream ReaderStream Streaming";
+        const TASKS: &str = "JoinHandle ScopedJoinHandle AbortOnDropHandle JoinSet";
+        const BODIES: &str = "Sse Body BoxBody StreamBody";
+        let is_in = |names: &str| names.split(' ').any(|known| known == name);
+        Some(match name {
+            _ if name.ends_with("Future") => {
+                Self("would run", "await it in the body, and return its result")
+            }
+            _ if is_in(READ) => Self(
+                "would be read",
+                "read it in the body and return a `Vec`, or lock the function that reads it",
+            ),
+            _ if is_in(TASKS) => {
+                Self("may run", "await it in the body, or lock the function that the task runs")
+            }
+            _ if is_in(BODIES) => Self(
+                "would be sent",
+                "return what is to be sent, or lock the route by `lock_tower::LockLayer`, which holds until the body \
+                 has ended",
+            ),
+            _ => return None,
+        })
+    }
+
+    /// Looks into the type of a body's value; `None` if it is hidden by an alias of a future.
+    pub(crate) fn find(output: Option<&Type>) -> Option<(Ident, Self)> {
+        find(output?.to_token_stream(), &Self::of)
+    }
 }
 
-/// True if the tokens name a future.
-pub(crate) fn mentions_future(tokens: TokenStream) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(word) => word.to_string().ends_with("Future"),
-        TokenTree::Group(group) => mentions_future(group.stream()),
-        _ => false,
+/// Returns the first of the names for which `of` has a value.
+fn find<T>(tokens: TokenStream, of: &dyn Fn(&str) -> Option<T>) -> Option<(Ident, T)> {
+    tokens.into_iter().find_map(|token| match token {
+        TokenTree::Ident(word) => of(&word.to_string()).map(|found| (word, found)),
+        TokenTree::Group(group) => find(group.stream(), of),
+        _ => None,
     })
+}
+
+/// Returns the `T` of `Future<Output = T>`, wherever it is in the type.
+pub(crate) fn output(ty: &Type) -> Option<Type> {
+    output_in(ty.to_token_stream())
+}
+
+fn output_in(tokens: TokenStream) -> Option<Type> {
+    let start = |input: ParseStream<'_>| -> syn::Result<Type> {
+        let ty = input.parse()?;
+        input.parse::<TokenStream>()?;
+        Ok(ty)
+    };
+    let mut rest = tokens.into_iter();
+    let mut named = false;
+    while let Some(token) = rest.next() {
+        match token {
+            TokenTree::Punct(equals) if named && equals.as_char() == '=' => {
+                return start.parse2(rest.collect()).ok();
+            }
+            TokenTree::Group(group) => match output_in(group.stream()) {
+                None => named = false,
+                found => return found,
+            },
+            TokenTree::Ident(word) => named = word == "Output",
+            _ => named = false,
+        }
+    }
+    None
 }

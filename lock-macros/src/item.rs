@@ -5,10 +5,12 @@ use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
-use syn::{Attribute, Expr, FnArg, Pat, PatType, Signature, Stmt, Visibility};
+use syn::{Attribute, Expr, FnArg, Pat, PatType, ReturnType, Signature, Stmt, Type, Visibility};
 
 use crate::errors::list;
 pub(crate) use crate::form::Form;
+use crate::form::output;
+use crate::validate::inner_type;
 
 /// A function or method.
 pub(crate) struct Function {
@@ -60,10 +62,17 @@ impl Function {
 
     /// Removes the other `#[distributed_lock]` attributes of the function and returns them.
     pub(crate) fn take_stacked(&mut self) -> Vec<Attribute> {
-        let is_lock = |attr: &mut Attribute| {
-            attr.path().segments.last().is_some_and(|last| last.ident == "distributed_lock")
-        };
-        self.attrs.extract_if(.., is_lock).collect()
+        self.attrs.extract_if(.., |attr| is_lock(attr)).collect()
+    }
+
+    /// Returns the type of the body's value, if the signature shows it.
+    pub(crate) fn output(&self) -> Option<Type> {
+        match (&self.sig.output, &self.form) {
+            (ReturnType::Default, _) => Some(syn::parse_quote!(())),
+            (ReturnType::Type(_, ty), Form::Async | Form::Sync) => Some((**ty).clone()),
+            // Of `BoxFuture<'_, T>` it is the last argument.
+            (ReturnType::Type(_, ty), _) => output(ty).or_else(|| inner_type(ty).cloned()),
+        }
     }
 
     /// Takes apart a method that `#[async_trait]` has expanded. That attribute is on the `impl`, so it expands
@@ -148,6 +157,10 @@ impl Function {
         };
         self.sig.inputs.iter().map(name).collect()
     }
+}
+
+pub(crate) fn is_lock(attr: &Attribute) -> bool {
+    attr.path().segments.last().is_some_and(|last| last.ident == "distributed_lock")
 }
 
 /// Returns true if a `cfg` may remove the argument.

@@ -1,16 +1,13 @@
 //! Checks that the function and the arguments fit together.
 
-use std::time::Duration;
-
 use humantime::format_duration;
 use proc_macro2::Span;
-use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
-use syn::{Expr, FnArg, GenericArgument, Pat, PathArguments, ReturnType, Type};
+use syn::{Expr, FnArg, GenericArgument, Pat, PathArguments, Type};
 
 use crate::args::{Args, LeaseArg, OnBusy, Time, WaitArg, word};
 use crate::errors::{Errors, nearest};
-use crate::form::mentions_future;
+use crate::form::Late;
 use crate::item::{Form, Function, Scope};
 
 /// Checks one of the attributes on the function, apart from its key.
@@ -80,7 +77,7 @@ fn argument_types(function: &Function) -> Vec<(String, &Type)> {
 }
 
 /// Returns the type in the angle brackets of a type, the last one if there are several.
-fn inner_type(ty: &Type) -> Option<&Type> {
+pub(crate) fn inner_type(ty: &Type) -> Option<&Type> {
     let Type::Path(path) = ty else { return None };
     let PathArguments::AngleBracketed(inside) = &path.path.segments.last()?.arguments else {
         return None;
@@ -93,10 +90,8 @@ fn inner_type(ty: &Type) -> Option<&Type> {
 
 /// True if the type most likely implements `KeyPart`, by its name: types are not known to an attribute.
 fn is_key_part(ty: &Type) -> bool {
-    const KNOWN: [&str; 17] = [
-        "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",
-        "bool", "char", "str", "String", "Uuid",
-    ];
+    const KNOWN: &str = "u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize bool char str String Uuid IpAddr Ipv4Addr \
+                         Ipv6Addr NonZeroU16 NonZeroU32 NonZeroU64 SystemTime NaiveDate Date Timestamp";
     match ty {
         Type::Reference(reference) => is_key_part(&reference.elem),
         Type::Group(group) => is_key_part(&group.elem),
@@ -104,7 +99,7 @@ fn is_key_part(ty: &Type) -> bool {
         Type::Path(path) => path.path.segments.last().is_some_and(|last| {
             let name = last.ident.to_string();
             let has_inside = matches!(&*name, "Box" | "Arc" | "Rc" | "Cow");
-            KNOWN.contains(&&*name)
+            KNOWN.split(' ').any(|known| known == name)
                 || name.ends_with("Id")
                 || has_inside && inner_type(ty).is_some_and(is_key_part)
         }),
@@ -146,49 +141,35 @@ pub(crate) fn check_guards(all: &[Args], errors: &mut Errors) {
 
 /// Refuses durations that contradict each other, if all of them are known.
 fn check_times(args: &Args, errors: &mut Errors) {
-    let at_least = args.at_least.as_ref().and_then(Time::literal);
-    let max_hold = args.max_hold.as_ref().and_then(Time::literal);
-    let mut refuse = |name: &str, message: String| {
-        errors.push_at(args.place(name).unwrap_or_else(Span::call_site), message);
+    let lease = match &args.lease {
+        Some(LeaseArg::Fixed(lease)) => Some(lease),
+        _ => None,
     };
-    if let Some(LeaseArg::Fixed(lease)) = &args.lease {
-        if args.max_hold.is_some() {
-            let message =
-                "`max_hold` ends renewals, and a fixed lease has none; take one of them out";
-            refuse("max_hold", message.to_owned());
-        }
-        if let (Some(at_least), Some(lease)) = (at_least, lease.literal())
-            && at_least > lease
-        {
-            refuse("at_least", longer("the fixed lease", at_least, lease));
-        }
+    if lease.is_some() && args.max_hold.is_some() {
+        let message = "`max_hold` ends renewals, and a fixed lease has none; take one of them out";
+        errors.push_at(args.place("max_hold"), message);
     }
-    if let (Some(at_least), Some(max_hold)) = (at_least, max_hold)
-        && at_least > max_hold
-    {
-        refuse("at_least", longer("`max_hold`", at_least, max_hold));
+    let limits = [("the fixed lease", lease), ("`max_hold`", args.max_hold.as_ref())];
+    for (than, limit) in limits {
+        let literals =
+            args.at_least.as_ref().and_then(Time::literal).zip(limit.and_then(Time::literal));
+        let Some((at_least, limit)) = literals.filter(|(at_least, limit)| at_least > limit) else {
+            continue;
+        };
+        let (at_least, limit) = (format_duration(at_least), format_duration(limit));
+        let message =
+            format!("`at_least` of {at_least} is longer than {than} of {limit}; make it shorter");
+        errors.push_at(args.place("at_least"), message);
     }
-}
-
-fn longer(than: &str, at_least: Duration, limit: Duration) -> String {
-    let (at_least, limit) = (format_duration(at_least), format_duration(limit));
-    format!("`at_least` of {at_least} is longer than {than} of {limit}; make it shorter")
 }
 
 fn check_contradictions(args: &Args, errors: &mut Errors) {
-    let mut refuse = |name: &str, message: &str| {
-        errors.push_at(args.place(name).unwrap_or_else(Span::call_site), message);
-    };
-    if args.guard.is_some() && args.when.is_some() {
-        let message = "there is no hold to name when `when` is false; take out `guard` or `when`";
-        refuse("guard", message);
-    }
     if let (Some(WaitArg::Forever), Some(OnBusy::Skip | OnBusy::Fallback(_))) =
         (&args.wait, &args.on_busy)
     {
-        let message = "`wait = forever` never reports busy; give `wait` a limit, or take out \
-                       `on_busy`";
-        refuse("wait", message);
+        let message =
+            "`wait = forever` never reports busy; give `wait` a limit, or take out `on_busy`";
+        errors.push_at(args.place("wait"), message);
     }
 }
 
@@ -196,7 +177,7 @@ fn check_contradictions(args: &Args, errors: &mut Errors) {
 fn check_plain(function: &Function, args: &Args, errors: &mut Errors) {
     if let (Form::Sync, Some("Cancel")) = (&function.form, args.on_lost) {
         errors.push_at(
-            args.place("on_lost").unwrap_or_else(Span::call_site),
+            args.place("on_lost"),
             format!(
                 "`{}` is not async, so its body cannot be stopped; write `on_lost = finish`, and check the hold in \
                  the body: `guard = hold` and `hold.check()?`",
@@ -255,24 +236,24 @@ pub(crate) fn check_shape(function: &Function, blocking: bool, errors: &mut Erro
             ),
         );
     }
-    match &sig.output {
-        _ if !matches!(function.form, Form::Sync) => {}
-        _ if !blocking => errors.push_at(
+    if matches!(function.form, Form::Sync) && !blocking {
+        errors.push_at(
             sig.fn_token.span,
             format!(
                 "`{name}` is not async and cannot wait for a lock; write `async fn {name}`, or turn on the \
                  feature `blocking` of `lock_runtime`"
             ),
-        ),
-        ReturnType::Type(_, ty) if mentions_future(ty.to_token_stream()) => {
-            errors.push(syn::Error::new_spanned(
-                ty,
-                format!(
-                    "the future that `{name}` returns inside of another type would run after the release; return \
-                     the future itself, or write `async fn {name}`"
-                ),
-            ));
+        );
+    } else if let Some((word, Late(happens, mut instead))) = Late::find(function.output().as_ref())
+    {
+        let future =
+            format!("return `impl Future` or a `BoxFuture` itself, or write `async fn {name}`");
+        if matches!(function.form, Form::Sync) && word.to_string().ends_with("Future") {
+            instead = &future;
         }
-        _ => {}
+        errors.push_at(
+            word.span(),
+            format!("the `{word}` in what `{name}` returns {happens} after the release; {instead}"),
+        );
     }
 }

@@ -1,14 +1,14 @@
 //! [`AnyLock`]: a lock whose kind is a value, for declared locks.
 
 use std::panic::Location;
+use std::sync::Arc;
 
-use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
+use crate::acquire::{Acquire, Handle, Run, TryRun, lock_options};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::key::LockKey;
 use crate::observe::Label;
-#[cfg(feature = "policy")]
-use crate::policy::Policy;
+use crate::options::LockOptions;
 use crate::site::CallSite;
 
 /// A lock of a kind that is known at run time, as attributes, layers and policies declare it.
@@ -33,7 +33,7 @@ use crate::site::CallSite;
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct AnyLock(Handle);
 
-lock_settings!(AnyLock);
+lock_options!(AnyLock);
 
 impl AnyLock {
     pub(crate) fn new(handle: Handle) -> Self {
@@ -47,27 +47,6 @@ impl AnyLock {
 
     fn map(self, change: impl Fn(Handle) -> Handle) -> Self {
         Self(change(self.0))
-    }
-
-    /// Returns the same lock, which metrics and spans report as one of that policy.
-    /// [`policy_lock`](crate::LockClient::policy_lock) does this already; use it when you resolve the options
-    /// yourself.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use lock_runtime::policy::LockConfig;
-    /// use lock_runtime::{LockKind, LockClient};
-    ///
-    /// let config = LockConfig::from_toml("[lock.policies.checkout]\nwait = '1s'")?;
-    /// let client = LockClient::builder().config(config).in_memory()?;
-    /// let lock = client.any_lock(LockKind::Mutex, ["cart:7"]).follows(&client.policy("checkout")?);
-    /// # drop(lock);
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    #[cfg(feature = "policy")]
-    pub fn follows(self, policy: &Policy) -> Self {
-        self.labelled(policy.label())
     }
 
     /// Returns the same lock, for which the log reports `site` and not the place that calls
@@ -95,6 +74,11 @@ impl AnyLock {
         &self.0
     }
 
+    /// The same with these options in place of its own.
+    pub(crate) fn replace(self, options: Arc<LockOptions>) -> Self {
+        Self(self.0.with(options))
+    }
+
     pub(crate) fn labelled(self, label: Label) -> Self {
         Self(self.0.labelled(label))
     }
@@ -104,7 +88,7 @@ impl AnyLock {
         self.0.spec().ok().map(|spec| spec.target.key())
     }
 
-    /// Acquires the lock, and waits as long as the options allow; by default, forever.
+    /// Acquires the lock, and waits as long as the options allow; by default for 30 s.
     ///
     /// # Errors
     ///
@@ -168,9 +152,7 @@ impl AnyLock {
     ///
     /// As [`lock`](Self::lock).
     #[track_caller]
-    pub fn try_lock(
-        &self,
-    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+    pub fn try_lock(&self) -> Acquire<Option<LockGuard>> {
         self.0.try_lock()
     }
 
@@ -185,8 +167,23 @@ impl AnyLock {
     ///
     /// As [`Mutex::run`](crate::Mutex::run).
     #[track_caller]
-    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+    pub fn run<F: Future>(&self, body: F) -> Run<'static, F> {
         self.0.run(body)
+    }
+
+    /// As [`run`](Self::run), for a body that returns a `Result` whose error a [`LockError`] can become: one `?`
+    /// for both.
+    ///
+    /// # Errors
+    ///
+    /// Those of the body, and those of [`run`](Self::run) as the body's.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Self::run).
+    #[track_caller]
+    pub fn try_run<F: Future>(&self, body: F) -> TryRun<F> {
+        self.0.try_run(body)
     }
 }
 

@@ -1,8 +1,7 @@
 //! [`FairMutex`]: a mutex with one queue for all processes.
 // S-26.
 
-use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
-use crate::error::LockError;
+use crate::acquire::{Acquire, Handle, Run, TryRun, lock_options};
 use crate::guard::LockGuard;
 
 /// A distributed mutex that serves waiters of all processes in the order in which they arrived.
@@ -18,7 +17,7 @@ use crate::guard::LockGuard;
 /// server's by more than the waiter lease removes this crate's waiters at once.
 ///
 /// If a client of this crate holds the name as another kind of lock, a [`Mutex`](crate::Mutex) included, the
-/// acquire fails with [`KeyCollision`](LockError::KeyCollision). Redisson's plain lock looks like its fair one,
+/// acquire fails with [`KeyCollision`](crate::LockError::KeyCollision). Redisson's plain lock looks like its fair one,
 /// so an acquire waits for a Java client's hold of either kind.
 ///
 /// # Examples
@@ -37,7 +36,7 @@ use crate::guard::LockGuard;
 #[must_use = "a mutex does nothing until it is locked"]
 pub struct FairMutex(Handle);
 
-lock_settings!(FairMutex);
+lock_options!(FairMutex);
 
 impl FairMutex {
     pub(crate) fn new(handle: Handle) -> Self {
@@ -74,9 +73,7 @@ impl FairMutex {
     ///
     /// As [`lock`](Self::lock).
     #[track_caller]
-    pub fn try_lock(
-        &self,
-    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+    pub fn try_lock(&self) -> Acquire<Option<LockGuard>> {
         self.0.try_lock()
     }
 
@@ -91,8 +88,23 @@ impl FairMutex {
     ///
     /// As [`Mutex::run`](crate::Mutex::run).
     #[track_caller]
-    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+    pub fn run<F: Future>(&self, body: F) -> Run<'static, F> {
         self.0.run(body)
+    }
+
+    /// As [`run`](Self::run), for a body that returns a `Result` whose error a [`LockError`](crate::LockError) can become: one `?`
+    /// for both.
+    ///
+    /// # Errors
+    ///
+    /// Those of the body, and those of [`run`](Self::run) as the body's.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Self::run).
+    #[track_caller]
+    pub fn try_run<F: Future>(&self, body: F) -> TryRun<F> {
+        self.0.try_run(body)
     }
 
     pub(crate) fn handle(&self) -> &Handle {

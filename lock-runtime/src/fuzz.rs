@@ -6,7 +6,6 @@ use std::num::NonZeroU32;
 use uuid::Uuid;
 
 use crate::key::LockKey;
-use crate::policy::fuzz as policy;
 pub use crate::store::redis::fuzz::{
     NamedMaster, Parsed, Read, Slots, acquired, acquired_together, answers_in, info, inspected,
     is_master, is_message, master, message_ends, notified, redirection, renewed, sentinels, server,
@@ -57,28 +56,4 @@ pub fn reply_channel(message: &[u8]) -> Option<String> {
 #[must_use]
 pub fn answer_repeated(message: &[u8], request: Uuid) -> Option<Vec<Vec<u8>>> {
     survey::repeated(message, request)
-}
-
-/// Returns the problem of a key template in a configuration.
-#[must_use]
-pub fn template_problem(template: &str) -> Option<String> {
-    policy::template_problem(template)
-}
-
-/// Returns the problem of the path of a route in a configuration.
-#[must_use]
-pub fn path_problem(path: &str) -> Option<String> {
-    policy::configured_path(path).err()
-}
-
-/// True if the pattern, a name with `*`, matches all of the name.
-#[must_use]
-pub fn pattern_matches(pattern: &str, name: &str) -> bool {
-    policy::matches(pattern, name)
-}
-
-/// True if some name matches both patterns.
-#[must_use]
-pub fn patterns_overlap(one: &str, other: &str) -> bool {
-    policy::overlap(one, other)
 }

@@ -1,8 +1,6 @@
 //! [`CountDownLatch`]: a count that processes wait for.
 // S-30.
 
-use std::sync::Arc;
-
 use crate::acquire::Handle;
 use crate::error::LockError;
 use crate::options::LockOptions;
@@ -30,7 +28,7 @@ use crate::store::LatchRequest;
 /// // In each of two other processes, when it is done:
 /// client.latch("import:2024-05").count_down().await?;
 /// // Goes on when both are.
-/// imported.wait().await?;
+/// imported.reached().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -45,10 +43,10 @@ impl CountDownLatch {
         Self { handle }
     }
 
-    /// Returns the same latch with other options. Only [`LockOptions::wait`] and [`LockOptions::max_waiters`]
-    /// affect a latch.
-    pub fn with(self, options: impl Into<Arc<LockOptions>>) -> Self {
-        Self { handle: self.handle.with(options.into()) }
+    /// Returns the same latch with `options` over its own. Only [`LockOptions::wait`] and
+    /// [`LockOptions::max_waiters`] affect a latch.
+    pub fn with(self, options: LockOptions) -> Self {
+        Self { handle: self.handle.with_over(options) }
     }
 
     /// Sets the count if there is none. Returns false if there is one, which then stays unchanged.
@@ -109,7 +107,7 @@ impl CountDownLatch {
     /// # Errors
     ///
     /// - [`LockError::LatchClosed`] if it was still closed when the wait ended or, with
-    ///   [`Wait::Never`](crate::Wait::Never), at once; [`LockError::Busy`] if too many tasks already wait.
+    ///   [`Wait::None`](crate::Wait::None), at once; [`LockError::Busy`] if too many tasks already wait.
     /// - [`LockError::Store`] if the store could not be reached for longer than
     ///   [`store_patience`](crate::LockClientBuilder::store_patience).
     /// - [`LockError::InvalidKey`], [`LockError::KeyCollision`], [`LockError::Closed`] as for
@@ -119,7 +117,7 @@ impl CountDownLatch {
     ///
     /// Cancel safe: a waiter leaves nothing behind.
     #[track_caller]
-    pub fn wait(&self) -> impl Future<Output = Result<(), LockError>> + Send {
+    pub fn reached(&self) -> impl Future<Output = Result<(), LockError>> + Send {
         self.handle.until_open()
     }
 

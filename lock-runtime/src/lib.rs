@@ -48,9 +48,9 @@
 //! | several names, all or none | [`MultiLock`] | as one mutex: all names are in one command; in a cluster they share a slot |
 //! | a kind that is known only when the program runs | [`AnyLock`] | as that kind |
 //! | to wait until a number of events has happened | [`CountDownLatch`] | a round trip for each event; nothing is held |
-//! | a lock that outlives the failure of any one server | [`QuorumLock`] | the round trips of a mutex to each of several independent servers at once; mutexes only |
-//! | a lock that outlives a failover | a mutex with [`replicas`](options::LockOptionsBuilder::replicas) | a round trip between the servers for each acquire |
-//! | a scheduled job that one of several processes runs | a mutex with [`Wait::Never`] and [`at_least`](options::LockOptionsBuilder::at_least) | as a mutex |
+//! | a lock that outlives the failure of any one server | a mutex of a client that [`connect_quorum`](LockClientBuilder::connect_quorum) made | the round trips of a mutex to each of several independent servers at once; mutexes only |
+//! | a lock that outlives a failover | a mutex with [`replicas`](LockOptions::replicas) | a round trip between the servers for each acquire |
+//! | a scheduled job that one of several processes runs | a mutex with [`Wait::None`] and [`at_least`](LockOptions::at_least) | as a mutex |
 //! | a lock around each request of a service | the crate `lock-tower` | as the kind that it takes |
 //!
 //! Do without a lock where something simpler is enough:
@@ -87,23 +87,24 @@
 //!
 //! [`LockClient`] creates a [`Mutex`]; locking it with its [`LockOptions`] returns a [`LockGuard`] or a
 //! [`LockError`]. Less common types are in modules: [`client`], [`options`], [`guard`], [`error`], [`key`],
-//! [`fence`]. Through [`scope`], re-entry finds the holds that enclose it. [`store`] keeps locks outside the
-//! process; `ARCHITECTURE.md` explains the parts in between.
+//! [`fence`]. Through [`scope`], re-entry finds the holds that enclose it. `ARCHITECTURE.md` explains the parts in between.
 //!
 //! # Features
 //!
-//! - `blocking`: the module `blocking`, for code without async, and the [`distributed_lock`] attribute on a plain `fn`.
+//! - `blocking`: [`block_on`], `blocking_lock`, `run_blocking` and their like, for code without async, and the
+//!   [`distributed_lock`] attribute on a plain `fn`.
+//! - `chrono-04`, `jiff-02`, `time-03`: [`KeyPart`] for the dates and times of these crates.
 //! - `figment`: `LockConfig::from_figment`, for files that environment variables override.
-//! - `lock-order`: `LockClient::lock_order`, which finds locks that are acquired inside of each other in different
-//!   orders: module `order`. For tests and development.
+//! - `lock-order`: `Admin::lock_order`, which finds locks that are acquired inside of each other in different
+//!   orders. For tests and development.
 //! - `macros` (default): the [`distributed_lock`] attribute and `#[derive(KeyPart)]`.
 //! - `metrics`: the metrics in [`observe::METRICS`], for the recorder of the crate `metrics`.
 //! - `policy` (default): locks that a file configures, in the module `policy`.
-//! - `redis` (default): [`store::RedisStore`] and [`LockClient::connect`]. Without it, locks live in memory.
+//! - `redis` (default): [`LockClient::connect`]. Without it, locks live in memory.
 //! - `serde`: [`FencingToken`] implements `Serialize` and `Deserialize`; `policy` turns it on.
-//! - `sites`: a list of all annotated functions, and [`LockClient::check_sites`] which a program calls when it
+//! - `sites`: a list of all annotated functions, and `Admin::check_sites` which a program calls when it
 //!   starts.
-//! - `survey` (default): [`LockClient::survey`], which asks all processes who holds and who waits.
+//! - `survey` (default): [`Admin::survey`](admin::Admin::survey), which asks all processes who holds and who waits.
 //! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates or, with
 //!   `TlsOptions`, against your own; client certificates.
 //! - `toml` (default): `LockConfig::from_toml` and `from_toml_file`.
@@ -114,10 +115,13 @@
 //! restarts them on the next one that uses it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[doc(hidden)]
+pub mod __layer_v1;
 pub mod acquire;
-#[cfg(feature = "blocking")]
-pub mod blocking;
+pub mod admin;
 pub mod client;
+#[cfg(feature = "__internals")]
+#[doc(hidden)]
 pub mod clock;
 pub mod error;
 pub mod fence;
@@ -129,22 +133,31 @@ pub mod key;
 pub mod observe;
 pub mod options;
 #[cfg(feature = "lock-order")]
-pub mod order;
+mod order;
 #[cfg(feature = "policy")]
 pub mod policy;
 #[doc(hidden)]
 pub mod private;
-pub mod quorum;
 pub mod scope;
 pub mod site;
+#[cfg(feature = "__internals")]
+#[doc(hidden)]
 pub mod store;
 #[cfg(feature = "survey")]
-pub mod survey;
+mod survey;
 
 mod any_lock;
 mod backoff;
-#[cfg(feature = "policy")]
-mod connect;
+#[cfg(feature = "blocking")]
+mod blocking;
+#[cfg(not(feature = "__internals"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "what the tests of the workspace use, with the feature `__internals`"
+)]
+mod clock;
 mod fair_mutex;
 mod gate;
 mod latch;
@@ -159,13 +172,22 @@ mod order;
 #[cfg(feature = "blocking")]
 mod own_runtime;
 mod owned_hold;
+#[cfg(feature = "policy")]
+mod place;
 #[cfg(any(feature = "redis", feature = "survey"))]
 mod process;
-mod quorum_lock;
 mod reuse;
 mod rw_lock;
 mod semaphore;
 mod shadow;
+#[cfg(not(feature = "__internals"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "what the tests of the workspace use, with the feature `__internals`"
+)]
+mod store;
 mod timer;
 mod waits;
 
@@ -182,9 +204,15 @@ pub use lock_macros::{KeyPart, distributed_lock};
 pub use multi_lock::{MultiLock, MultiMember};
 pub use mutex::Mutex;
 pub use options::{Lease, LockKind, LockOptions, Wait};
-pub use quorum_lock::QuorumLock;
+#[cfg(feature = "blocking")]
+pub use own_runtime::block_on;
 pub use rw_lock::RwLock;
-pub use semaphore::{Semaphore, SemaphorePermit};
+pub use semaphore::Semaphore;
+pub use store::MemoryStore;
+
+// In a message about a function with the attribute, the compiler shows the shortest path of an item: this makes it the name.
+#[doc(hidden)]
+pub use private::v1::{AsClient, CallSpec, ErrorReturn, FromLockError, NoError, SkipReturn};
 
 /// The types that users name in structs and move between tasks are `Send` where they must be.
 const _: () = {
@@ -200,7 +228,10 @@ const _: () = {
     send_and_static::<guard::Release>();
     send_and_static::<LockError>();
     sync::<LockError>();
-    send_and_static::<guard::RunOwned<LockGuard, std::future::Ready<()>>>();
+    send_and_static::<acquire::Acquire<Option<LockGuard>>>();
+    send_and_static::<guard::RunOwned<std::future::Ready<()>>>();
+    send_and_static::<guard::Run<'static, std::future::Ready<()>>>();
+    send_and_static::<guard::TryRun<std::future::Ready<()>>>();
 };
 
 /// The examples of the README.

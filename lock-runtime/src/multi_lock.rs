@@ -1,10 +1,9 @@
 //! [`MultiLock`]: several locks at once, all or none.
 // S-28.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crate::acquire::{Acquire, AcquireSpec, Engine, Handle, RunLocked, lock_settings};
+use crate::acquire::{Acquire, AcquireSpec, Engine, Handle, Run, TryRun, lock_options};
 use crate::error::LockError;
 use crate::fair_mutex::FairMutex;
 use crate::guard::LockGuard;
@@ -51,7 +50,7 @@ use crate::store::{HoldKind, JointPart, Target};
 #[must_use = "a multi lock does nothing until it is locked"]
 pub struct MultiLock(Handle);
 
-lock_settings!(MultiLock);
+lock_options!(MultiLock);
 
 impl MultiLock {
     /// A lock of the mutexes of these names in one client.
@@ -124,7 +123,7 @@ impl MultiLock {
         Self(change(self.0))
     }
 
-    /// Acquires all of them, and waits as long as the options allow; by default, forever.
+    /// Acquires all of them, and waits as long as the options allow; by default for 30 s.
     ///
     /// # Errors
     ///
@@ -154,9 +153,7 @@ impl MultiLock {
     ///
     /// As [`lock`](Self::lock).
     #[track_caller]
-    pub fn try_lock(
-        &self,
-    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+    pub fn try_lock(&self) -> Acquire<Option<LockGuard>> {
         self.0.try_lock()
     }
 
@@ -171,8 +168,23 @@ impl MultiLock {
     ///
     /// As [`Mutex::run`](crate::Mutex::run).
     #[track_caller]
-    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+    pub fn run<F: Future>(&self, body: F) -> Run<'static, F> {
         self.0.run(body)
+    }
+
+    /// As [`run`](Self::run), for a body that returns a `Result` whose error a [`LockError`] can become: one `?`
+    /// for both.
+    ///
+    /// # Errors
+    ///
+    /// Those of the body, and those of [`run`](Self::run) as the body's.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Self::run).
+    #[track_caller]
+    pub fn try_run<F: Future>(&self, body: F) -> TryRun<F> {
+        self.0.try_run(body)
     }
 }
 
@@ -194,7 +206,7 @@ impl MultiMember {
     }
 
     /// Returns that many permits of a semaphore. If they exceed its limit, the acquire reports it.
-    pub fn permits(semaphore: &Semaphore, permits: NonZeroU32) -> Self {
+    pub fn permits(semaphore: &Semaphore, permits: u32) -> Self {
         Self(semaphore.of(permits))
     }
 }
@@ -219,7 +231,7 @@ impl From<FairMutex> for MultiMember {
 
 impl From<Semaphore> for MultiMember {
     fn from(semaphore: Semaphore) -> Self {
-        Self::permits(&semaphore, NonZeroU32::MIN)
+        Self::permits(&semaphore, 1)
     }
 }
 

@@ -1,8 +1,7 @@
 //! [`Mutex`]: exclusive, re-entrant by call path, renewed by the watchdog.
 // S-25.
 
-use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
-use crate::error::LockError;
+use crate::acquire::{Acquire, Handle, Run, TryRun, lock_options};
 use crate::guard::LockGuard;
 
 /// A distributed mutex: one holder at a time across every process that shares the store.
@@ -29,7 +28,7 @@ use crate::guard::LockGuard;
 #[must_use = "a mutex does nothing until it is locked"]
 pub struct Mutex(Handle);
 
-lock_settings!(Mutex);
+lock_options!(Mutex);
 
 impl Mutex {
     pub(crate) fn new(handle: Handle) -> Self {
@@ -40,21 +39,21 @@ impl Mutex {
         Self(change(self.0))
     }
 
-    /// Acquires the lock, and waits as long as the options allow; by default, forever.
+    /// Acquires the lock, and waits as long as the options allow; by default for 30 s.
     ///
     /// Inside [`LockGuard::run`] of the same lock this is re-entry: no round trip, the same token, and a
     /// release that only undoes the re-entry. If another re-entry is inside, it waits for that one first.
     ///
     /// # Errors
     ///
-    /// - [`LockError::Timeout`] if the wait ended, [`LockError::Busy`] if the options allow no wait or too many
+    /// - [`LockError::Timeout`](crate::LockError::Timeout) if the wait ended, [`LockError::Busy`](crate::LockError::Busy) if the options allow no wait or too many
     ///   tasks already wait.
-    /// - [`LockError::InvalidKey`] if the name was invalid; nothing was sent.
-    /// - [`LockError::KeyCollision`] if the key holds other data.
-    /// - [`LockError::Lost`] on re-entry into a hold that is lost.
-    /// - [`LockError::Store`] if the store failed. If the store did grant the lock, that is undone in the
+    /// - [`LockError::InvalidKey`](crate::LockError::InvalidKey) if the name was invalid; nothing was sent.
+    /// - [`LockError::KeyCollision`](crate::LockError::KeyCollision) if the key holds other data.
+    /// - [`LockError::Lost`](crate::LockError::Lost) on re-entry into a hold that is lost.
+    /// - [`LockError::Store`](crate::LockError::Store) if the store failed. If the store did grant the lock, that is undone in the
     ///   background.
-    /// - [`LockError::Closed`] after the client was shut down.
+    /// - [`LockError::Closed`](crate::LockError::Closed) after the client was shut down.
     ///
     /// # Cancel safety
     ///
@@ -81,24 +80,23 @@ impl Mutex {
     ///
     /// As [`lock`](Self::lock).
     #[track_caller]
-    pub fn try_lock(
-        &self,
-    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+    pub fn try_lock(&self) -> Acquire<Option<LockGuard>> {
         self.0.try_lock()
     }
 
     /// Acquires the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
     /// [`LockGuard::release`] in one call.
     ///
-    /// The body starts once the lock is held, and is dropped at the moment that the hold is lost. The lock is
-    /// released before its value is returned.
+    /// The body starts once the lock is held, and is dropped at the moment that the hold is lost. The lock is released
+    /// before its value is returned, unless that takes longer than
+    /// [`release_timeout`](crate::LockOptions::release_timeout): then it is released in the background.
     ///
     /// # Errors
     ///
     /// - As [`lock`](Self::lock); the body was then not started.
-    /// - [`LockError::Lost`] if the hold was lost while the body ran, unless the options say
+    /// - [`LockError::Lost`](crate::LockError::Lost) if the hold was lost while the body ran, unless the options say
     ///   [`OnLost::Finish`](crate::options::OnLost::Finish).
-    /// - [`LockError::Lost`] if the body ended in time, but the release found the hold gone and the options say
+    /// - [`LockError::Lost`](crate::LockError::Lost) if the body ended in time, but the release found the hold gone and the options say
     ///   [`OnReleaseLost::Error`](crate::options::OnReleaseLost::Error). Else the value is returned, and the log has a
     ///   warning, as for every other failure of the release.
     ///
@@ -123,8 +121,48 @@ impl Mutex {
     /// ```
     // S-13.
     #[track_caller]
-    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+    pub fn run<F: Future>(&self, body: F) -> Run<'static, F> {
         self.0.run(body)
+    }
+
+    /// As [`run`](Self::run), for a body that returns a `Result` whose error a [`LockError`](crate::LockError) can become: one `?`
+    /// for both.
+    ///
+    /// # Errors
+    ///
+    /// Those of the body, and those of [`run`](Self::run) as the body's.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Self::run).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::{LockClient, LockError};
+    ///
+    /// #[derive(Debug, thiserror::Error)]
+    /// enum PayError {
+    ///     #[error("the card was refused")]
+    ///     Refused,
+    ///     #[error(transparent)]
+    ///     Lock(#[from] LockError),
+    /// }
+    ///
+    /// async fn charge(cents: u64) -> Result<u64, PayError> {
+    ///     if cents == 0 { Err(PayError::Refused) } else { Ok(cents) }
+    /// }
+    ///
+    /// let client = LockClient::in_memory();
+    /// assert_eq!(client.mutex("order:42").try_run(charge(995)).await?, 995);
+    /// assert!(matches!(client.mutex("order:42").try_run(charge(0)).await, Err(PayError::Refused)));
+    /// # Ok::<_, PayError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn try_run<F: Future>(&self, body: F) -> TryRun<F> {
+        self.0.try_run(body)
     }
 
     pub(crate) fn handle(&self) -> &Handle {

@@ -1,8 +1,7 @@
 //! [`RwLock`]: many readers or one writer.
 // S-27.
 
-use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
-use crate::error::LockError;
+use crate::acquire::{Acquire, Handle, Run, TryRun, lock_options};
 use crate::guard::LockGuard;
 
 /// A distributed read/write lock: readers share it, a writer has it alone.
@@ -19,7 +18,7 @@ use crate::guard::LockGuard;
 /// side is released; this is how a writer becomes a reader without admitting another writer in between. Its
 /// lease must not exceed the writer's: until such a read ends, other processes wait even if the writer was
 /// lost. Reads inside one writer share; a concurrent write there waits for them, and they for it. Inside `run`
-/// of the read side, an acquire of the write side fails with [`LockError::WouldDeadlock`], unless the write
+/// of the read side, an acquire of the write side fails with [`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock), unless the write
 /// side is held around it and no other read is inside.
 ///
 /// Redisson's `getReadWriteLock` of the same name is the same lock; Redisson's readers do not give way to
@@ -50,7 +49,7 @@ pub struct RwLock {
     write: Handle,
 }
 
-lock_settings!(RwLock);
+lock_options!(RwLock);
 
 impl RwLock {
     pub(crate) fn new(read: Handle, write: Handle) -> Self {
@@ -91,9 +90,7 @@ impl RwLock {
     ///
     /// As [`read`](Self::read).
     #[track_caller]
-    pub fn try_read(
-        &self,
-    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+    pub fn try_read(&self) -> Acquire<Option<LockGuard>> {
         self.read.try_lock()
     }
 
@@ -101,7 +98,7 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::lock`](crate::Mutex::lock), and [`LockError::WouldDeadlock`] inside
+    /// As [`Mutex::lock`](crate::Mutex::lock), and [`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock) inside
     /// [`run`](LockGuard::run) of the read side.
     ///
     /// # Cancel safety
@@ -123,9 +120,7 @@ impl RwLock {
     ///
     /// As [`write`](Self::write).
     #[track_caller]
-    pub fn try_write(
-        &self,
-    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+    pub fn try_write(&self) -> Acquire<Option<LockGuard>> {
         self.write.try_lock()
     }
 
@@ -140,8 +135,23 @@ impl RwLock {
     ///
     /// As [`Mutex::run`](crate::Mutex::run).
     #[track_caller]
-    pub fn run_read<F: Future>(&self, body: F) -> RunLocked<F> {
+    pub fn run_read<F: Future>(&self, body: F) -> Run<'static, F> {
         self.read.run(body)
+    }
+
+    /// As [`run_read`](Self::run_read), for a body that returns a `Result` whose error a [`LockError`](crate::LockError) can become: one `?`
+    /// for both.
+    ///
+    /// # Errors
+    ///
+    /// Those of the body, and those of [`run_read`](Self::run_read) as the body's.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run_read`](Self::run_read).
+    #[track_caller]
+    pub fn try_run_read<F: Future>(&self, body: F) -> TryRun<F> {
+        self.read.try_run(body)
     }
 
     /// Acquires the write side, runs `body` under it and releases it: [`write`](Self::write),
@@ -155,7 +165,22 @@ impl RwLock {
     ///
     /// As [`Mutex::run`](crate::Mutex::run).
     #[track_caller]
-    pub fn run_write<F: Future>(&self, body: F) -> RunLocked<F> {
+    pub fn run_write<F: Future>(&self, body: F) -> Run<'static, F> {
         self.write.run(body)
+    }
+
+    /// As [`run_write`](Self::run_write), for a body that returns a `Result` whose error a [`LockError`](crate::LockError) can become: one `?`
+    /// for both.
+    ///
+    /// # Errors
+    ///
+    /// Those of the body, and those of [`run_write`](Self::run_write) as the body's.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run_write`](Self::run_write).
+    #[track_caller]
+    pub fn try_run_write<F: Future>(&self, body: F) -> TryRun<F> {
+        self.write.try_run(body)
     }
 }

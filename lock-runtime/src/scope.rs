@@ -315,6 +315,37 @@ pub fn inherit<F: Future>(future: F) -> Inherit<F> {
     Inherit { future, link: inheritable() }
 }
 
+/// Carries the caller's chain of holds and its client into another thread, as [`inherit`] does into another task.
+///
+/// A closure that runs on another thread inherits nothing by itself, because it may outlive the holds around its maker.
+/// Wrapped, it re-enters them for as long as their guards live. Threads that one hold has started exclude each other there:
+/// see [`LockGuard::run_blocking`](crate::LockGuard::run_blocking).
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::{LockClient, scope};
+/// use std::thread;
+///
+/// let client = LockClient::in_memory();
+/// let job = client.mutex("job");
+/// job.run_blocking(|_hold| {
+///     // Without `inherit_blocking` this would wait for its own maker.
+///     let nested = job.clone();
+///     thread::spawn(scope::inherit_blocking(move || nested.blocking_lock().is_ok())).join().unwrap()
+/// })?;
+/// # Ok::<_, lock_runtime::LockError>(())
+/// ```
+// S-6.
+#[cfg(feature = "blocking")]
+pub fn inherit_blocking<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let link = inheritable();
+    move || {
+        let _entered = enter(link);
+        body()
+    }
+}
+
 /// Runs `future` with `link` around it.
 pub(crate) fn within<F: Future>(link: Arc<Link>, future: F) -> Inherit<F> {
     Inherit { future, link: Some(link) }

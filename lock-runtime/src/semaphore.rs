@@ -1,9 +1,7 @@
 //! [`Semaphore`]: a limited number of leased permits.
 // S-30.
 
-use std::num::NonZeroU32;
-
-use crate::acquire::{Handle, RunLocked, lock_settings};
+use crate::acquire::{Acquire, Handle, Run, TryRun, lock_options};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 
@@ -38,10 +36,9 @@ const MOST_AT_ONCE: u32 = 1024;
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// use lock_runtime::LockClient;
-/// use std::num::NonZeroU32;
 ///
 /// let client = LockClient::in_memory();
-/// let two = client.semaphore("reports", NonZeroU32::new(2).unwrap());
+/// let two = client.semaphore("reports", 2);
 /// let (one, other) = (two.acquire().await?, two.acquire().await?);
 /// assert!(two.try_acquire().await?.is_none());
 /// one.release().await?;
@@ -54,13 +51,13 @@ const MOST_AT_ONCE: u32 = 1024;
 #[must_use = "a semaphore does nothing until it is acquired"]
 pub struct Semaphore {
     handle: Handle,
-    limit: NonZeroU32,
+    limit: u32,
 }
 
-lock_settings!(Semaphore);
+lock_options!(Semaphore);
 
 impl Semaphore {
-    pub(crate) fn new(handle: Handle, limit: NonZeroU32) -> Self {
+    pub(crate) fn new(handle: Handle, limit: u32) -> Self {
         Self { handle, limit }
     }
 
@@ -70,7 +67,7 @@ impl Semaphore {
 
     /// Returns how many permits there are.
     #[must_use]
-    pub fn limit(&self) -> NonZeroU32 {
+    pub fn limit(&self) -> u32 {
         self.limit
     }
 
@@ -78,35 +75,30 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::lock`](crate::Mutex::lock).
+    /// As [`Mutex::lock`](crate::Mutex::lock), and [`LockError::InvalidOptions`] if the limit is zero.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future gives up the place in the queue. Permits that were granted meanwhile are released in
     /// the background.
     #[track_caller]
-    pub fn acquire(
-        &self,
-    ) -> impl Future<Output = Result<SemaphorePermit, LockError>> + Send + use<> {
-        self.acquire_many(NonZeroU32::MIN)
+    pub fn acquire(&self) -> Acquire {
+        self.handle.lock()
     }
 
     /// Acquires `permits` permits once that many are free at once. They end and are released together.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), and [`LockError::InvalidOptions`] if `permits` exceeds the limit or 1024.
+    /// As [`acquire`](Self::acquire), and [`LockError::InvalidOptions`] if `permits` is zero or exceeds the limit or
+    /// 1024.
     ///
     /// # Cancel safety
     ///
     /// As [`acquire`](Self::acquire).
     #[track_caller]
-    pub fn acquire_many(
-        &self,
-        permits: NonZeroU32,
-    ) -> impl Future<Output = Result<SemaphorePermit, LockError>> + Send + use<> {
-        let acquire = self.of(permits).lock();
-        async move { Ok(SemaphorePermit { guard: acquire.await?, permits }) }
+    pub fn acquire_many(&self, permits: u32) -> Acquire {
+        self.of(permits).lock()
     }
 
     /// Acquires one permit if one is free. Returns `Ok(None)` if not.
@@ -119,10 +111,8 @@ impl Semaphore {
     ///
     /// As [`acquire`](Self::acquire).
     #[track_caller]
-    pub fn try_acquire(
-        &self,
-    ) -> impl Future<Output = Result<Option<SemaphorePermit>, LockError>> + Send + use<> {
-        self.try_acquire_many(NonZeroU32::MIN)
+    pub fn try_acquire(&self) -> Acquire<Option<LockGuard>> {
+        self.handle.try_lock()
     }
 
     /// Acquires `permits` permits if that many are free. Returns `Ok(None)` if not.
@@ -135,12 +125,8 @@ impl Semaphore {
     ///
     /// As [`acquire`](Self::acquire).
     #[track_caller]
-    pub fn try_acquire_many(
-        &self,
-        permits: NonZeroU32,
-    ) -> impl Future<Output = Result<Option<SemaphorePermit>, LockError>> + Send + use<> {
-        let acquire = self.of(permits).try_lock();
-        async move { Ok(acquire.await?.map(|guard| SemaphorePermit { guard, permits })) }
+    pub fn try_acquire_many(&self, permits: u32) -> Acquire<Option<LockGuard>> {
+        self.of(permits).try_lock()
     }
 
     /// Acquires one permit, runs `body` under it and releases it: [`acquire`](Self::acquire),
@@ -154,77 +140,42 @@ impl Semaphore {
     ///
     /// As [`Mutex::run`](crate::Mutex::run).
     #[track_caller]
-    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+    pub fn run<F: Future>(&self, body: F) -> Run<'static, F> {
         self.handle.run(body)
     }
 
+    /// As [`run`](Self::run), for a body that returns a `Result` whose error a [`LockError`] can become: one `?` for
+    /// both.
+    ///
+    /// # Errors
+    ///
+    /// Those of the body, and those of [`run`](Self::run) as the body's.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Self::run).
+    #[track_caller]
+    pub fn try_run<F: Future>(&self, body: F) -> TryRun<F> {
+        self.handle.try_run(body)
+    }
+
     /// Returns the lock that acquires that many permits.
-    pub(crate) fn of(&self, permits: NonZeroU32) -> Handle {
-        let detail = if permits > self.limit {
+    pub(crate) fn of(&self, permits: u32) -> Handle {
+        let detail = if permits == 0 {
+            "0 permits are wanted of a semaphore; ask for at least one".to_owned()
+        } else if permits > self.limit {
             format!(
                 "{permits} permits are wanted of a semaphore that has {}; ask for fewer or raise the \
                  limit",
                 self.limit
             )
-        } else if permits.get() > MOST_AT_ONCE {
+        } else if permits > MOST_AT_ONCE {
             format!(
                 "{permits} permits are wanted at once; take at most {MOST_AT_ONCE} with one acquire"
             )
         } else {
-            return self.handle.permits(permits.get());
+            return self.handle.permits(permits);
         };
         Handle::invalid(LockError::InvalidOptions(detail))
-    }
-}
-
-/// One or more permits of a [`Semaphore`], until released, dropped, or lost.
-///
-/// It wraps a [`LockGuard`] ([`guard`](Self::guard)): it is renewed, it can be lost, and it can run a body
-/// while it holds.
-#[derive(Debug)]
-#[must_use = "the permits are released as soon as this is dropped"]
-#[clippy::has_significant_drop]
-pub struct SemaphorePermit {
-    permits: NonZeroU32,
-    guard: LockGuard,
-}
-
-impl SemaphorePermit {
-    /// Returns how many permits these are.
-    #[must_use]
-    pub fn permits(&self) -> NonZeroU32 {
-        self.permits
-    }
-
-    /// Returns the guard: to run a body under it, to wait for its loss, to extend it. Its fencing token grows
-    /// with each acquire but orders nothing while several tasks hold permits.
-    pub fn guard(&self) -> &LockGuard {
-        &self.guard
-    }
-
-    /// Releases the permits and waits for the store's answer.
-    ///
-    /// # Errors
-    ///
-    /// As [`LockGuard::release`].
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped, the releaser does the rest.
-    pub async fn release(self) -> Result<(), LockError> {
-        self.guard.release().await
-    }
-}
-
-impl AsRef<LockGuard> for SemaphorePermit {
-    fn as_ref(&self) -> &LockGuard {
-        &self.guard
-    }
-}
-
-impl From<SemaphorePermit> for LockGuard {
-    /// Returns the guard alone; releasing it releases all permits.
-    fn from(permit: SemaphorePermit) -> Self {
-        permit.guard
     }
 }

@@ -1,4 +1,4 @@
-//! [`LockSite`]: the place and the settings of a `#[distributed_lock]`. With the feature `sites`, `sites` lists
+//! [`LockSite`]: the place and the options of a `#[distributed_lock]`. With the feature `sites`, `sites` lists
 //! every annotated function of the program.
 
 use std::fmt;
@@ -6,17 +6,17 @@ use std::panic::Location;
 
 use parking_lot::Mutex;
 
-use crate::options::{LockKind, LockSettings};
+use crate::options::{LockKind, LockOptions};
 
-/// The place and the settings of a `#[distributed_lock]`, as far as the compiler knows them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The place and the options of a `#[distributed_lock]`, as far as the compiler knows them.
+#[derive(Debug, Clone, PartialEq)]
 pub struct LockSite {
     name: &'static str,
     key: &'static str,
     file: &'static str,
     line: u32,
     policy: Option<&'static str>,
-    settings: LockSettings,
+    options: LockOptions,
 }
 
 impl LockSite {
@@ -53,14 +53,13 @@ impl LockSite {
     /// Returns the kind of lock, if the attribute names it.
     #[must_use]
     pub const fn kind(&self) -> Option<LockKind> {
-        self.settings.kind
+        self.options.kind
     }
 
-    /// Returns the settings that the attribute has as words and literals. Its expressions are known only when
+    /// Returns the options that the attribute has as words and literals. Its expressions are known only when
     /// the function is called.
-    #[must_use]
-    pub const fn settings(&self) -> LockSettings {
-        self.settings
+    pub const fn options(&self) -> &LockOptions {
+        &self.options
     }
 }
 
@@ -113,12 +112,12 @@ impl fmt::Display for CallSite {
 impl LockSite {
     #[must_use]
     pub const fn new(name: &'static str, key: &'static str, file: &'static str, line: u32) -> Self {
-        Self { name, key, file, line, policy: None, settings: LockSettings::UNSET }
+        Self { name, key, file, line, policy: None, options: LockOptions::new() }
     }
 
     #[must_use]
-    pub const fn with(self, policy: Option<&'static str>, settings: LockSettings) -> Self {
-        Self { policy, settings, ..self }
+    pub const fn with(self, policy: Option<&'static str>, options: LockOptions) -> Self {
+        Self { policy, options, ..self }
     }
 }
 

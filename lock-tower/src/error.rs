@@ -17,8 +17,9 @@ pub enum LockServiceError<E> {
     /// The key function failed, and the inner service was not called.
     #[error("the service call has no lock key")]
     Key(#[source] Arc<dyn Error + Send + Sync>),
-    /// The inner service failed.
-    #[error(transparent)]
+    /// The inner service failed. Its error may be boxed and then is no [`Error`] itself, so
+    /// [`source`](Error::source) does not return it: match on this variant.
+    #[error("{0}")]
     Inner(E),
 }
 
@@ -34,8 +35,7 @@ impl<E> LockServiceError<E> {
 
     /// Returns the error in a box: an error of the lock as the [`LockError`], an error of the inner service as it is.
     ///
-    /// Layers such as tower's `Timeout`, `Retry` and `Buffer` fail with boxed errors. A boxed error is no [`Error`]
-    /// itself, so a `LockServiceError` of one is none either, and neither `?` nor an outer layer can box it.
+    /// `?` boxes a `LockServiceError` as well, but then a caller has to downcast to that type first.
     ///
     /// # Examples
     ///
@@ -49,7 +49,7 @@ impl<E> LockServiceError<E> {
     /// let layer = LockLayer::new(locks.clone(), |_: &u64| LockKey::new("stock").map(Some));
     /// let service = ServiceBuilder::new()
     ///     .map_err(LockServiceError::into_boxed)
-    ///     .layer(layer.options(LockOptions::builder().wait(Wait::Never).build()?))
+    ///     .layer(layer.options(LockOptions::new().wait(Wait::None)))
     ///     .service(service_fn(|pieces: u64| async move { Ok::<_, BoxError>(pieces) }));
     ///
     /// let _other = locks.mutex("stock").lock().await?;

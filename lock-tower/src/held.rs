@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use lock_runtime::__layer_v1::Protected;
 use lock_runtime::error::LossCause;
-use lock_runtime::guard::{LockWatch, Protected, Release};
+use lock_runtime::guard::{LockWatch, Release};
 use lock_runtime::{FencingToken, LockError, LockGuard, LockKey};
 use parking_lot::Mutex;
 use tokio::task;
@@ -29,7 +30,7 @@ thread_local! {
 
 /// The lock that a layer holds around the running handler.
 ///
-/// Returned by [`HeldLock::current`] and, with the feature `axum`, by an extractor. It does not keep the lock
+/// Returned by [`HeldLock::current`] and, with the feature `axum-08`, by an extractor. It does not keep the lock
 /// held: the hold ends with the call, or earlier by [`release`](Self::release), even if this value lives on.
 ///
 /// # Examples
@@ -67,18 +68,10 @@ impl HeldLock {
     /// Below several layers, compare the [`key`](Self::key) to find out whose lock this is.
     #[must_use]
     pub fn current() -> Option<Self> {
-        Self::current_or_else(|| None)
-    }
-
-    /// As [`current`](Self::current), but calls `fallback` if no layer polls on this thread.
-    pub(crate) fn current_or_else(fallback: impl FnOnce() -> Option<Self>) -> Option<Self> {
-        let current = CURRENT.with_borrow_mut(|(current, task)| match current {
-            _ if *task != task::try_id() => None,
-            Current::Outside => None,
-            Current::Hidden => Some(None),
-            Current::Held(hold) => Some(Some(hold.handle())),
-        });
-        current.unwrap_or_else(fallback)
+        CURRENT.with_borrow_mut(|(current, task)| match current {
+            Current::Held(hold) if *task == task::try_id() => Some(hold.handle()),
+            _ => None,
+        })
     }
 
     /// Returns the key of the lock, as [`LockGuard::key`] does. It distinguishes the locks of nested layers.
@@ -112,8 +105,8 @@ impl HeldLock {
         self.0.watch.token()
     }
 
-    /// Returns the rest of the lease, without the margin of [`LockGuard::remaining`] and without renewals to
-    /// come; zero once the hold is lost or released.
+    /// Returns the rest of the lease, as [`LockGuard::remaining`] does, without renewals to come; zero once the hold
+    /// is lost or released.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         match self.0.is_over() {
@@ -349,12 +342,6 @@ impl HoldHandle {
     pub(crate) fn new(guard: LockGuard, reports_loss: bool) -> Self {
         let current = Some(CurrentHold { watch: guard.watch(), shared: None });
         Self { guard: Some(guard), early_release: None, current, reports_loss }
-    }
-
-    /// Returns the [`HeldLock`] of this hold.
-    #[cfg(feature = "http")]
-    pub(crate) fn held(&mut self) -> Option<HeldLock> {
-        self.current.as_mut().map(CurrentHold::handle)
     }
 
     /// Returns a loss that did not stop the call, because the call was to finish (`OnLost::Finish`).

@@ -6,11 +6,11 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_runtime::observe::LayerLabel;
-use lock_runtime::site::LayerSite;
+use lock_runtime::__layer_v1::LayerLabel;
+use lock_runtime::__layer_v1::LayerSite;
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions};
 
-use crate::locked::{LockSpec, RELEASE_TIMEOUT};
+use crate::locked::LockSpec;
 
 /// A layer that runs each call of a service under the lock whose key it derives from the request.
 ///
@@ -57,9 +57,8 @@ pub struct LockLayer<K = ()> {
 struct LayerSettings {
     client: LockClient,
     kind: LockKind,
-    /// `None`: the client's options at the time of each call.
-    options: Option<Arc<LockOptions>>,
-    release_timeout: Duration,
+    /// Over the client's options at the time of each call.
+    options: Option<LockOptions>,
     label: LayerLabel,
 }
 
@@ -70,11 +69,8 @@ impl<K> LockLayer<K> {
     /// Locks are acquired with the client's options unless [`options`](Self::options) sets others. If `key`
     /// fails, the call fails with that error, and the inner service is not called.
     ///
-    /// This layer adds no extension to the request. If a `tower::buffer` runs the handler in another task, the
-    /// handler does not find its lock, and the extractor for axum returns the lock of an outer HTTP layer
-    /// instead, if that layer has `held_extension`. This layer does not hold the lock for a response's body
-    /// either: below an HTTP layer that does, [`HeldLock::current`](crate::HeldLock::current) in the body
-    /// returns the HTTP layer's lock.
+    /// This layer does not hold the lock for a response's body: below an HTTP layer that does,
+    /// [`HeldLock::current`](crate::HeldLock::current) in the body returns the HTTP layer's lock.
     #[must_use = "a layer does nothing until it wraps a service"]
     #[track_caller]
     pub fn new<Req>(client: LockClient, key: K) -> Self
@@ -110,7 +106,6 @@ impl<K> LockLayer<K> {
             client,
             kind: LockKind::default(),
             options: None,
-            release_timeout: RELEASE_TIMEOUT,
             label: LayerLabel::new(LayerSite::of(Location::caller(), None)),
         };
         Self { key: Arc::new(key), settings: Arc::new(settings) }
@@ -126,12 +121,16 @@ impl<K> LockLayer<K> {
 
     /// Returns how the next call is locked.
     pub(crate) fn spec(&self) -> LockSpec {
-        let LayerSettings { client, kind, options, release_timeout, .. } = &*self.settings;
+        let LayerSettings { client, kind, options, .. } = &*self.settings;
+        let options = match options {
+            None => client.shared_options(),
+            Some(options) => Arc::new(options.clone().or(client.options())),
+        };
         LockSpec {
             client: client.clone(),
             kind: *kind,
-            options: options.clone().unwrap_or_else(|| client.shared_options()),
-            release_timeout: *release_timeout,
+            release_timeout: options.get_release_timeout(),
+            options,
             enforced: true,
         }
     }
@@ -148,12 +147,13 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// Sets the options: how long to wait for the lock, how long its lease is, what to do when it is lost.
-    /// Default: the client's options at the time of each call, so that a reload of its configuration takes
-    /// effect with the next call.
+    /// Sets options: how long to wait for the lock, how long its lease is, what to do when it is lost. They lie over
+    /// those that were set before, and all over the client's at the time of each call, so that a reload of its
+    /// configuration takes effect with the next call.
     #[must_use = "a layer does nothing until it wraps a service"]
     pub fn options(mut self, options: LockOptions) -> Self {
-        Arc::make_mut(&mut self.settings).options = Some(Arc::new(options));
+        let settings = Arc::make_mut(&mut self.settings);
+        settings.options = Some(options.or(settings.options.take().unwrap_or_default()));
         self
     }
 
@@ -162,9 +162,8 @@ impl<K> LockLayer<K> {
     /// If the store is slow, a longer timeout keeps a sequential caller from finding its own lock busy, and a
     /// shorter one returns the result sooner. The release goes on in the background in both cases.
     #[must_use = "a layer does nothing until it wraps a service"]
-    pub fn release_timeout(mut self, release_timeout: Duration) -> Self {
-        Arc::make_mut(&mut self.settings).release_timeout = release_timeout;
-        self
+    pub fn release_timeout(self, release_timeout: Duration) -> Self {
+        self.options(LockOptions::new().release_timeout(release_timeout))
     }
 }
 

@@ -22,7 +22,7 @@
 //! let layer = LockLayer::http()
 //!     .key("order:{path.id:u64}")
 //!     .client(locks)
-//!     .options(LockOptions::builder().wait(Duration::from_secs(2)).build()?)
+//!     .options(LockOptions::new().wait(Duration::from_secs(2)))
 //!     .build()?;
 //! let app = Router::new().route("/orders/{id}/pay", post(pay)).route_layer(layer);
 //! # Ok(app)
@@ -38,11 +38,11 @@
 //! # What it promises
 //!
 //! - By default every wait at an HTTP layer ends: a request waits 10 s, at most 1 024 requests of a process wait for
-//!   a lock, and a body holds its lock for 5 min while it is sent. The [options](http#options) change each. A
+//!   a lock, and a body holds its lock for 30 s while it is sent. The [options](http#options) change each. A
 //!   generic [`LockLayer::new`] waits as its client's options say.
 //! - The lock is acquired before the handler reads the request's body. While a request waits, the layer reads at
-//!   most 64 KiB of its body at once, then more slowly, and passes it on unchanged; the body of a request that is
-//!   refused at once is not read.
+//!   most 64 KiB of its body, 16 MiB for all waiting requests, and passes it on unchanged; the body of a request that
+//!   is refused at once is not read.
 //! - If a client leaves while its request waits, the request leaves the queue and its handler never runs: within
 //!   100 ms, if everything that the client has sent is read. The layer does not notice this in a few cases: see
 //!   [clients that leave](http#clients-that-leave).
@@ -50,7 +50,7 @@
 //! - The lock is free when the answer has been sent: the release ends before the client can see the end of the
 //!   response, unless the store does not answer within [`release_timeout`](LockLayer::release_timeout). A client
 //!   that sends one request after another never finds its own lock busy.
-//! - A body that is produced while it is sent, such as server-sent events, holds the lock to its end, for 5 min at
+//! - A body that is produced while it is sent, such as server-sent events, holds the lock to its end, for 30 s at
 //!   most by default. If the hold is lost on the way, the connection breaks: a part never looks like the whole.
 //! - If a handler panics, its lock is released before the panic goes on, so that the 500 finds the lock free.
 //! - If a timeout around the layer drops the request, or the client hangs up, the lock is released in the
@@ -78,7 +78,13 @@
 //! ```
 //!
 //! With axum, use `Router::route_layer`, which does not wrap paths that match no route. Call it after the routes and
-//! before the layers that go around it: the layer that is added last is the outermost.
+//! before the layers that go around it: the layer that is added last is the outermost. In a `ServiceBuilder` it is the
+//! layer that is added first:
+//!
+//! | | axum | `ServiceBuilder` |
+//! |---|---|---|
+//! | outermost | `.route_layer(handler_timeout).route_layer(lock).layer(tracing)` | `.layer(tracing).layer(lock).layer(handler_timeout)` |
+//! | readiness | a route asks its inner layers when it is called, under the lock | `poll_ready` asks all layers before the wait |
 //!
 //! - **Concurrency limits** (`tower::limit`, load shedding) belong inside. Outside, each request that waits for its
 //!   lock keeps a permit: with a limit of four, four requests for one busy order make the layer refuse a request
@@ -92,6 +98,9 @@
 //!   timeout around the layer drops the layer's future, and a dropped future cannot wait. Its release is then sent
 //!   at once, but the answer does not wait for it: the next request finds the lock free in the same process, and
 //!   may find it busy, for about a round trip, in another process. The wait needs no timeout: `wait` bounds it.
+//! - **Retries** belong inside, where they repeat the call under one hold. Outside, each attempt queues anew, so a request
+//!   may wait `wait` times the number of attempts. **Hedged requests** belong inside as well: outside, the second attempt
+//!   waits for the first one's lock.
 //! - **Layers that answer panics** may be anywhere. The layer catches a panic of the handler or of its response's
 //!   body, releases the lock, waits for the release no longer than
 //!   [`release_timeout`](LockLayer::release_timeout), and resumes the panic. With `panic = "abort"` the process
@@ -122,17 +131,20 @@
 //!
 //! - `http` (default): [`LockLayer::http`] and the module [`http`].
 //! - `axum`: `{path.…}` and `{route}` in key templates come from axum's router; without the feature, set the route
-//!   on the builder. [`HeldLock`] is an extractor.
-//! - `tonic`: converts a [`Refusal`](http::Refusal), or a [`LockError`](lock_runtime::LockError) of a handler that
-//!   locks by itself, into a `tonic::Status` ([`status_of`](http::status_of), [`LockStatus`](http::LockStatus)). The
+//!   on the builder. [`HeldLock`] is an extractor, and [`LockResponse`] implements `IntoResponse`.
+//! - `tonic`: converts a [`LockResponse`], or a [`LockError`](lock_runtime::LockError) of a handler that
+//!   locks by itself, into a `tonic::Status` ([`status_of`](http::status_of)). The
 //!   layer itself answers gRPC without it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // The documentation is written for all features.
-#![cfg_attr(not(all(feature = "http", feature = "tonic")), allow(rustdoc::broken_intra_doc_links))]
+#![cfg_attr(
+    not(all(feature = "http", feature = "tonic-014")),
+    allow(rustdoc::broken_intra_doc_links)
+)]
 
-#[cfg(feature = "axum")]
-mod axum;
 mod error;
+#[cfg(feature = "axum-08")]
+mod extract;
 mod future;
 mod held;
 #[cfg(feature = "http")]
@@ -142,14 +154,16 @@ mod locked;
 mod service;
 
 pub use error::LockServiceError;
+#[cfg(feature = "axum-08")]
+pub use extract::HeldLockRejection;
 pub use future::LockFuture;
 pub use held::HeldLock;
 #[cfg(feature = "http")]
-pub use http::{HttpLockLayer, HttpLockLayerBuilder, LockBody};
+pub use http::{HttpLockLayer, HttpLockLayerBuilder, LockBody, LockResponse};
 pub use layer::LockLayer;
 pub use service::LockService;
 
 /// The examples of the README.
-#[cfg(all(doctest, feature = "axum"))]
+#[cfg(all(doctest, feature = "axum-08"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

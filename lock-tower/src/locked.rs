@@ -15,9 +15,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use lock_runtime::__layer_v1::LayerLabel;
+use lock_runtime::__layer_v1::Protected;
 use lock_runtime::acquire::Acquire;
-use lock_runtime::guard::{LockWatch, Protected, Release};
-use lock_runtime::observe::LayerLabel;
+use lock_runtime::guard::{LockWatch, Release};
 use lock_runtime::options::{OnLost, OnReleaseLost};
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions};
 use pin_project_lite::pin_project;
@@ -25,9 +26,6 @@ use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 use crate::held::{CurrentHold, HoldHandle, Panic, Stopped};
-
-/// How long a result waits for the store to confirm the release, by default.
-pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// How a layer locks one call.
 #[derive(Debug, Clone)]
@@ -50,9 +48,9 @@ impl LockSpec {
     pub(crate) fn release(&self) -> ReleaseSpec {
         ReleaseSpec {
             timeout: self.release_timeout,
-            reports_loss: self.enforced && self.options.on_lost() == OnLost::Finish,
+            reports_loss: self.enforced && self.options.get_on_lost() == OnLost::Finish,
             reports_late_loss: self.enforced
-                && self.options.on_release_lost() == OnReleaseLost::Error,
+                && self.options.get_on_release_lost() == OnReleaseLost::Error,
         }
     }
 }

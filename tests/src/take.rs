@@ -1,7 +1,5 @@
 //! Locks of every kind, acquired in one way.
 
-use std::num::NonZeroU32;
-
 use lock_runtime::{LockClient, LockError, LockGuard, LockOptions};
 
 /// Acquires a lock of the kind that this word means; of a semaphore the only permit.
@@ -27,8 +25,8 @@ pub async fn take(
         "read" => client.rw_lock(name).with(options).read().await,
         "write" => client.rw_lock(name).with(options).write().await,
         "semaphore" => {
-            let semaphore = client.semaphore(name, NonZeroU32::MIN).with(options);
-            semaphore.acquire().await.map(LockGuard::from)
+            let semaphore = client.semaphore(name, 1).with(options);
+            semaphore.acquire().await
         }
         _ => panic!("there is no kind {kind}"),
     }

@@ -179,7 +179,8 @@ fn published() -> Result<(), Failure> {
 pub(crate) fn api(accept: bool) -> Result<(), Failure> {
     let root = cargo::workspace_root();
     let rustdoc = Path::new(&root).join("xtask/src/rustdoc_json.sh");
-    let docs = Step::new("doc").in_background().args(&["--no-deps", "--all-features"]);
+    let docs = Step::new("doc").in_background().args(&["--no-deps", "--features"]);
+    let docs = docs.arg(&public_features(Path::new(&root))?);
     let docs = package::PUBLISHED.iter().fold(docs, |docs, name| docs.args(&["--package", name]));
     let flags = "-D warnings --cfg docsrs -Zunstable-options --output-format json";
     docs.env("RUSTDOC", &rustdoc).env("RUSTDOCFLAGS", flags).run()?;
@@ -204,6 +205,25 @@ pub(crate) fn api(accept: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The features of the published crates, as cargo takes them, but those that begin with `__`: these show what only the tests
+/// of the workspace may use.
+fn public_features(root: &Path) -> Result<String, Failure> {
+    let mut features = Vec::new();
+    for package in package::PUBLISHED {
+        let path = root.join(package).join("Cargo.toml");
+        let manifest = std::fs::read_to_string(&path).map_err(|error| {
+            Failure::message(format!("cannot read {}: {error}", path.display()))
+        })?;
+        let section = manifest.lines().skip_while(|line| *line != "[features]").skip(1);
+        let section = section.take_while(|line| !line.starts_with('['));
+        // A line that goes on with a list, and a comment, have no name before a `=`.
+        let names = section.filter_map(|line| line.split_once(" = ").map(|(name, _)| name));
+        let names = names.filter(|name| !name.starts_with(['_', '#', ' ']));
+        features.extend(names.map(|name| format!("{package}/{name}")));
+    }
+    Ok(features.join(","))
+}
+
 /// Checks that every set of up to `depth` features of each crate compiles without a warning, by cargo-hack.
 ///
 /// Clippy, which takes twice the time, sees the crates with all features, when it compiles the tests, and here with none. So
@@ -220,8 +240,14 @@ pub(crate) fn features(depth: u8) -> Result<(), Failure> {
     let packages = FOR_USERS.iter().filter(|name| **name != "lock-macros");
     let packages = packages.flat_map(|name| ["--package", name]).collect::<Vec<_>>();
     let hack = Step::program(CARGO_HACK.find_or_install()?, "cargo-hack");
-    // The packed crates are compiled with the default set; no user sets the feature of the fuzz targets.
-    let sets = &["--feature-powerset", "--depth", &depth.to_string(), "--skip", "default,__fuzz"];
+    // The packed crates are compiled with the default set; no user sets the features that begin with `__`.
+    let sets = &[
+        "--feature-powerset",
+        "--depth",
+        &depth.to_string(),
+        "--skip",
+        "default,__fuzz,__internals",
+    ];
     let hack = hack.in_background().args(&["hack", "check"]).args(&packages).args(sets);
     let deny_warnings = Path::new(&cargo::workspace_root()).join("xtask/src/deny_warnings.sh");
     hack.env(CLIPPY, clippy()).env(WRAPPER, deny_warnings).run()

@@ -15,6 +15,7 @@ mod redis;
 mod sabotage;
 mod tool;
 mod typos;
+mod weight;
 
 use std::env;
 use std::process::ExitCode;
@@ -60,6 +61,8 @@ cargo xtask <command>
   sabotage [name]      plants bugs in a copy of the sources, all or those with `name` in their names; a test
                        has to catch each
   compile-time         measures what the attribute costs the compiler, with 200 functions
+  weight               builds a small service from nothing, without locks, with them, and with the smallest set of them, and
+                       prints what each costs: crates, processor time, sizes; takes ten minutes on two processors
   ci                   test, formatting, clippy, docs, public API, each feature alone, the console in a
                        browser, and the counts on record of what a pair costs: all that has to pass
   help                 prints this
@@ -68,7 +71,7 @@ redis-server (Redis 7.0 or later) is the program named by REDIS_SERVER, or the o
 installed by apt-get (with sudo for others than root, which asks first) or brew.
 ";
 
-const TAKE_NOTHING: [&str; 10] = [
+const TAKE_NOTHING: [&str; 11] = [
     "api",
     "ci",
     "compile-time",
@@ -79,6 +82,7 @@ const TAKE_NOTHING: [&str; 10] = [
     "msrv",
     "package",
     "typos",
+    "weight",
 ];
 
 fn main() -> ExitCode {
@@ -93,6 +97,7 @@ fn main() -> ExitCode {
         ("console-test", _) => console::run(&rest),
         ("models", _) => models(&rest),
         ("compile-time", []) => compile_time::run(),
+        ("weight", []) => weight::run(),
         ("features", []) => ci::features(2),
         ("api", []) => ci::api(false),
         ("api", [flag]) if flag == "--accept" => ci::api(true),

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
-use lock_runtime::policy::{LockConfig, LockFile};
+use lock_runtime::policy::LockConfig;
 use lock_runtime::{LockClient, LockKey, LockKind};
 use lock_tower::LockLayer;
 use tower_layer::Layer;
@@ -130,5 +130,5 @@ fn many_routes() -> Result<LockConfig> {
         text += &format!("[[lock.routes]]\npath = '/other{n}/{{id}}/pay'\npolicy = 'pay'\n");
     }
     text += "[[lock.routes]]\npath = '/orders/{id}/pay'\npolicy = 'pay'\n";
-    Ok(toml::from_str::<LockFile>(&text)?.lock)
+    Ok(LockConfig::from_toml(&text)?)
 }

@@ -1,6 +1,6 @@
 //! A large configuration, from its text to the layer.
 
-use lock_runtime::policy::LockFile;
+use lock_runtime::policy::LockConfig;
 use tokio::time::Instant;
 
 use crate::Result;
@@ -16,7 +16,7 @@ pub(super) async fn run(timing: Timing) -> Result<Vec<Record>> {
     let (mut parsing, mut planning) = (Vec::new(), Vec::new());
     for _ in 0..timing.rounds {
         let started = Instant::now();
-        let file: LockFile = toml::from_str(&text)?;
+        let file = LockConfig::from_toml(&text)?;
         let parsed = Instant::now();
         let layer = layer(file)?;
         let micros = |from: Instant| from.elapsed().as_nanos() as f64 / 1000.0;

@@ -42,6 +42,9 @@ pub(super) fn check(file: &Path) -> Result<Answer, Failure> {
         false => LockConfig::from_toml(&text),
     };
     let config = config.map_err(|error| cannot(&error))?;
+    // What only layers read: the service that has one refuses it when it starts.
+    lock_tower::http::check(&config).map_err(|error| cannot(&error))?;
+    let written = serde_json::to_value(&config).unwrap_or_default();
     let root = match is_json {
         true => Table::of_json(&text),
         false => Table::of_toml(&text),
@@ -51,19 +54,22 @@ pub(super) fn check(file: &Path) -> Result<Answer, Failure> {
         Some(lock) => lock.table("policies").map_or_else(Vec::new, |all| shown(all, lock)),
         None => Vec::new(),
     };
-    let hints = hints(&config);
-    Ok(Answer::new(text_of(file, &config, &policies, &hints), json_of(&policies, &hints)))
+    let routes = written["routes"].as_array().map_or(0, Vec::len);
+    let hints = hints(&config, &written);
+    Ok(Answer::new(text_of(file, routes, &policies, &hints), json_of(&policies, &hints)))
 }
 
 /// What a service must set in code, because the file does not.
-fn hints(config: &LockConfig) -> Vec<String> {
-    let no_server = config.address().is_none().then(|| {
+fn hints(config: &LockConfig, written: &Value) -> Vec<String> {
+    let places = ["url", "cluster", "sentinel", "quorum"];
+    let no_server = places.iter().all(|place| written[place].is_null()).then(|| {
         "it names no server: a service must connect in code, or set lock.url (\"memory:\" for locks of one process)"
             .to_owned()
     });
-    let keyless = config.routes().iter().enumerate().filter_map(|(at, route)| {
-        let policy = config.policy(&route.policy).ok()?;
-        let has_key = route.key.is_some() || policy.key().is_some();
+    let routes = written["routes"].as_array().into_iter().flatten();
+    let keyless = routes.enumerate().filter_map(|(at, route)| {
+        let policy = config.policy(route["policy"].as_str()?).ok()?;
+        let has_key = !route["key"].is_null() || policy.key.is_some();
         (!has_key).then(|| {
             format!(
                 "lock.routes[{at}] and its policy have no key: a layer refuses that, unless it has a key in \
@@ -130,12 +136,12 @@ fn values(layers: &[(String, &Table)]) -> Vec<From> {
     values
 }
 
-fn text_of(file: &Path, config: &LockConfig, policies: &[Shown], hints: &[String]) -> String {
+fn text_of(file: &Path, routes: usize, policies: &[Shown], hints: &[String]) -> String {
     let mut text = format!(
         "{}: valid, with {} and {}\n",
         file.display(),
         count_of(policies.len(), "policy", "policies"),
-        count(config.routes().len(), "route"),
+        count(routes, "route"),
     );
     for hint in hints {
         // Writing to a String cannot fail.

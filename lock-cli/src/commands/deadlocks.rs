@@ -1,7 +1,7 @@
 //! `lockctl deadlocks`: holds that wait for each other.
 
 use lock_runtime::LockClient;
-use lock_runtime::survey::Deadlock;
+use lock_runtime::admin::Deadlock;
 use serde_json::json;
 
 use super::{notes, survey};

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use lock_runtime::LockClient;
-use lock_runtime::store::HoldKind;
-use lock_runtime::survey::{SurveyedHolder, SurveyedLock};
+use lock_runtime::admin::{HoldKind, SurveyedHolder, SurveyedLock};
 use serde_json::json;
 
 use super::{notes, own_name, survey};

@@ -7,10 +7,12 @@ mod deadlocks;
 mod doctor;
 mod ls;
 mod release;
+mod schema;
 mod show;
 mod watch;
 
-use lock_runtime::survey::{Survey, Surveying};
+use lock_runtime::__layer_v1::bound_survey;
+use lock_runtime::admin::{Survey, Surveying};
 use lock_runtime::{LockClient, LockError};
 
 use crate::answer::Answer;
@@ -20,12 +22,14 @@ use crate::text::{count, harmless};
 
 /// Runs the command.
 pub(crate) async fn run(args: &Args) -> Result<Answer, Failure> {
-    if let Command::Check { file } = &args.command {
-        return check::check(file);
+    match &args.command {
+        Command::Check { file } => return check::check(file),
+        Command::Schema => return schema::schema(),
+        _ => {}
     }
     let client = args.store.connect().await?;
     match &args.command {
-        Command::Check { .. } => unreachable!("needs no client"),
+        Command::Check { .. } | Command::Schema => unreachable!("needs no client"),
         Command::Ls(ls) => ls::ls(&client, args, ls).await,
         Command::Show { name } => show::show(&client, args, lock_name(&client, name).await?).await,
         Command::Watch { name, time } => {
@@ -44,7 +48,8 @@ const UNLIMITED: usize = 1_000_000_000;
 
 /// A survey that looks for as long as the arguments say.
 fn survey(client: &LockClient, args: &Args) -> Surveying {
-    client.survey().limit(UNLIMITED).pages(UNLIMITED).within(args.store.within)
+    let survey = client.admin().survey().limit(UNLIMITED).within(args.store.within);
+    bound_survey(survey, UNLIMITED, usize::MAX)
 }
 
 /// The name, or the prefix, as the client's methods take it: what begins with the client's namespace is a whole name, as `ls`, logs and the
@@ -62,7 +67,7 @@ async fn lock_name<'a>(client: &LockClient, name: &'a str) -> Result<&'a str, Fa
         return Ok(name);
     }
     for one in [own_name, name] {
-        match client.inspect(one).await {
+        match client.admin().inspect(one).await {
             Ok(found) if !found.holders.is_empty() => {}
             // Something else is at that name, or nothing can be: then no lock is meant.
             Ok(_) | Err(LockError::KeyCollision { .. } | LockError::InvalidKey { .. }) => {

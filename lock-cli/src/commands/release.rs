@@ -1,7 +1,7 @@
 //! `lockctl release`: frees a lock from any holder.
 
 use lock_runtime::LockClient;
-use lock_runtime::survey::{SurveyedHolder, SurveyedLock};
+use lock_runtime::admin::{SurveyedHolder, SurveyedLock};
 use serde_json::json;
 
 use super::show::{check_asked, find, is_held};
@@ -18,7 +18,7 @@ pub(super) async fn release(
 ) -> Result<Answer, Failure> {
     let own_name = lock_name(client, &release.name).await?;
     // An error if the name is no lock, before anything is changed.
-    let found = client.inspect(own_name).await?;
+    let found = client.admin().inspect(own_name).await?;
     let survey = survey(client, args).name(own_name).await?;
     let lock = find(&survey, client, own_name)?.filter(|lock| is_held(lock));
     let full_name = client.key(own_name)?;
@@ -39,8 +39,8 @@ pub(super) async fn release(
     }
     // The holders may have changed since the look at them. With an owner, the store compares.
     let released = match &clients {
-        Some(clients) => client.force_release_from(own_name, clients).await?,
-        None => client.force_release(own_name).await?,
+        Some(clients) => client.admin().force_release_from(own_name, clients).await?,
+        None => client.admin().force_release(own_name).await?,
     };
     if !released {
         return Err(Failure::refused(match &release.owner {

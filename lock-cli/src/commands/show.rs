@@ -3,8 +3,7 @@
 use std::fmt::Write;
 
 use lock_runtime::LockClient;
-use lock_runtime::store::Inspection;
-use lock_runtime::survey::{Survey, SurveyedLock};
+use lock_runtime::admin::{Inspection, Survey, SurveyedLock};
 use serde_json::json;
 
 use super::{notes, survey};
@@ -14,7 +13,7 @@ use crate::failure::{Failure, NO, with_causes};
 use crate::text::{harmless, harmless_or_dash, time, time_or_dash};
 
 pub(super) async fn show(client: &LockClient, args: &Args, name: &str) -> Result<Answer, Failure> {
-    let found = client.inspect(name).await?;
+    let found = client.admin().inspect(name).await?;
     let survey = survey(client, args).name(name).await?;
     let lock = find(&survey, client, name)?;
     let Some(lock) = lock.filter(|lock| is_held(lock) || is_waited_for(lock)) else {

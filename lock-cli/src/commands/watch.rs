@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use lock_runtime::LockClient;
-use lock_runtime::store::{HoldKind, Inspection};
-use lock_runtime::survey::{Survey, SurveyedHolder};
+use lock_runtime::admin::{HoldKind, Inspection, Survey, SurveyedHolder};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -69,7 +68,7 @@ pub(super) async fn watch(
         Watch { client, args, name, names: BTreeMap::new(), is_silent: false, missed: 0 };
     // What is wrong with the name or the address ends it; an outage later does not.
     let mut last = Look { at: Instant::now(), found: Inspection::nothing() };
-    let mut now = Look { at: Instant::now(), found: client.inspect(name).await? };
+    let mut now = Look { at: Instant::now(), found: client.admin().inspect(name).await? };
     let times = Duration::from_secs(1).as_millis() / EVERY.as_millis();
     eprintln!(
         "lockctl: looks {times} times a second; grants that begin and end in between show in the token only"
@@ -143,7 +142,7 @@ struct Watch<'a> {
 impl Watch<'_> {
     /// Looks once; `None` if the store does not answer.
     async fn look(&mut self) -> Result<Option<Look>, Failure> {
-        match self.client.inspect(self.name).await {
+        match self.client.admin().inspect(self.name).await {
             Ok(found) => {
                 let at = Instant::now();
                 if std::mem::take(&mut self.is_silent) {
@@ -233,7 +232,7 @@ impl Watch<'_> {
     }
 
     async fn survey(&self) -> Option<Survey> {
-        let survey = self.client.survey().name(self.name);
+        let survey = self.client.admin().survey().name(self.name);
         survey.within(self.args.store.within.min(PATIENCE)).await.ok()
     }
 

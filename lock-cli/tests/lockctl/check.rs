@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use lock_runtime::policy::LockConfig;
-use lock_tests::bad_config::{WRONG_TYPES, WRONG_WHOLES};
+use lock_tests::bad_config::{WRONG_FOR_LAYERS, WRONG_TYPES, WRONG_WHOLES};
 use tempfile::TempDir;
 
 use crate::world::{Ran, lockctl};
@@ -31,7 +31,13 @@ async fn a_wrong_file_is_refused_as_the_service_would() {
         assert_eq!((ran.code, ran.stderr, &*ran.stdout), (1, expected, ""), "{text}");
         checked += 1;
     }
-    assert!(checked > 82, "{checked} files");
+    for (text, expected) in WRONG_FOR_LAYERS {
+        let (file, ran) = check(&folder, "app.toml", text, &[]).await;
+        let expected = format!("lockctl: {}: {}\n", file.display(), expected.join("\n"));
+        assert_eq!((ran.code, ran.stderr, &*ran.stdout), (1, expected, ""), "{text}");
+        checked += 1;
+    }
+    assert!(checked > 90, "{checked} files");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -40,7 +46,7 @@ async fn each_value_of_a_policy_has_its_place() {
     let text = "[lock]\nurl = 'memory:'\n\n[lock.defaults]\nwait = '3s'\nlease = 'watchdog 30s'\n\n\
                 [lock.base.strict]\non_lost = 'cancel'\nhttp = { busy = 423, hold = 'body' }\n\n\
                 [lock.policies.pay]\nbase = 'strict'\nwait = '1s'\nkey = 'pay:{path.id}'\nhttp = { busy = 409 }\n\n\
-                [lock.policies.'tenant-*']\n";
+                [lock.policies.tenant]\n";
     let (_, ran) = check(&folder, "app.toml", text, &[]).await;
     assert_eq!((ran.code, &*ran.stderr), (0, ""), "{ran:?}");
     let lines: Vec<Vec<&str>> =

@@ -81,7 +81,7 @@ async fn sentinels_and_clusters_have_a_console() {
     let master = RedisServer::start().await;
     let sentinels = Sentinels::builder("locks").start(&master, 0).await;
     let urls = sentinels.urls();
-    let client = LockClient::connect_sentinel("locks", &urls).await.unwrap();
+    let client = LockClient::builder().connect_sentinel("locks", &urls).await.unwrap();
     let _held = client.mutex("order:1").lock().await.unwrap();
     let cluster = RedisCluster::start().await;
     let node = cluster.node(0).url();

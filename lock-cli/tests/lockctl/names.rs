@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::world::{Ran, SOON, World, command, lockctl, service, waits};
 
 async fn shop(server: &RedisServer, service: &str) -> LockClient {
-    let wait = LockOptions::builder().wait(Wait::UpTo(SOON)).build().unwrap();
+    let wait = LockOptions::new().wait(Wait::UpTo(SOON));
     let builder = LockClient::builder().namespace("shop").service(service).options(wait);
     builder.connect(&server.url()).await.unwrap()
 }

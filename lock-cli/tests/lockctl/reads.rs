@@ -97,7 +97,7 @@ async fn processes_are_listed() {
 async fn a_kept_lock_of_two_clients_is_accounted_for() {
     let world = World::start().await;
     let members = [world.billing.mutex("a").into(), world.orders.mutex("b").into()];
-    let kept = LockOptions::builder().at_least(Duration::from_secs(25)).build().unwrap();
+    let kept = LockOptions::new().at_least(Duration::from_secs(25));
     MultiLock::of(members).with(kept).lock().await.unwrap().release().await.unwrap();
     let listed = world.run(&["ls", "--json"]).await.json();
     assert_eq!(listed["locks"].as_array().unwrap().len(), 2, "both are kept: {listed}");
@@ -139,7 +139,7 @@ async fn sentinels_and_clusters_are_asked_alike() {
     let master = RedisServer::start().await;
     let sentinels = Sentinels::builder("locks").start(&master, 0).await;
     let urls = sentinels.urls();
-    let client = LockClient::connect_sentinel("locks", &urls).await.unwrap();
+    let client = LockClient::builder().connect_sentinel("locks", &urls).await.unwrap();
     let _held = client.mutex("order:1").lock().await.unwrap();
     let sentinel = ["--sentinel", "locks", "--node", &urls[0], "--node", &urls[1]];
 

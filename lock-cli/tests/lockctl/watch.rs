@@ -40,8 +40,8 @@ async fn each_change_is_printed() {
     drop(held);
 
     // A hold whose process is gone.
-    let brief = LockOptions::builder().lease(Lease::Fixed(Duration::from_millis(900)));
-    let gone = world.orders.mutex("order:1").with(brief.build().unwrap()).lock().await.unwrap();
+    let brief = LockOptions::new().lease(Lease::Fixed(Duration::from_millis(900)));
+    let gone = world.orders.mutex("order:1").with(brief).lock().await.unwrap();
     assert_eq!(next(&mut lines).await["event"], "granted");
     std::mem::forget(gone);
     assert_eq!(next(&mut lines).await["event"], "lost");

@@ -43,14 +43,14 @@ impl World {
 }
 
 pub(crate) async fn service(server: &RedisServer, name: &str) -> LockClient {
-    let wait = LockOptions::builder().wait(Wait::UpTo(SOON)).build().unwrap();
+    let wait = LockOptions::new().wait(Wait::UpTo(SOON));
     let builder = LockClient::builder().service(name).options(wait);
     builder.connect(&server.url()).await.unwrap()
 }
 
 /// Waits until that many acquires of the client wait.
 pub(crate) async fn waits(client: &LockClient, count: usize) {
-    eventually(SOON, "they wait", async || client.waiting().len() == count).await;
+    eventually(SOON, "they wait", async || client.admin().waiting().len() == count).await;
 }
 
 /// What `lockctl` printed, and its exit code.

@@ -8,32 +8,17 @@ use proc_macro2::{Ident, Span, TokenStream};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::punctuated::Punctuated;
-use syn::{Expr, LitStr, Token};
+use syn::{Expr, ExprPath, LitStr, Token};
 
 pub(crate) use self::key::{KeyArg, KeyForm};
 pub(crate) use self::time::{LeaseArg, Time, WaitArg};
 pub(crate) use self::words::{KindArg, Limit, OnBusy};
 use crate::errors::{Errors, list, nearest};
 
-/// Names that other libraries use for these arguments.
-const OTHER_NAMES: [(&str, &str); 16] = [
-    ("name", "key"),
-    ("id", "key"),
-    ("names", "keys"),
-    ("timeout", "wait"),
-    ("wait_timeout", "wait"),
-    ("ttl", "lease"),
-    ("expire", "lease"),
-    ("expiry", "lease"),
-    ("redis", "client"),
-    ("connection", "client"),
-    ("condition", "when"),
-    ("fallback", "on_busy"),
-    ("lock_at_least_for", "at_least"),
-    ("lock_at_most_for", "lease"),
-    ("type", "kind"),
-    ("config", "policy"),
-];
+/// Names that other libraries use, each with that of this crate's argument.
+const OTHER_NAMES: &str = "name:key id:key names:keys timeout:wait wait_timeout:wait ttl:lease expire:lease expiry:lease \
+                           lock_at_most_for:lease lock_at_least_for:at_least redis:client connection:client \
+                           condition:when fallback:on_busy error:map_err on_error:map_err type:kind config:policy";
 
 /// Generates the names of the arguments, the type that holds their values, and the function that reads each
 /// value from one list: `"name" => field: Type = reader`.
@@ -74,14 +59,16 @@ arguments! {
     "lease" => lease: LeaseArg = time::lease;
     "kind" => kind: KindArg = words::kind;
     "policy" => policy: LitStr = policy;
-    "client" => client: Expr = expression;
+    "client" => client: Expr = syn::Result::Ok;
     "guard" => guard: Ident = guard;
-    "when" => when: Expr = expression;
+    "when" => when: Expr = syn::Result::Ok;
     "on_busy" => on_busy: OnBusy = words::on_busy;
+    "map_err" => map_err: ExprPath = map_err;
     "on_lost" => on_lost: &'static str = words::on_lost;
     "on_release_lost" => on_release_lost: &'static str = words::on_release_lost;
     "at_least" => at_least: Time = time::at_least;
     "max_hold" => max_hold: Time = time::max_hold;
+    "release_timeout" => release_timeout: Time = time::release_timeout;
     "crate" => root: syn::Path = root;
 }
 
@@ -108,14 +95,18 @@ impl Args {
         args
     }
 
-    /// Where the argument is named.
-    pub(crate) fn place(&self, name: &str) -> Option<Span> {
-        self.seen.iter().find(|seen| *seen == name).map(Ident::span)
+    /// Where the argument is named, or else the attribute.
+    pub(crate) fn place(&self, name: &str) -> Span {
+        self.seen.iter().find(|seen| *seen == name).map_or_else(Span::call_site, Ident::span)
     }
 
     /// True if the argument is not there, as far as can be known.
     pub(crate) fn is_missing(&self, name: &str) -> bool {
-        !self.broken && self.place(name).is_none()
+        !self.broken && !self.is_seen(name)
+    }
+
+    fn is_seen(&self, name: &str) -> bool {
+        self.seen.iter().any(|seen| seen == name)
     }
 
     fn parse_one(&mut self, input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<()> {
@@ -142,7 +133,7 @@ impl Args {
         } else {
             return Err(self.value_of_key(&name).unwrap_or_else(|| unknown(&name)));
         };
-        if self.place(&name.to_string()).is_some() {
+        if self.is_seen(&name.to_string()) {
             errors.push_at(name.span(), format!("`{name}` is given twice; keep one of them"));
         } else {
             let set = self.set(&name, given);
@@ -205,7 +196,8 @@ fn without_value(name: &Ident) -> syn::Error {
 
 /// The name of this crate's argument for another library's name.
 fn other_name(text: &str) -> Option<&'static str> {
-    OTHER_NAMES.iter().find(|(other, _)| *other == text).map(|(_, ours)| *ours)
+    let mut pairs = OTHER_NAMES.split(' ').filter_map(|pair| pair.split_once(':'));
+    pairs.find_map(|(other, ours)| (other == text).then_some(ours))
 }
 
 fn unknown(name: &Ident) -> syn::Error {
@@ -217,11 +209,6 @@ fn unknown(name: &Ident) -> syn::Error {
     let all = list(ARGUMENTS, "and");
     let message = format!("there is no argument `{text}`{hint}; the arguments are {all}");
     syn::Error::new(name.span(), message)
-}
-
-/// Any expression is a value.
-fn expression(value: Expr) -> syn::Result<Expr> {
-    Ok(value)
 }
 
 fn policy(value: Expr) -> syn::Result<LitStr> {
@@ -256,6 +243,18 @@ fn guard(value: Expr) -> syn::Result<Ident> {
             "`guard` gives the hold a name in the body; write a new name, such as `guard = hold`",
         )
     })
+}
+
+/// The function that makes the error.
+fn map_err(value: Expr) -> syn::Result<ExprPath> {
+    match value {
+        Expr::Path(path) => Ok(path),
+        value => Err(syn::Error::new_spanned(
+            value,
+            "`map_err` takes the path of a `fn(LockError) -> E`, where `E` is the error that the function returns; write \
+             `map_err = to_my_error`",
+        )),
+    }
 }
 
 /// The path of the runtime crate.

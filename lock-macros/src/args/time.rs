@@ -135,6 +135,10 @@ pub(super) fn literal_time(argument: &str, literal: &Lit) -> Result<Duration, St
     })
 }
 
+pub(super) fn release_timeout(value: Expr) -> syn::Result<Time> {
+    time("release_timeout", value, |_| Ok(()))
+}
+
 pub(super) fn at_least(value: Expr) -> syn::Result<Time> {
     time("at_least", value, |at_least| {
         if at_least.is_zero() {

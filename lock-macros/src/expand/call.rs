@@ -6,7 +6,7 @@ use syn::{Expr, ReturnType};
 
 use super::site::{Settings, site};
 use super::types::without_impl;
-use super::{Keys, anchor, place_of_return, whole};
+use super::{Keys, anchor, places, whole};
 use crate::args::{Args, OnBusy};
 use crate::item::{Form, Function, Scope};
 use crate::template::{Key, Piece, borrow_of, ends};
@@ -51,28 +51,24 @@ impl<'a> Lock<'a> {
         let spec =
             quote_spanned!(place=> #there::private::v1::CallSpec::#constructor(#site, #keys));
         let settings = self.settings(&settings);
-        let here = self.here.located_at(place_of_return(self.function));
+        let (place_of_return, place_of_error) = places(self.function);
+        let here = self.here.located_at(place_of_return);
         let root_there = located_at(root.clone(), here);
-        let skips = matches!(self.args.on_busy, Some(OnBusy::Skip));
-        let entry = match (self.is_plain(), skips) {
-            (false, false) => "locked",
-            (false, true) => "locked_or_skip",
-            (true, false) => "called",
-            (true, true) => "called_or_skip",
-        };
-        let entry = Ident::new(entry, here);
-        let (adapter, body) = match self.is_plain() {
-            true => self.plain_body(block),
-            false => self.body(block),
-        };
-        let adapter = Ident::new(adapter, here);
+        let entry = Ident::new(if self.is_plain() { "called" } else { "locked" }, here);
+        let (adapter, body) = self.body(block);
+        let adapter = Ident::new(&adapter, here);
+        let returns = self.returns(here, self.here.located_at(place_of_error));
         // A statement of its own, so that the borrows of the keys end before the body moves the arguments.
         let spec = quote_spanned! {self.here=>
             let __lock_spec = #spec #settings;
         };
         let wait = (!self.is_plain()).then(|| quote_spanned!(here=> .await));
         let call = quote_spanned! {here=>
-            #root_there::private::v1::#entry(__lock_spec, #root_there::private::v1::#adapter(#body)) #wait
+            #root_there::private::v1::#entry(
+                __lock_spec,
+                #root_there::private::v1::#adapter(#body),
+                #returns
+            ) #wait
         };
         quote_spanned!(self.here=> #spec #call)
     }
@@ -138,100 +134,88 @@ impl<'a> Lock<'a> {
         calls
     }
 
-    /// Returns the function of the runtime that takes the body, and the body.
-    fn body(&self, block: &Group) -> (&'static str, TokenStream) {
-        let anchor = anchor(self.function, self.scope, self.innermost, &self.root);
-        let block = self.future(block);
-        match (&self.args.on_busy, &self.args.guard) {
-            (Some(OnBusy::Fallback(path)), None) => {
-                let busy = self.fallback(path);
-                let body = quote_spanned! {self.here=>
-                    move |__lock_busy| async move {
-                        #anchor
-                        match __lock_busy { false => #block true => #busy }
-                    }
-                };
-                ("plain_or", body)
+    /// Returns what a failed lock becomes. The compiler reports at `here` that it is not the return type, and at `there` that
+    /// the error in that type is not made from a `LockError`.
+    fn returns(&self, here: Span, there: Span) -> TokenStream {
+        let skips = matches!(self.args.on_busy, Some(OnBusy::Skip));
+        // Not all results can say "skipped", so that their errors are not the place for all.
+        let (of, there) = if skips { ("SkipReturn", here) } else { ("ErrorReturn", there) };
+        let of = Ident::new(of, here);
+        let [root, error_root] = [here, there].map(|place| located_at(self.root.clone(), place));
+        let error = match &self.args.map_err {
+            Some(path) => self.scope.rename_self(&Expr::Path(path.clone())),
+            None => {
+                quote_spanned!(there=> #error_root::private::v1::FromLockError::from_lock_error)
             }
-            (Some(OnBusy::Fallback(path)), Some(name)) => {
-                let busy = self.fallback(path);
-                let body = quote_spanned! {self.here=>
-                    move |__lock_guard| async move {
-                        #anchor
-                        match ::core::option::Option::as_deref(&__lock_guard) {
-                            ::core::option::Option::Some(#name) => #block
-                            ::core::option::Option::None => #busy
-                        }
-                    }
-                };
-                ("with_guard_or", body)
-            }
-            (_, Some(name)) => {
-                // Has the user's name, which the compiler shows if the body would keep the guard for longer than
-                // the call, as in a spawned task.
-                let mut owned = name.clone();
-                owned.set_span(self.here.located_at(name.span()));
-                let body = quote_spanned! {self.here=>
-                    move |__lock_guard| async move {
-                        #anchor
-                        let #owned = __lock_guard;
-                        match &*#owned { #name => #block }
-                    }
-                };
-                ("with_guard", body)
-            }
-            (_, None) => {
-                // An arm of a `match`, because elsewhere lints would report unnecessary braces around a one-line
-                // body, or items after statements.
-                let body = quote_spanned! {self.here=>
-                    async move { #anchor match () { () => #block } }
-                };
-                ("plain", body)
-            }
-        }
+        };
+        quote_spanned!(here=> #root::private::v1::#of::returns(#error))
     }
 
-    /// The same for a plain function.
-    fn plain_body(&self, block: &Group) -> (&'static str, TokenStream) {
+    /// Returns the function of the runtime that takes the body, and the body.
+    fn body(&self, block: &Group) -> (String, TokenStream) {
+        let here = self.here;
+        let fallback = match &self.args.on_busy {
+            Some(OnBusy::Fallback(path)) => Some(self.fallback(path)),
+            _ => None,
+        };
+        let guard = self.args.guard.as_ref();
+        // Has the user's name, which the compiler shows if the body would keep the guard for longer than the call, as
+        // in a spawned task.
+        let mut seen = guard.cloned().unwrap_or_else(|| Ident::new("__lock_busy", here));
+        seen.set_span(here.located_at(seen.span()));
+        let (form, sees, runs, is_busy) = match (guard, &fallback, &self.args.when) {
+            (None, None, _) => {
+                ("", quote_spanned!(here=> ()), quote_spanned!(here=> ()), TokenStream::new())
+            }
+            (None, Some(_), _) => (
+                "_or",
+                quote_spanned!(here=> #seen),
+                quote_spanned!(here=> false),
+                quote_spanned!(here=> true),
+            ),
+            (Some(name), None, None) => (
+                "_with_guard",
+                quote_spanned!(here=> &*#seen),
+                quote_spanned!(here=> #name),
+                TokenStream::new(),
+            ),
+            (Some(name), Some(_), None) => (
+                "_with_guard_or",
+                quote_spanned!(here=> ::core::option::Option::as_deref(&#seen)),
+                quote_spanned!(here=> ::core::option::Option::Some(#name)),
+                quote_spanned!(here=> ::core::option::Option::None),
+            ),
+            (Some(name), None, Some(_)) => (
+                "_with_guard_if",
+                quote_spanned!(here=> #seen.guard()),
+                quote_spanned!(here=> #name),
+                TokenStream::new(),
+            ),
+            (Some(name), Some(_), Some(_)) => (
+                "_with_guard_if_or",
+                quote_spanned!(here=> (#seen.is_busy(), #seen.guard())),
+                quote_spanned!(here=> (false, #name)),
+                quote_spanned!(here=> (true, _)),
+            ),
+        };
         let anchor = anchor(self.function, self.scope, self.innermost, &self.root);
-        match (&self.args.on_busy, &self.args.guard) {
-            (Some(OnBusy::Fallback(path)), None) => {
-                let busy = self.plain_fallback(path);
-                let body = quote_spanned! {self.here=>
-                    move |__lock_busy| { #anchor match __lock_busy { false => #block true => #busy } }
-                };
-                ("function_or", body)
-            }
-            (Some(OnBusy::Fallback(path)), Some(name)) => {
-                let busy = self.plain_fallback(path);
-                let body = quote_spanned! {self.here=>
-                    move |__lock_guard| {
-                        #anchor
-                        match __lock_guard {
-                            ::core::option::Option::Some(#name) => #block
-                            ::core::option::Option::None => #busy
-                        }
-                    }
-                };
-                ("function_with_guard_or", body)
-            }
-            (_, Some(name)) => {
-                // Has the user's name, which the compiler shows if the body would keep the guard for longer than
-                // the call.
-                let mut borrowed = name.clone();
-                borrowed.set_span(self.here.located_at(name.span()));
-                let body = quote_spanned! {self.here=>
-                    move |#borrowed| { #anchor match #borrowed { #name => #block } }
-                };
-                ("function_with_guard", body)
-            }
-            (_, None) => {
-                let body = quote_spanned! {self.here=>
-                    move || { #anchor match () { () => #block } }
-                };
-                ("function", body)
-            }
-        }
+        let block = self.future(block);
+        let busy = fallback.map(|fallback| quote_spanned!(here=> #is_busy => #fallback));
+        let (sees, bind) = match (self.is_plain(), form) {
+            (_, "") => (sees, None),
+            (true, _) => (quote_spanned!(here=> #seen), None),
+            (false, _) => (sees, Some(quote_spanned!(here=> let #seen = __lock_seen;))),
+        };
+        // An arm of a `match`, because elsewhere lints would report unnecessary braces around a one-line body, or
+        // items after statements.
+        let run = quote_spanned!(here=> { #anchor #bind match #sees { #runs => #block #busy } });
+        let body = match (self.is_plain(), form) {
+            (false, "") => quote_spanned!(here=> async move #run),
+            (false, _) => quote_spanned!(here=> move |__lock_seen| async move #run),
+            (true, "") => quote_spanned!(here=> move || #run),
+            (true, _) => quote_spanned!(here=> move |#seen| #run),
+        };
+        (format!("{}{form}", if self.is_plain() { "function" } else { "body" }), body)
     }
 
     /// Returns the block as an expression whose value is that of the body. If the user's block evaluates to a future,
@@ -260,23 +244,17 @@ impl<'a> Lock<'a> {
         quote_spanned!(here=> { #root::private::v1::future(move || #ty #call).await })
     }
 
+    /// Returns the call of the fallback with the function's arguments.
     fn fallback(&self, path: &syn::ExprPath) -> TokenStream {
-        let (here, call) = self.fallback_call(path);
-        let root = located_at(self.root.clone(), here);
-        quote_spanned!(here=> { #root::private::v1::instead(#call).await })
-    }
-
-    fn plain_fallback(&self, path: &syn::ExprPath) -> TokenStream {
-        let (here, call) = self.fallback_call(path);
-        quote_spanned!(here=> { #call })
-    }
-
-    /// Returns the call of the fallback with the function's arguments, and where it is written.
-    fn fallback_call(&self, path: &syn::ExprPath) -> (Span, TokenStream) {
         let arguments = self.function.arguments(self.scope).unwrap_or_default();
         let path = self.scope.rename_self(&Expr::Path(path.clone()));
         let here = self.here.located_at(ends(&path).0);
-        (here, quote_spanned!(here=> #path(#(#arguments),*)))
+        let root = located_at(self.root.clone(), here);
+        let call = quote_spanned!(here=> #path(#(#arguments),*));
+        match self.is_plain() {
+            true => quote_spanned!(here=> { #call }),
+            false => quote_spanned!(here=> { #root::private::v1::instead(#call).await }),
+        }
     }
 }
 

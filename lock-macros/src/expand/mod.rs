@@ -7,15 +7,16 @@ mod call;
 mod site;
 mod types;
 
-use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{Attribute, Meta, ReturnType, Type};
+use syn::parse::{ParseStream, Parser as _};
+use syn::{Attribute, PathArguments, ReturnType, Type};
 
 use self::call::Lock;
 use self::types::without_impl;
 use crate::args::{Args, KeyArg};
 use crate::errors::Errors;
-use crate::item::{Body, Form, Function, Scope};
+use crate::item::{Body, Form, Function, Scope, is_lock};
 use crate::template::{self, Key};
 use crate::validate;
 
@@ -31,7 +32,8 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let stacked = function.take_stacked();
     let mut all = vec![args];
     for attribute in &stacked {
-        let mut args = Args::parse(argument_list(attribute), &mut errors);
+        let list = attribute.meta.require_list().map(|list| list.tokens.clone());
+        let mut args = Args::parse(list.unwrap_or_default(), &mut errors);
         args.below = Some(attribute.bracket_token.span.join());
         all.push(args);
     }
@@ -47,39 +49,20 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     match (errors.into_compile_error(), locks, &function.body) {
         (None, Some(locks), Some(body)) => generate(&function, &scope, &locks, body),
         (errors, ..) => {
-            let item = without(item, &stacked);
+            let item = without_locks(item);
             quote!(#errors #item)
         }
     }
 }
 
-/// The arguments of an attribute below this one.
-fn argument_list(attribute: &Attribute) -> TokenStream {
-    match &attribute.meta {
-        Meta::List(list) => list.tokens.clone(),
-        Meta::Path(_) | Meta::NameValue(_) => TokenStream::new(),
-    }
-}
-
-/// Returns the item without those attributes, which would report the same errors again.
-fn without(item: TokenStream, stacked: &[Attribute]) -> TokenStream {
-    if stacked.is_empty() {
-        return item;
-    }
-    let mut rest: Vec<TokenTree> = item.into_iter().collect();
-    for attribute in stacked {
-        let length = quote!(#attribute).into_iter().count();
-        let text = quote!(#attribute).to_string();
-        let starts = 0..=rest.len().saturating_sub(length);
-        let found = starts.into_iter().find(|start| {
-            rest[*start..*start + length].iter().cloned().collect::<TokenStream>().to_string()
-                == text
-        });
-        if let Some(start) = found {
-            rest.drain(start..start + length);
-        }
-    }
-    rest.into_iter().collect()
+/// Returns the item without its other locks, which would report the same errors again.
+fn without_locks(item: TokenStream) -> TokenStream {
+    let split = |input: ParseStream<'_>| -> syn::Result<(Vec<Attribute>, TokenStream)> {
+        Ok((input.call(Attribute::parse_outer)?, input.parse()?))
+    };
+    let Ok((mut attrs, rest)) = split.parse2(item.clone()) else { return item };
+    attrs.retain(|attr| !is_lock(attr));
+    quote!(#(#attrs)* #rest)
 }
 
 /// The keys of one attribute, checked.
@@ -141,17 +124,26 @@ fn generate(
     quote!(#(#attrs)* #vis #sig #block)
 }
 
-/// Returns where the compiler reports the bounds of the return type.
-fn place_of_return(function: &Function) -> Span {
+/// Returns where the compiler reports the bounds of the return type, and those of the error in it.
+fn places(function: &Function) -> (Span, Span) {
     let name = function.sig.ident.span();
-    let ReturnType::Type(_, ty) = &function.sig.output else { return name };
-    let start = |ty: &Type| template::ends(ty).0;
-    match (&function.form, types::output(ty)) {
+    let ty = match (&function.sig.output, function.output()) {
+        (ReturnType::Default, _) => return (name, name),
         // The tokens around it are not the user's, and neither is the `()` of no return type.
-        (Form::AsyncTrait { .. }, Some(Type::Tuple(unit))) if unit.elems.is_empty() => name,
-        (Form::Future { .. } | Form::AsyncTrait { .. }, Some(output)) => start(&output),
-        _ => start(ty),
-    }
+        (_, Some(Type::Tuple(unit))) if unit.elems.is_empty() => return (name, name),
+        (_, Some(output)) => output,
+        (ReturnType::Type(_, ty), None) => (**ty).clone(),
+    };
+    let error = match &ty {
+        Type::Path(path) => path.path.segments.last().filter(|last| last.ident == "Result"),
+        _ => None,
+    };
+    let error = error.and_then(|result| match &result.arguments {
+        PathArguments::AngleBracketed(inside) => inside.args.iter().nth(1),
+        _ => None,
+    });
+    let place = template::ends(&ty).0;
+    (place, error.map_or(place, |error| template::ends(error).0))
 }
 
 /// Gives the compiler two facts before it reads the body. First the type, so that a wrong tail expression is
@@ -159,14 +151,11 @@ fn place_of_return(function: &Function) -> Span {
 /// values: whole arguments and not the fields that the body mentions, because captured copies of fields would
 /// change, and in the order in which a function drops them.
 fn anchor(function: &Function, scope: &Scope, innermost: bool, root: &TokenStream) -> TokenStream {
-    let ty = match (&function.form, &function.sig.output) {
-        (Form::Async | Form::Sync, ReturnType::Default) => Some(quote!(())),
-        (Form::Async | Form::Sync, ReturnType::Type(_, ty)) => Some(without_impl(ty)),
-        (Form::Future { boxed: false }, ReturnType::Type(_, ty)) => {
-            types::output(ty).map(|output| without_impl(&output))
-        }
-        (Form::Future { .. } | Form::AsyncTrait { .. }, _) => None,
+    let ty = match &function.form {
+        Form::Async | Form::Sync | Form::Future { boxed: false } => function.output(),
+        Form::Future { .. } | Form::AsyncTrait { .. } => None,
     };
+    let ty = ty.map(|ty| without_impl(&ty));
     let here = Span::mixed_site();
     // If the body creates a future, `Lock::future` mentions the arguments inside it.
     let whole = match innermost && !matches!(function.form, Form::Future { .. }) {

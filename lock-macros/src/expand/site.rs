@@ -61,7 +61,7 @@ impl<'a> Settings<'a> {
         }
         match &args.wait {
             None => {}
-            Some(WaitArg::Never) => settings.constant("wait", variant("Wait", "Never")),
+            Some(WaitArg::Never) => settings.constant("wait", variant("Wait", "None")),
             Some(WaitArg::Forever) => settings.constant("wait", variant("Wait", "Forever")),
             // A value that is not a duration may be a `Wait`.
             Some(WaitArg::UpTo(Time::Expression(wait))) => {
@@ -87,7 +87,8 @@ impl<'a> Settings<'a> {
         if let Some(word) = args.on_release_lost {
             settings.constant("on_release_lost", variant_in(&in_options, "OnReleaseLost", word));
         }
-        for (name, time) in [("at_least", &args.at_least), ("max_hold", &args.max_hold)] {
+        let times = [&args.at_least, &args.max_hold, &args.release_timeout];
+        for (name, time) in ["at_least", "max_hold", "release_timeout"].into_iter().zip(times) {
             time.iter().for_each(|time| settings.time(name, time, None));
         }
         settings

@@ -24,7 +24,7 @@ fn the_expansion_is_one_call() {
         },
     );
     assert_eq!(found, include_str!("one_call.snapshot"), "{found}");
-    assert!(found.lines().count() < 25, "{found}");
+    assert!(found.lines().count() < 28, "{found}");
 }
 
 #[test]
@@ -58,9 +58,10 @@ fn other_settings_are_other_arguments() {
         "::core::option::Option::Some(\"p\")",
         ",lease=crate::locks::private::v1::WATCHDOG",
         ",on_lost=crate::locks::options::OnLost::Finish",
-        "crate::locks::private::v1::locked_or_skip(__lock_spec,\
-         crate::locks::private::v1::with_guard(move|__lock_guard|asyncmove{",
-        "lethold=__lock_guard;match&*hold{hold=>{hold.token();}}",
+        "crate::locks::private::v1::locked(__lock_spec,\
+         crate::locks::private::v1::body_with_guard(move|__lock_seen|asyncmove{",
+        "lethold=__lock_seen;match&*hold{hold=>{hold.token();}}",
+        "crate::locks::private::v1::SkipReturn::returns(crate::locks::private::v1::FromLockError::",
         "private::v1::never::<()>()",
     ] {
         assert!(found.contains(part), "{part}\n{found}");
@@ -82,8 +83,15 @@ fn stacked_attributes_are_nested() {
     ));
     assert!(!found.contains("#[distributed_lock") && found.starts_with("#[doc"), "{found}");
     let place = |text: &str| found.find(text).unwrap_or_else(|| panic!("{text}: {found}"));
-    let order =
-        ["text(\"a\")", "plain(", "text(\"b\")", "with_guard(", "hold=>", "text(\"c\")", "Ok(1)"];
+    let order = [
+        "text(\"a\")",
+        "::body(",
+        "text(\"b\")",
+        "body_with_guard(",
+        "hold=>",
+        "text(\"c\")",
+        "Ok(1)",
+    ];
     assert!(order.map(place).is_sorted(), "{found}");
 }
 
@@ -190,7 +198,7 @@ fn fallbacks_get_the_arguments() {
             }
         ),
     ));
-    assert!(found.contains("private::v1::with_guard_or(move|__lock_guard|"), "{found}");
+    assert!(found.contains("private::v1::body_with_guard_or(move|__lock_seen|"), "{found}");
     assert!(found.contains("private::v1::instead(Self::other(self,x)).await}"), "{found}");
 }
 
@@ -300,11 +308,13 @@ fn futures_are_known_by_name() {
         quote!(std::pin::Pin<Box<(dyn Future<Output = u8>)>>),
         quote!(BoxFuture<'a, u8>),
         quote!(future::LocalBoxFuture<'static, u8>),
+        quote!(ReportBoxFuture),
     ] {
         assert!(matches!(form(ty), Form::Future { boxed: true }));
     }
     for ty in [
         quote!(u8),
+        quote!(ReportFuture),
         quote!(Result<BoxFuture<'a, u8>, E>),
         quote!(Option<impl Future>),
         quote!(Box<dyn Future<Output = u8>>),
@@ -324,7 +334,7 @@ fn the_output_of_a_future_is_found() {
         (parse_quote!(BoxFuture<'a, u8>), None),
         (parse_quote!(impl Trait<Output>), None),
     ] {
-        assert_eq!(types::output(&ty).map(|ty| squeezed(quote!(#ty))).as_deref(), expected);
+        assert_eq!(crate::form::output(&ty).map(|ty| squeezed(quote!(#ty))).as_deref(), expected);
     }
 }
 
@@ -369,7 +379,7 @@ fn a_plain_function_is_called() {
         },
     ));
     let called = "::lock_runtime::private::v1::called(__lock_spec,\
-                  ::lock_runtime::private::v1::function_with_guard_or(move|__lock_guard|";
+                  ::lock_runtime::private::v1::function_with_guard_or(move|hold|";
     for part in [called, "Some(hold)=>{hold.check()?;Ok(id)}", "None=>{cached(id)}"] {
         assert!(found.contains(part), "{part} is not in {found}");
     }

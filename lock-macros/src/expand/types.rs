@@ -2,37 +2,7 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
-use syn::parse::{ParseStream, Parser as _};
 use syn::{GenericArgument, PathArguments, Type};
-
-/// Returns the `T` of `Future<Output = T>`, wherever it is in the type.
-pub(super) fn output(ty: &Type) -> Option<Type> {
-    output_in(ty.to_token_stream())
-}
-
-fn output_in(tokens: TokenStream) -> Option<Type> {
-    let start = |input: ParseStream<'_>| -> syn::Result<Type> {
-        let ty = input.parse()?;
-        input.parse::<TokenStream>()?;
-        Ok(ty)
-    };
-    let mut rest = tokens.into_iter();
-    let mut named = false;
-    while let Some(token) = rest.next() {
-        match token {
-            TokenTree::Punct(equals) if named && equals.as_char() == '=' => {
-                return start.parse2(rest.collect()).ok();
-            }
-            TokenTree::Group(group) => match output_in(group.stream()) {
-                None => named = false,
-                found => return found,
-            },
-            TokenTree::Ident(word) => named = word == "Output",
-            _ => named = false,
-        }
-    }
-    None
-}
 
 /// Returns the type with `_` for every `impl Trait`, which cannot be written inside a function.
 pub(super) fn without_impl(ty: &Type) -> TokenStream {

@@ -108,7 +108,7 @@ fn visit_other_clients(
 /// are one.
 pub(super) fn may_wait_for_itself(engine: &Engine, target: &Target, options: &LockOptions) -> bool {
     let mut is_there = false;
-    if options.wait() != Wait::Never {
+    if options.get_wait() != Wait::None {
         visit_other_clients(engine, target, |_, _, _| is_there = true);
     }
     is_there
@@ -131,7 +131,7 @@ pub(super) fn re_enter(
     options: &LockOptions,
 ) -> Result<LockGuard, NoGuard> {
     // First, so that the re-entry leaves in any case.
-    let guard = LockGuard::of(Held::nested(owned, reentry), options.on_lost());
+    let guard = LockGuard::of(Held::nested(owned, reentry), options.get_on_lost());
     let hold = guard.hold();
     let now = hold.check().map_err(|cause| NoGuard::Lost(hold.lost_error(cause)))?;
     match hold.lease {
@@ -147,7 +147,7 @@ fn re_enter_fixed(
     options: &LockOptions,
     now: Tick,
 ) -> Result<LockGuard, NoGuard> {
-    let (spec, renew_as) = match options.lease() {
+    let (spec, renew_as) = match options.get_lease() {
         Lease::Fixed(lease) => (lease, None),
         Lease::Watchdog(lease) => (lease, Some(lease)),
     };
@@ -238,7 +238,7 @@ impl PendingAcquire {
     // S-6.
     async fn check_other_clients(&self, limit: Option<Instant>) -> Result<(), LockError> {
         let AcquireSpec { engine, target, options } = &*self.spec;
-        if options.wait() == Wait::Never {
+        if options.get_wait() == Wait::None {
             return Ok(());
         }
         let mut held = Vec::new();
@@ -273,14 +273,14 @@ impl PendingAcquire {
         // Waiting keeps no hold alive.
         let owned = Arc::downgrade(&around.owned);
         drop(around);
-        if self.spec.options.wait() == Wait::Never {
+        if self.spec.options.get_wait() == Wait::None {
             hold.ensure_held()?;
             return Err(self.busy(BusyReason::Held, None));
         }
         let claim = Claim::of(&self.spec.target, self.spec.engine.leases.id, &hold.target);
         let enclosing =
             |visit: &mut dyn FnMut(u64) -> bool| scope::enclosing_reentries(&hold, visit);
-        let most = self.spec.options.max_waiters();
+        let most = self.spec.options.get_max_waiters();
         let Some(reentry) = ReentryGuard::enqueue(&hold, claim, counts, &enclosing, most) else {
             return Err(self.busy(BusyReason::TooManyWaiters, None));
         };

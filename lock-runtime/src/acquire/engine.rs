@@ -8,7 +8,6 @@ use std::sync::{Arc, Weak};
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
 use super::share::Readers;
@@ -68,10 +67,9 @@ impl Engine {
         max_waiters: usize,
         breaker: Arc<CircuitBreaker>,
         order: ClientOrder,
-        home: Option<Handle>,
     ) -> Self {
         Self::on(
-            LeaseManager::new(store, clock, timing, breaker, order).at_home(home),
+            LeaseManager::new(store, clock, timing, breaker, order),
             Gates::new(max_waiters),
             Vec::new(),
         )
@@ -111,7 +109,7 @@ impl Engine {
         let orders = clients.iter().map(|(id, engine)| (*id, engine.leases.order.clone()));
         let order = ClientOrder::joint(orders);
         let leases = LeaseManager::new(store, clock.clone(), *timing, Arc::clone(breaker), order)
-            .at_home(self.leases.home.clone());
+            .at_home_of(&self.leases);
         let members = clients.values().map(|engine| Arc::downgrade(engine)).collect();
         let joint = Arc::new(Self::on(leases, self.gates.more(), members));
         for other in clients.values().filter(|engine| !Arc::ptr_eq(engine, self)) {

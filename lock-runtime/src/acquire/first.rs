@@ -27,9 +27,9 @@ impl PendingAcquire {
             // Without a wait, it learns first whether this process is releasing the lock, as one of several.
             HoldKind::Mutex => {
                 let AcquireSpec { engine, target, options } = &*self.spec;
-                options.wait() != Wait::Never || !engine.is_releasing(target)
+                options.get_wait() != Wait::None || !engine.is_releasing(target)
             }
-            HoldKind::Write | HoldKind::Multi => self.spec.options.wait() != Wait::Never,
+            HoldKind::Write | HoldKind::Multi => self.spec.options.get_wait() != Wait::None,
             HoldKind::Fair | HoldKind::Read | HoldKind::Semaphore | HoldKind::Latch => false,
         };
         if !asks_at_once {
@@ -47,7 +47,7 @@ impl PendingAcquire {
         let (gate_guard, owner) = gates.enter_first(
             &self.spec.target,
             options.stored_lease(),
-            options.max_waiters(),
+            options.get_max_waiters(),
             || self.next_owner(),
             || (self.asker(), waker.clone()),
             self.started,

@@ -3,11 +3,11 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{Acquire, Engine, RunLocked, Unpolled};
+use super::{Acquire, Engine, Run, TryRun, Unpolled};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::observe::{AcquireRecorder, Label};
-use crate::options::{Lease, LockOptions, LockOptionsBuilder, OnReleaseLost, Wait};
+use crate::options::{LockOptions, ReleaseTerms, Wait};
 use crate::site::CallSite;
 use crate::store::Target;
 
@@ -108,24 +108,18 @@ impl Handle {
         Self { spec: Err(Box::new(error)), permits: 1, label: Label::default() }
     }
 
+    /// The same with these options in place of its own.
     pub(crate) fn with(self, options: Arc<LockOptions>) -> Self {
         Self { spec: self.spec.map(|spec| spec.with(options)), ..self }
     }
 
-    pub(crate) fn wait(self, wait: Wait) -> Self {
-        self.set(|options| options.wait(wait))
-    }
-
-    pub(crate) fn lease(self, lease: Lease) -> Self {
-        self.set(|options| options.lease(lease))
-    }
-
-    fn set(self, change: impl FnOnce(LockOptionsBuilder) -> LockOptionsBuilder) -> Self {
-        let spec = self.spec.and_then(|spec| {
-            let options = change(spec.options.to_builder()).build()?;
-            Ok(spec.with(Arc::new(options)))
-        });
-        Self { spec, ..self }
+    /// The same with these options over its own.
+    pub(crate) fn with_over(self, options: LockOptions) -> Self {
+        let over = |spec: Spec| {
+            let options = options.over_shared(&spec.options);
+            spec.with(options)
+        };
+        Self { spec: self.spec.map(over), ..self }
     }
 
     /// Returns the same handle, labelled as a lock of that policy.
@@ -157,11 +151,9 @@ impl Handle {
         self.spec.as_ref().map_err(|error| LockError::clone(error))
     }
 
-    /// What becomes of a result whose lock was lost before its release.
-    pub(crate) fn on_release_lost(&self) -> OnReleaseLost {
-        self.spec
-            .as_ref()
-            .map_or_else(|_| OnReleaseLost::default(), |spec| spec.options.on_release_lost())
+    /// How the release after a body ends.
+    pub(crate) fn release_terms(&self) -> ReleaseTerms {
+        self.spec.as_ref().map_or(ReleaseTerms::LOG, |spec| spec.options.release_terms())
     }
 
     /// Records one acquire at `site`.
@@ -175,32 +167,30 @@ impl Handle {
     }
 
     #[track_caller]
-    pub(crate) fn run<F: Future>(&self, body: F) -> RunLocked<F> {
-        RunLocked::new(self.lock(), self.on_release_lost(), body)
+    pub(crate) fn run<F: Future>(&self, body: F) -> Run<'static, F> {
+        Run::new(self.lock(), self.release_terms(), body)
+    }
+
+    #[track_caller]
+    pub(crate) fn try_run<F: Future>(&self, body: F) -> TryRun<F> {
+        TryRun::new(self.run(body))
     }
 
     /// Acquires for a call that is not enforced.
     #[track_caller]
     pub(crate) fn shadow_lock(&self) -> Acquire {
-        self.acquire(false, |spec| spec.once_with(spec.options.for_a_shadow_lock()))
+        self.acquire(false, |spec| {
+            spec.once_with(LockOptions::clone(&spec.options).for_a_shadow_lock())
+        })
     }
 
     /// Resolves to `None` if another holder has the lock, or goes first.
     #[track_caller]
-    pub(crate) fn try_lock(
-        &self,
-    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        let acquire = self.acquire(true, |spec| match spec.options.wait() {
-            Wait::Never => spec.clone(),
-            _ => spec.once_with(spec.options.with_wait(Wait::Never)),
-        });
-        async move {
-            match acquire.await {
-                Ok(guard) => Ok(Some(guard)),
-                Err(LockError::Busy { .. }) => Ok(None),
-                Err(error) => Err(error),
-            }
-        }
+    pub(crate) fn try_lock(&self) -> Acquire<Option<LockGuard>> {
+        self.acquire(true, |spec| match spec.options.get_wait() {
+            Wait::None => spec.clone(),
+            _ => spec.once_with(LockOptions::clone(&spec.options).wait(Wait::None)),
+        })
     }
 
     /// As [`lock`](Self::lock) or, if it is not enforced, [`shadow_lock`](Self::shadow_lock), for a handle that is
@@ -208,7 +198,7 @@ impl Handle {
     #[track_caller]
     pub(crate) fn into_acquire(self, enforced: bool) -> Acquire {
         match self {
-            Self { spec: Ok(spec), permits, label } if enforced => {
+            Self { spec: Ok(spec), permits, label } if enforced && spec.options.check().is_ok() => {
                 let label = label.at(CallSite::caller()).enforced(true);
                 Acquire::new(Unpolled { spec, permits, label })
             }
@@ -219,52 +209,51 @@ impl Handle {
 
     /// Acquires what `change` makes of the handle's own.
     #[track_caller]
-    fn acquire(&self, enforced: bool, change: impl FnOnce(&Spec) -> Spec) -> Acquire {
+    fn acquire<T>(&self, enforced: bool, change: impl FnOnce(&Spec) -> Spec) -> Acquire<T> {
         let label = self.label.clone().at(CallSite::caller()).enforced(enforced);
-        match &self.spec {
+        match self.spec().and_then(|spec| spec.options.check().map(|()| spec)) {
             Ok(spec) => Acquire::new(Unpolled { spec: change(spec), permits: self.permits, label }),
             Err(error) => {
                 if !enforced {
-                    label.not_enforced(error.key().unwrap_or_default(), error);
+                    label.not_enforced(error.key().unwrap_or_default(), &error);
                 }
-                Acquire::failed(LockError::clone(error))
+                Acquire::failed(error)
             }
         }
     }
 }
 
-/// `with`, `wait` and `lease` of a kind, whose own `map` changes each of its handles.
-macro_rules! lock_settings {
+/// `with` and a setter for each option of a kind, whose own `map` changes each of its handles.
+macro_rules! lock_options {
     ($Kind:ident) => {
         impl $Kind {
-            /// Returns the same lock with `options` in place of all its options.
+            /// Returns the same lock with `options` over its own: what they set counts, and the rest stays as it is.
             ///
-            /// Options in an `Arc` are shared; others are allocated.
-            pub fn with(self, options: impl Into<std::sync::Arc<$crate::LockOptions>>) -> Self {
-                let options = options.into();
-                self.map(|handle| handle.with(std::sync::Arc::clone(&options)))
-            }
-
-            /// Returns the same lock with another [`wait`](crate::options::LockOptionsBuilder::wait).
-            ///
-            /// A wait of zero is invalid; write [`Wait::Never`](crate::Wait::Never). Every acquire of a lock
-            /// with an invalid value fails with
+            /// Every acquire of a lock whose options contradict each other fails with
             /// [`LockError::InvalidOptions`](crate::LockError::InvalidOptions).
-            pub fn wait(self, wait: impl Into<$crate::Wait>) -> Self {
-                let wait = wait.into();
-                self.map(|handle| handle.wait(wait))
+            pub fn with(self, options: $crate::LockOptions) -> Self {
+                self.map(|handle| handle.with_over(options.clone()))
             }
+        }
 
-            /// Returns the same lock with another [`lease`](crate::options::LockOptionsBuilder::lease).
-            ///
-            /// A lease lasts from [`MIN_LEASE`](crate::options::MIN_LEASE) to
-            /// [`MAX_LEASE`](crate::options::MAX_LEASE). A fixed lease does not allow a longer `at_least`, nor
-            /// a `max_hold`, in the other options. Every acquire of a lock with an invalid value fails with
-            /// [`LockError::InvalidOptions`](crate::LockError::InvalidOptions).
-            pub fn lease(self, lease: $crate::Lease) -> Self {
-                self.map(|handle| handle.lease(lease))
-            }
+        $crate::options::for_each_option!($crate::acquire::option_setters, $Kind;);
+    };
+}
+pub(crate) use lock_options;
+
+macro_rules! option_setters {
+    ($Kind:ident; $($(#[$doc:meta])* $name:ident: $type:ty, $given:ty, $reader:tt;)*) => {
+        impl $Kind {
+            $(
+                #[doc = concat!(
+                    "Returns the same lock with another `", stringify!($name), "`: see [`LockOptions::",
+                    stringify!($name), "`](crate::LockOptions::", stringify!($name), ")."
+                )]
+                pub fn $name(self, $name: $given) -> Self {
+                    self.with($crate::LockOptions::new().$name($name))
+                }
+            )*
         }
     };
 }
-pub(crate) use lock_settings;
+pub(crate) use option_setters;

@@ -34,6 +34,7 @@ mod share;
 mod waiting;
 
 use std::cell::RefCell;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,11 +46,11 @@ use tokio::time::{Instant, timeout_at};
 
 use self::enclosing::{Enclosing, NoGuard, enclosing, enter, may_wait_for_itself, re_enter};
 pub(crate) use self::engine::Engine;
-pub(crate) use self::handle::{AcquireSpec, Handle, Spec, lock_settings};
+pub(crate) use self::handle::{AcquireSpec, Handle, Spec, lock_options, option_setters};
 use self::pending::PendingAcquire;
 use self::queued::QueuedAcquire;
-pub use self::run::RunLocked;
 pub(crate) use self::run::after_body;
+pub use self::run::{Run, TryRun};
 use crate::error::{LockError, check_runtime};
 use crate::guard::LockGuard;
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label};
@@ -57,7 +58,7 @@ use crate::opaque::opaque_debug;
 use crate::options::Wait;
 use crate::reuse::{self, Boxed, Idle};
 
-/// An acquire under way.
+/// An acquire under way: of a [`LockGuard`], or, if being busy is no error, of an `Option` of one.
 ///
 /// # Cancel safety
 ///
@@ -80,7 +81,10 @@ use crate::reuse::{self, Boxed, Idle};
 /// If it is polled after it has completed.
 // S-21.
 #[must_use = "futures do nothing unless polled"]
-pub struct Acquire(State);
+pub struct Acquire<T = LockGuard> {
+    state: State,
+    output: PhantomData<fn() -> T>,
+}
 
 enum State {
     /// Not polled yet. Where it is first polled decides whether it is a re-entry.
@@ -130,7 +134,42 @@ enum Started {
 impl Future for Acquire {
     type Output = Result<LockGuard, LockError>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.state.poll(cx)
+    }
+}
+
+/// Resolves to `None` if another holder has the lock, or goes first.
+impl Future for Acquire<Option<LockGuard>> {
+    type Output = Result<Option<LockGuard>, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match ready!(self.state.poll(cx)) {
+            Ok(guard) => Ok(Some(guard)),
+            Err(LockError::Busy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        })
+    }
+}
+
+opaque_debug!(<T> Acquire<T>);
+
+impl<T> Acquire<T> {
+    /// Starts acquiring on the first poll.
+    fn new(unpolled: Unpolled) -> Self {
+        Self { state: State::Start(unpolled), output: PhantomData }
+    }
+
+    /// An acquire that has already failed.
+    pub(crate) fn failed(error: LockError) -> Self {
+        let state = Acquiring::new(std::future::ready(Err(error))).into();
+        Self { state, output: PhantomData }
+    }
+}
+
+impl State {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
         // A loop over locks that are free must let the other tasks of its thread run.
         let turn = match coop::poll_proceed(cx) {
             Poll::Ready(turn) => Some(turn),
@@ -144,71 +183,57 @@ impl Future for Acquire {
         }
         polled
     }
-}
 
-opaque_debug!(Acquire);
-
-impl Acquire {
     /// True if its first poll is to come and will have it wait behind other tasks of this process.
     fn queues(&self) -> bool {
-        let State::Start(Unpolled { spec, .. }) = &self.0 else { return false };
-        spec.options.wait() != Wait::Never
+        let Self::Start(Unpolled { spec, .. }) = self else { return false };
+        spec.options.get_wait() != Wait::None
             && spec.engine.gates.is_in_use(&spec.target)
             && matches!(enclosing(&spec.engine, &spec.target), Enclosing::Nothing)
     }
 
     #[inline]
     fn poll_further(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, LockError>> {
-        if let State::Start(unpolled) = &mut self.0 {
+        if let Self::Start(unpolled) = self {
             // A re-entry ends here, so nothing is moved for it: that would be most of its time.
             match start(unpolled) {
                 Started::Reentered(guard) => {
-                    self.0 = State::Done;
+                    *self = Self::Done;
                     return Poll::Ready(Ok(guard));
                 }
                 Started::Failed(error) => {
-                    self.0 = State::Done;
+                    *self = Self::Done;
                     return Poll::Ready(Err(error));
                 }
                 Started::TakesTime(started) => {
-                    if let State::Start(unpolled) = std::mem::replace(&mut self.0, State::Done) {
-                        self.0 = go_on(unpolled, started, cx);
-                        if let State::Queued(_) = self.0 {
+                    if let Self::Start(unpolled) = std::mem::replace(self, Self::Done) {
+                        *self = go_on(unpolled, started, cx);
+                        if let Self::Queued(_) = self {
                             return Poll::Pending;
                         }
                     }
                 }
             }
         }
-        if let State::Queued(queued) = &mut self.0 {
+        if let Self::Queued(queued) = self {
             let turn = ready!(queued.poll(cx));
-            if let State::Queued(queued) = std::mem::replace(&mut self.0, State::Done) {
+            if let Self::Queued(queued) = std::mem::replace(self, Self::Done) {
                 match queued.end(turn) {
                     Ok(guard) => return Poll::Ready(Ok(guard)),
-                    Err(acquiring) => self.0 = acquiring.into(),
+                    Err(acquiring) => *self = acquiring.into(),
                 }
             }
         }
-        let State::UnderWay(under_way) = &mut self.0 else {
+        let Self::UnderWay(under_way) = self else {
             panic!("`Acquire` polled after completion");
         };
         let result = ready!(under_way.acquiring.poll(cx));
         // Its span ends here, also if the caller keeps this future.
-        let done = std::mem::replace(&mut self.0, State::Done);
-        if let State::UnderWay(UnderWay { acquiring, idle: Some(idle) }) = done {
+        let done = std::mem::replace(self, Self::Done);
+        if let Self::UnderWay(UnderWay { acquiring, idle: Some(idle) }) = done {
             reuse::keep(idle, acquiring);
         }
         Poll::Ready(result)
-    }
-
-    /// Starts acquiring on the first poll.
-    fn new(unpolled: Unpolled) -> Self {
-        Self(State::Start(unpolled))
-    }
-
-    /// An acquire that has already failed.
-    pub(crate) fn failed(error: LockError) -> Self {
-        Self(Acquiring::new(std::future::ready(Err(error))).into())
     }
 }
 
@@ -226,7 +251,7 @@ impl State {
 
 /// Ends at once if it is a re-entry or fails.
 fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started {
-    if let replicas @ Some(_) = spec.options.replicas() {
+    if let replicas @ Some(_) = spec.options.replicas {
         let spec = spec.make_mut();
         spec.target = Arc::new(spec.target.with_replicas(replicas));
     }

@@ -10,7 +10,7 @@ use crate::store::Target;
 /// Records the locks of an acquire, which is no re-entry, inside of each hold around it. Called before it waits, so that a
 /// deadlock is in the log, too.
 pub(super) fn record(engine: &Engine, target: &Target, options: &LockOptions, label: &Label) {
-    if options.wait() == Wait::Never {
+    if options.get_wait() == Wait::None {
         // It cannot be part of a deadlock.
         return;
     }

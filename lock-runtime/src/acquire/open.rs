@@ -15,10 +15,10 @@ use super::{Handle, PendingAcquire};
 use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::gate::{GateGuard, Turn};
 use crate::observe::{AcquireOutcome, AcquireRecorder};
-use crate::options::Wait;
+use crate::options::{LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::site::CallSite;
-use crate::store::LatchRequest;
+use crate::store::{HoldKind, LatchRequest};
 
 impl Handle {
     /// Operates the latch of this name. Repeats only requests that cannot have run.
@@ -28,7 +28,7 @@ impl Handle {
         // Not a wait: only the store's timeout limits it.
         let spec = self.spec()?;
         let recorder = AcquireRecorder::nothing(&spec.target);
-        let options = spec.options.with_wait(Wait::Forever);
+        let options = LockOptions::clone(&spec.options).wait(Wait::Forever);
         let pending = PendingAcquire::new(spec.once_with(options), 1, recorder);
         let apart = GateGuard::apart();
         let mut waiting = Waiting::new(&pending, Instant::now(), None, None);
@@ -40,7 +40,7 @@ impl Handle {
             let repeatable =
                 request.is_repeatable() || error.kind() != StoreErrorKind::OutcomeUnknown;
             if !repeatable || waiting.failed(&error, &apart) {
-                return Err(error.about(pending.spec.target.key()));
+                return Err(error.about(pending.spec.target.key(), Some(HoldKind::Latch)));
             }
             waiting.pause(10..50).await;
         }
@@ -56,6 +56,7 @@ impl Handle {
         check_runtime()?;
         consume_budget().await;
         let spec = self.spec()?;
+        spec.options.check()?;
         let recorder = self.recorder(&spec.target, site);
         let span = recorder.span();
         let pending = PendingAcquire::new(spec.clone(), 1, recorder);
@@ -92,7 +93,9 @@ impl PendingAcquire {
                 }
                 Turn::Shared(_) => return Ok(()),
                 Turn::Closed => return Err(LockError::Closed),
-                Turn::Failed(error) => return Err(error.about(self.spec.target.key())),
+                Turn::Failed(error) => {
+                    return Err(error.about(self.spec.target.key(), Some(HoldKind::Latch)));
+                }
                 // A latch has no holder, so no task hands it over.
                 Turn::Handed(_) => {}
             }
@@ -116,7 +119,7 @@ impl PendingAcquire {
                     return Err(self.latch_closed(known));
                 }
                 Err(error) if waiting.failed(&error, &gate_guard) => {
-                    return Err(error.about(self.spec.target.key()));
+                    return Err(error.about(self.spec.target.key(), Some(HoldKind::Latch)));
                 }
                 Err(_) => {
                     known = None;
@@ -130,7 +133,7 @@ impl PendingAcquire {
                 gate_guard.share_before(asked_at, &None);
                 return Ok(());
             }
-            if self.spec.options.wait() == Wait::Never {
+            if self.spec.options.get_wait() == Wait::None {
                 return Err(self.latch_closed(known));
             }
             // Register, then check, then wait (S-15).
@@ -158,8 +161,8 @@ impl PendingAcquire {
 
     /// The error of a wait that has ended, with the count that the store last reported.
     fn latch_closed(&self, count: Option<u64>) -> LockError {
-        let waited = match self.spec.options.wait() {
-            Wait::Never => Duration::ZERO,
+        let waited = match self.spec.options.get_wait() {
+            Wait::None => Duration::ZERO,
             _ => self.started.elapsed(),
         };
         LockError::LatchClosed { key: self.spec.target.key().to_string(), waited, count }

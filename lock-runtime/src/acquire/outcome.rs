@@ -13,11 +13,11 @@ use crate::owned_hold::OwnedHold;
 
 impl PendingAcquire {
     pub(super) fn not_replicated(&self, acked: u32) -> LockError {
-        let replicas = self.spec.options.replicas();
+        let replicas = self.spec.options.replicas;
         LockError::NotReplicated {
             key: self.spec.target.key().to_string(),
             acked: acked as usize,
-            wanted: replicas.map_or(0, |replicas| replicas.at_least) as usize,
+            wanted: replicas.map_or(0, |replicas| replicas.acks) as usize,
             // The wait may have left them less than the options give them.
             timeout: replicas
                 .map_or(Duration::ZERO, |replicas| replicas.timeout)
@@ -75,7 +75,7 @@ impl PendingAcquire {
     }
 
     pub(super) fn timed_out(&self, holder_remaining: Option<Duration>) -> LockError {
-        if self.spec.options.wait() == Wait::Never {
+        if self.spec.options.get_wait() == Wait::None {
             // The lock may be free: the answer to this request, or to the release before it, is overdue.
             return self.unanswered();
         }

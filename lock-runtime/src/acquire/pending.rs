@@ -195,7 +195,7 @@ impl PendingAcquire {
     // S-33.
     pub(super) fn gives_up_on(&self, error: &StoreError) -> bool {
         !error.kind().is_transient()
-            || self.spec.options.wait() == Wait::Never
+            || self.spec.options.get_wait() == Wait::None
             || self.started.elapsed() >= self.spec.engine.leases.timing.store_patience
     }
 
@@ -213,7 +213,7 @@ impl PendingAcquire {
     /// How often a waiter checks that the client's tasks run: often enough for the renewals of leases like its
     /// own.
     pub(super) fn look_every(&self) -> Duration {
-        SIGN_OF_LIFE.min(self.spec.options.lease().duration() / 3)
+        SIGN_OF_LIFE.min(self.spec.options.get_lease().duration() / 3)
     }
 
     /// Drives `contending`, which has that gate guard. `None` once it was passed over: it queues again.
@@ -245,9 +245,9 @@ impl PendingAcquire {
     }
 
     pub(super) fn limit(&self) -> Option<Instant> {
-        match self.spec.options.wait() {
+        match self.spec.options.get_wait() {
             // Only behind a release that is under way: for as long as that may take.
-            Wait::Never => Some(self.started + self.spec.engine.leases.timing.command_timeout * 2),
+            Wait::None => Some(self.started + self.spec.engine.leases.timing.command_timeout * 2),
             Wait::UpTo(wait) => self.started.checked_add(wait),
             Wait::Forever => None,
         }
@@ -267,23 +267,23 @@ impl PendingAcquire {
             // It may have waited for its new holder for long, and was not renewed meanwhile.
             owned.leases.watchdog.reconsider(&owned.hold);
         }
-        if let Some(at_least) = self.spec.options.at_least()
+        if let Some(at_least) = self.spec.options.at_least
             // Nothing else knows it before its guard does.
             && let Some(owned) = Arc::get_mut(&mut owned)
         {
             owned.keep_until = Some(now.after(at_least));
         }
         owned.hold.begin(Meter::new(self.recorder.label().clone(), self.spec.target.kind()), now);
-        let until = self.spec.options.max_hold().map(|max_hold| now.after(max_hold));
+        let until = self.spec.options.max_hold.map(|max_hold| now.after(max_hold));
         if owned.hold.set_renew_until(until) {
             // The previous holder had a limit, and the watchdog may have stopped renewing because of it.
             owned.leases.watchdog.reconsider(&owned.hold);
         }
         if self.shares() {
-            let guard = LockGuard::first_of_many(owned, self.spec.options.on_lost());
+            let guard = LockGuard::first_of_many(owned, self.spec.options.get_on_lost());
             self.offer(&guard.owned);
             return guard;
         }
-        LockGuard::outermost(owned, self.spec.options.on_lost())
+        LockGuard::outermost(owned, self.spec.options.get_on_lost())
     }
 }

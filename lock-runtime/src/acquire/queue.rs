@@ -90,7 +90,7 @@ impl PendingAcquire {
             // The holder of the gate waits for the writer, which is this caller.
             return Admission::Turn(GateGuard::apart());
         }
-        let may_wait = options.wait() != Wait::Never;
+        let may_wait = options.get_wait() != Wait::None;
         let waits_for = match (may_wait, self.recorder.label().is_enforced()) {
             (true, _) => WaitsFor::Turn,
             (false, true) => WaitsFor::Release,
@@ -101,18 +101,18 @@ impl PendingAcquire {
             HoldKind::Read if !may_wait => Admission::Turn(GateGuard::apart()),
             // Its queue is in the store, for all processes; a local one would be a second one (S-26).
             HoldKind::Fair => {
-                gates.enter_unqueued(&self.spec.target, options.max_waiters(), place.is_some())
+                gates.enter_unqueued(&self.spec.target, options.get_max_waiters(), place.is_some())
             }
             // Each reader has its own hold and place. In a queue, only the first would wait in the store, and
             // one reader would get the lock after each write (S-27).
             HoldKind::Read if !self.shares() => {
-                gates.enter_unqueued(&self.spec.target, options.max_waiters(), place.is_some())
+                gates.enter_unqueued(&self.spec.target, options.get_max_waiters(), place.is_some())
             }
             // A contender inside the gate may not get these, or not all of them: only the store knows.
             HoldKind::Latch if !may_wait => Admission::Turn(GateGuard::apart()),
             _ if !may_wait && self.spec.target.is_shared() => Admission::Turn(GateGuard::apart()),
             _ => {
-                let most = options.max_waiters();
+                let most = options.get_max_waiters();
                 // A hold that is handed on keeps the store's lease of the hold before.
                 let newcomer = || (self.asker(), now());
                 gates.enter(

@@ -33,7 +33,7 @@ impl PendingAcquire {
     pub(super) fn queues_at_once(&self) -> bool {
         let kind = self.spec.target.kind();
         matches!(kind, HoldKind::Mutex | HoldKind::Write | HoldKind::Multi)
-            && self.spec.options.wait() != Wait::Never
+            && self.spec.options.get_wait() != Wait::None
     }
 
     /// Goes on after an admission that does not let it wait here.

@@ -1,110 +1,143 @@
-//! Acquire, run and release in one future, and the result of a release after a body.
+//! Runs of bodies: under a guard, or acquire, run and release in one future, and the result of a release after a body.
 // S-13.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
 use super::Acquire;
 use crate::error::LockError;
-use crate::guard::{LockGuard, Release, RunOwned};
+use crate::guard::protected::Protected;
+use crate::guard::{BoundedRelease, LockGuard, RunOwned};
 use crate::lease::Hold;
 use crate::observe::log_lock;
 use crate::opaque::opaque_debug;
-use crate::options::OnReleaseLost;
+use crate::options::{OnReleaseLost, ReleaseTerms};
 
 pin_project! {
-    /// A future that acquires a lock, runs a body under it and releases it: see
-    /// [`Mutex::run`](crate::Mutex::run).
+    /// A future that runs a body under a lock: under a guard, as [`LockGuard::run`] makes it, or with an acquire before
+    /// and a release after it, as [`Mutex::run`](crate::Mutex::run) does.
     ///
     /// # Panics
     ///
     /// If it is polled after it has completed.
     #[must_use = "futures do nothing unless polled"]
-    pub struct RunLocked<F: Future> {
+    pub struct Run<'a, F: Future> {
         #[pin]
-        step: Step<F>,
-        on_release_lost: OnReleaseLost,
+        step: Step<'a, F>,
+        terms: ReleaseTerms,
     }
 }
 
 pin_project! {
     #[project = StepProjection]
-    enum Step<F: Future> {
+    enum Step<'a, F: Future> {
         Acquiring { acquire: Acquire, body: Option<F> },
-        Running { #[pin] run: RunOwned<LockGuard, F>, hold: Arc<Hold> },
-        Releasing {
-            release: Release,
-            result: Option<Result<F::Output, LockError>>,
-            hold: Arc<Hold>,
-        },
+        Running { #[pin] run: RunOwned<F> },
+        Releasing { release: BoundedRelease, result: Option<Result<F::Output, LockError>> },
+        Under { #[pin] body: Protected<F>, guard: &'a LockGuard },
         Over,
     }
 }
 
-impl<F: Future> RunLocked<F> {
-    pub(crate) fn new(acquire: Acquire, on_release_lost: OnReleaseLost, body: F) -> Self {
-        Self { step: Step::Acquiring { acquire, body: Some(body) }, on_release_lost }
+impl<'a, F: Future> Run<'a, F> {
+    pub(crate) fn new(acquire: Acquire, terms: ReleaseTerms, body: F) -> Self {
+        Self { step: Step::Acquiring { acquire, body: Some(body) }, terms }
+    }
+
+    pub(crate) fn under(guard: &'a LockGuard, body: F) -> Self {
+        Self {
+            step: Step::Under { body: Protected::to_end(body), guard },
+            terms: ReleaseTerms::LOG,
+        }
     }
 }
 
-impl<F: Future> Future for RunLocked<F> {
+impl<F: Future> Future for Run<'_, F> {
     type Output = Result<F::Output, LockError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        loop {
+        let result = loop {
             let next = match this.step.as_mut().project() {
                 StepProjection::Acquiring { acquire, body } => {
                     match (ready!(Pin::new(acquire).poll(cx)), body.take()) {
-                        (Ok(guard), Some(body)) => {
-                            let hold = Arc::clone(guard.hold());
-                            Step::Running { run: guard.run_owned(body), hold }
-                        }
-                        (Err(error), _) => {
-                            this.step.set(Step::Over);
-                            return Poll::Ready(Err(error));
-                        }
+                        (Ok(guard), Some(body)) => Step::Running { run: guard.run_owned(body) },
+                        (Err(error), _) => break Err(error),
                         (Ok(_), None) => Step::Over,
                     }
                 }
-                StepProjection::Running { run, hold } => {
+                StepProjection::Running { run } => {
                     let (guard, result) = ready!(run.poll(cx));
-                    let (release, hold) = (guard.release(), Arc::clone(hold));
-                    Step::Releasing { release, result: Some(result), hold }
+                    let release = guard.release_within(this.terms.timeout);
+                    Step::Releasing { release, result: Some(result) }
                 }
-                StepProjection::Releasing { release, result, hold } => {
-                    let released = ready!(Pin::new(release).poll(cx));
+                StepProjection::Releasing { release, result } => {
+                    let released = ready!(release.poll(cx));
                     let Some(result) = result.take() else { return Poll::Pending };
-                    let result = result.and_then(|value| {
-                        after_body(released, *this.on_release_lost, hold).map(|()| value)
-                    });
-                    this.step.set(Step::Over);
-                    return Poll::Ready(result);
+                    let after =
+                        |value| after_body(released, *this.terms, release.hold()).map(|()| value);
+                    break result.and_then(after);
                 }
-                StepProjection::Over => panic!("`RunLocked` polled after completion"),
+                StepProjection::Under { body, guard } => break ready!(body.poll_to_end(guard, cx)),
+                StepProjection::Over => panic!("`Run` polled after completion"),
             };
             this.step.set(next);
-        }
+        };
+        this.step.set(Step::Over);
+        Poll::Ready(result)
     }
 }
 
-opaque_debug!(<F: Future> RunLocked<F>);
+opaque_debug!(<'a, F: Future> Run<'a, F>);
+
+pin_project! {
+    /// As [`Run`], of a body that may fail: the failure of the lock becomes an error of the body's. See
+    /// [`Mutex::try_run`](crate::Mutex::try_run).
+    ///
+    /// # Panics
+    ///
+    /// If it is polled after it has completed.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct TryRun<F: Future> {
+        #[pin]
+        run: Run<'static, F>,
+    }
+}
+
+impl<F: Future> TryRun<F> {
+    pub(crate) fn new(run: Run<'static, F>) -> Self {
+        Self { run }
+    }
+}
+
+impl<T, E, F> Future for TryRun<F>
+where
+    E: From<LockError>,
+    F: Future<Output = Result<T, E>>,
+{
+    type Output = Result<T, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(ready!(self.project().run.poll(cx))?)
+    }
+}
+
+opaque_debug!(<F: Future> TryRun<F>);
 
 /// Handles a failed release after a body that ended in time: a log line, unless the options report a loss as an
-/// error.
+/// error. A release that has had no answer, `None`, has found no loss.
 pub(crate) fn after_body(
-    released: Result<(), LockError>,
-    on_release_lost: OnReleaseLost,
+    released: Option<Result<(), LockError>>,
+    terms: ReleaseTerms,
     hold: &Hold,
 ) -> Result<(), LockError> {
     match released {
-        Err(error @ LockError::Lost { .. }) if on_release_lost == OnReleaseLost::Error => {
+        Some(Err(error @ LockError::Lost { .. })) if terms.on_lost == OnReleaseLost::Error => {
             Err(error)
         }
-        Err(error) => {
+        Some(Err(error)) => {
             log_lock!(
                 warn,
                 hold.target.key(),
@@ -114,6 +147,6 @@ pub(crate) fn after_body(
             );
             Ok(())
         }
-        Ok(()) => Ok(()),
+        Some(Ok(())) | None => Ok(()),
     }
 }

@@ -222,11 +222,11 @@ impl PendingAcquire {
         if self.spec.target.kind() != HoldKind::Read {
             return None;
         }
-        match self.spec.options.lease() {
+        match self.spec.options.get_lease() {
             Lease::Watchdog(lease)
                 if !self.is_inside()
-                    && self.spec.options.max_hold().is_none()
-                    && self.spec.options.at_least().is_none()
+                    && self.spec.options.max_hold.is_none()
+                    && self.spec.options.at_least.is_none()
                     // Fewer replicas may know of a hold that another reader took (S-31).
                     && self.spec.target.replicas().is_none() =>
             {
@@ -273,7 +273,7 @@ impl PendingAcquire {
             return Before::Join(JoinableHold::kept_by(owned));
         }
         match last.as_ref().filter(|last| last.asked_at >= came_at).map(|last| &last.answer) {
-            Some(Answer::Refused(refusal)) if self.spec.options.wait() == Wait::Never => {
+            Some(Answer::Refused(refusal)) if self.spec.options.get_wait() == Wait::None => {
                 Before::Refused(*refusal)
             }
             Some(Answer::Failed(error)) => Before::Failed(error.clone()),
@@ -287,7 +287,8 @@ impl PendingAcquire {
 
     /// Registers this reader for the phases of the lock, if it shares and waits.
     pub(super) fn waits_for_phase(&self) -> Option<WaitingReader> {
-        let (target, lease) = self.terms().filter(|_| self.spec.options.wait() != Wait::Never)?;
+        let (target, lease) =
+            self.terms().filter(|_| self.spec.options.get_wait() != Wait::None)?;
         let phases = self.spec.engine.readers.phases(target.key(), lease);
         Some(phases.enter(target))
     }
@@ -299,7 +300,7 @@ impl PendingAcquire {
         place: Option<&PlaceAtGate>,
     ) -> Option<(Arc<WriterPart>, PlaceAtGate)> {
         let Engine { readers, leases, .. } = &*self.spec.engine;
-        match self.spec.options.lease() {
+        match self.spec.options.get_lease() {
             Lease::Watchdog(lease)
                 if self.spec.target.kind() == HoldKind::Write
                     && self.spec.target.replicas().is_none() =>
@@ -315,7 +316,7 @@ impl PendingAcquire {
     /// True if this is a writer, and readers of this process wait on equal terms.
     pub(super) fn has_local_readers(&self) -> bool {
         self.spec.target.kind() == HoldKind::Write
-            && matches!(self.spec.options.lease(), Lease::Watchdog(lease)
+            && matches!(self.spec.options.get_lease(), Lease::Watchdog(lease)
                 if self.spec.engine.readers.phases(self.spec.target.key(), lease).has_reader())
     }
 

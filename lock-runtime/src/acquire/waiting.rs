@@ -85,7 +85,7 @@ impl<'a> Waiting<'a> {
         !error.kind().is_transient()
             || out_of_patience
             || self.out_of_time()
-            || self.pending.spec.options.wait() == Wait::Never
+            || self.pending.spec.options.get_wait() == Wait::None
     }
 
     /// For how much of this wait the store has been failing, counted at the latest from the last request.
@@ -225,7 +225,7 @@ impl<'a> Waiting<'a> {
     /// could never succeed.
     fn ask_at(&mut self, now: Instant) -> Duration {
         self.asked_at = now;
-        let replicas = self.pending.spec.options.replicas();
+        let replicas = self.pending.spec.options.replicas;
         let command_timeout = self.timing().command_timeout
             + replicas.map_or(Duration::ZERO, |replicas| replicas.timeout);
         let patience = match self.failing_since {

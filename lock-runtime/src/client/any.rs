@@ -1,5 +1,6 @@
 //! Locks whose kind is a value.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::LockClient;
@@ -8,7 +9,7 @@ use crate::any_lock::AnyLock;
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::multi_lock::MultiLock;
-use crate::observe::LayerLabel;
+use crate::observe::label::LayerLabel;
 use crate::options::{LockKind, LockOptions};
 use crate::store::{HoldKind, Target};
 
@@ -72,7 +73,7 @@ impl LockClient {
         Handle::once(&self.engine, target, options).labelled(label.label()).into_acquire(enforced)
     }
 
-    fn one(
+    pub(super) fn one(
         &self,
         kind: LockKind,
         name: Result<LockKey, LockError>,
@@ -86,12 +87,20 @@ impl LockClient {
         kind: LockKind,
         name: Result<LockKey, LockError>,
     ) -> Result<Arc<Target>, LockError> {
+        let limit = match kind {
+            LockKind::Semaphore(limit) => limit,
+            _ => 1,
+        };
+        let Some(limit) = NonZeroU32::new(limit) else {
+            let problem = "a semaphore of 0 permits; give it at least one";
+            return Err(LockError::InvalidOptions(problem.to_owned()));
+        };
         let target = |key| match kind {
             LockKind::Mutex => Target::mutex(key),
             LockKind::Fair => Target::fair(key),
             LockKind::Read => Target::side(HoldKind::Read, key),
             LockKind::Write => Target::side(HoldKind::Write, key),
-            LockKind::Semaphore(limit) => Target::semaphore(key, limit),
+            LockKind::Semaphore(_) => Target::semaphore(key, limit),
         };
         name.and_then(|key| self.full_name(key)).map(target)
     }

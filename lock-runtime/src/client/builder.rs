@@ -7,18 +7,13 @@ use super::{LockClient, Settings};
 use crate::acquire::Engine;
 use crate::clock::Clock;
 use crate::error::LockError;
-#[cfg(feature = "redis")]
-use crate::error::{StoreError, check_runtime};
 use crate::key::LockKey;
 use crate::lease::manager::Timing;
 use crate::options::{DEFAULT_TOKEN_TTL, LockOptions, TOKEN_TTL};
 use crate::order::ClientOrder;
-#[cfg(feature = "blocking")]
-use crate::own_runtime::Driver;
 use crate::store::Store;
-use crate::store::memory::MemoryStore;
-#[cfg(feature = "redis")]
-use crate::store::redis::{ClusterStore, ConnectionName, RedisStore, TlsOptions};
+#[cfg(feature = "tls-rustls")]
+use crate::store::redis::TlsOptions;
 #[cfg(feature = "survey")]
 use crate::survey::Presence;
 
@@ -63,6 +58,7 @@ pub struct LockClientBuilder {
     clock: Option<Clock>,
     timing: Timing,
     max_waiters: usize,
+    pub(super) server_timeout: Duration,
     #[cfg(feature = "survey")]
     pub(super) service: Option<String>,
     #[cfg(feature = "survey")]
@@ -71,9 +67,7 @@ pub struct LockClientBuilder {
     #[cfg(feature = "policy")]
     pub(super) config: Option<Arc<crate::policy::LockConfig>>,
     #[cfg(feature = "tls-rustls")]
-    tls: Option<TlsOptions>,
-    #[cfg(feature = "blocking")]
-    driver: Driver,
+    pub(super) tls: Option<TlsOptions>,
 }
 
 impl Default for LockClientBuilder {
@@ -91,6 +85,7 @@ impl Default for LockClientBuilder {
                 token_ttl: DEFAULT_TOKEN_TTL,
             },
             max_waiters: 131_072,
+            server_timeout: Duration::from_millis(250),
             #[cfg(feature = "survey")]
             service: None,
             #[cfg(feature = "survey")]
@@ -100,8 +95,6 @@ impl Default for LockClientBuilder {
             config: None,
             #[cfg(feature = "tls-rustls")]
             tls: None,
-            #[cfg(feature = "blocking")]
-            driver: Driver::default(),
         }
     }
 }
@@ -114,9 +107,9 @@ impl LockClientBuilder {
         self
     }
 
-    /// Sets the default options of this client's locks.
+    /// Sets default options of this client's locks, over those that were set before.
     pub fn options(mut self, options: LockOptions) -> Self {
-        self.options = options;
+        self.options = options.or(self.options);
         self
     }
 
@@ -124,6 +117,14 @@ impl LockClientBuilder {
     /// networks, a shorter one notices a dead connection sooner. Default: 1 s.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.timing.command_timeout = timeout;
+        self
+    }
+
+    /// Sets how long one server of a [quorum](Self::connect_quorum) may take to answer before it counts as down. An acquire
+    /// takes this long when so many servers are down that the rest is no majority; keep it small compared to the lease.
+    /// Default: 250 ms.
+    pub fn server_timeout(mut self, timeout: Duration) -> Self {
+        self.server_timeout = timeout;
         self
     }
 
@@ -139,6 +140,8 @@ impl LockClientBuilder {
     /// lost notification causes; a shorter sleep asks the store more often. Default: 5 s. A waiter that could
     /// not subscribe asks about once a second.
     // S-15.
+    #[cfg(feature = "__internals")]
+    #[doc(hidden)]
     pub fn poll_cap(mut self, cap: Duration) -> Self {
         self.timing.poll_cap = cap;
         self
@@ -149,6 +152,8 @@ impl LockClientBuilder {
     /// together delay a queue for this long, and a dead waiting reader delays the writers as long. Default: 5
     /// s.
     // S-26, S-27.
+    #[cfg(feature = "__internals")]
+    #[doc(hidden)]
     pub fn waiter_lease(mut self, lease: Duration) -> Self {
         self.timing.waiter_lease = lease;
         self
@@ -158,6 +163,8 @@ impl LockClientBuilder {
     /// chance. A longer time is faster in this process and slower in others; zero disables hand-off. Default: 5
     /// ms.
     // S-14.
+    #[cfg(feature = "__internals")]
+    #[doc(hidden)]
     pub fn handoff_window(mut self, window: Duration) -> Self {
         self.timing.handoff_window = window;
         self
@@ -192,8 +199,58 @@ impl LockClientBuilder {
         self
     }
 
+    /// Sets the name of the service that this client belongs to, for [surveys](crate::admin::Survey) and the
+    /// [names of its connections](LockClient::id). Default: the name of the executable.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let client = lock_runtime::LockClient::builder().service("billing").in_memory()?;
+    /// # Ok::<_, lock_runtime::LockError>(())
+    /// ```
+    #[cfg(feature = "survey")]
+    pub fn service(mut self, service: impl Into<String>) -> Self {
+        self.service = Some(service.into());
+        self
+    }
+
+    /// Sets whether the client answers [surveys](crate::admin::Survey), which costs one subscription, and nothing until it is asked.
+    /// Default: it does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let silent = lock_runtime::LockClient::builder().survey(false).in_memory()?;
+    /// # Ok::<_, lock_runtime::LockError>(())
+    /// ```
+    #[cfg(feature = "survey")]
+    pub fn survey(mut self, answers: bool) -> Self {
+        self.answers_surveys = answers;
+        self
+    }
+
+    /// Sets whether acquires inside of other holds are recorded, to find [orders that contradict each
+    /// other](crate::admin::LockOrder). Default: true in programs with debug assertions.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::LockClient;
+    ///
+    /// let client = LockClient::builder().lock_order(true).in_memory()?;
+    /// println!("{}", client.admin().lock_order());
+    /// # Ok::<_, lock_runtime::LockError>(())
+    /// ```
+    #[cfg(feature = "lock-order")]
+    pub fn lock_order(mut self, is_recorded: bool) -> Self {
+        self.lock_order = is_recorded;
+        self
+    }
+
     /// Sets the clock that measures leases, in place of the store's; for tests.
     // S-11.
+    #[cfg(feature = "__internals")]
+    #[doc(hidden)]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
         self
@@ -206,7 +263,7 @@ impl LockClientBuilder {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use lock_runtime::store::TlsOptions;
+    /// use lock_runtime::client::TlsOptions;
     /// use lock_runtime::LockClient;
     ///
     /// let tls = TlsOptions::new().root_certificate(std::fs::read("ca.pem")?);
@@ -218,171 +275,6 @@ impl LockClientBuilder {
     pub fn tls(mut self, tls: TlsOptions) -> Self {
         self.tls = Some(tls);
         self
-    }
-
-    /// Connects to one Redis server: see [`LockClient::connect`].
-    ///
-    /// # Errors
-    ///
-    /// As [`LockClient::connect`], and [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting
-    /// is invalid.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future closes the connections that it opened.
-    #[cfg(feature = "redis")]
-    pub async fn connect(self, url: &str) -> Result<LockClient, LockError> {
-        self.check()?;
-        check_runtime()?;
-        let store = RedisStore::connect_as(self.connection_name(), url, self.tls_options()).await?;
-        self.store(store)
-    }
-
-    /// Connects to the master that sentinels report: see [`LockClient::connect_sentinel`].
-    ///
-    /// # Errors
-    ///
-    /// As [`LockClient::connect_sentinel`], and [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a
-    /// setting is invalid.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future closes the connections that it opened.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), lock_runtime::LockError> {
-    /// use lock_runtime::LockClient;
-    /// use std::time::Duration;
-    ///
-    /// let client = LockClient::builder()
-    ///     .store_patience(Duration::from_secs(30)) // longer than a failover takes
-    ///     .connect_sentinel("locks", ["redis://one", "redis://two", "redis://three"])
-    ///     .await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "redis")]
-    pub async fn connect_sentinel<U: AsRef<str>>(
-        self,
-        master: &str,
-        nodes: impl IntoIterator<Item = U>,
-    ) -> Result<LockClient, LockError> {
-        self.check()?;
-        check_runtime()?;
-        let (name, tls) = (self.connection_name(), self.tls_options());
-        let store = RedisStore::connect_sentinel_as(name, master, nodes, tls).await?;
-        self.store(store)
-    }
-
-    /// Connects to a Redis Cluster through the first of these nodes that answers: `redis://` or, with the
-    /// feature `tls-rustls`, `rediss://` addresses. [`ClusterStore`](crate::store::ClusterStore) documents what
-    /// a failover does to locks, and other differences.
-    ///
-    /// # Errors
-    ///
-    /// - [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is invalid.
-    /// - [`LockError::Store`] at once if there is no address, an address is invalid or names a database, no
-    ///   node can be reached, or the node is not in cluster mode or refuses the credentials. Once connected,
-    ///   the client follows the cluster and reconnects by itself, forever.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future closes the connections that it opened.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), lock_runtime::LockError> {
-    /// use lock_runtime::LockClient;
-    /// use std::time::Duration;
-    ///
-    /// let client = LockClient::builder()
-    ///     .store_patience(Duration::from_secs(20)) // longer than a failover takes
-    ///     .connect_cluster(["redis://one:7000", "redis://two:7000", "redis://three:7000"])
-    ///     .await?;
-    /// let guard = client.mutex("order:42").lock().await?;
-    /// guard.release().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "redis")]
-    pub async fn connect_cluster<U: AsRef<str>>(
-        self,
-        nodes: impl IntoIterator<Item = U>,
-    ) -> Result<LockClient, LockError> {
-        self.check()?;
-        check_runtime()?;
-        let store =
-            ClusterStore::connect_as(self.connection_name(), nodes, self.tls_options()).await?;
-        self.store(store)
-    }
-
-    /// A store that is not connected yet, for one of several servers.
-    #[cfg(feature = "redis")]
-    pub(crate) fn prepare(
-        &self,
-        url: &str,
-        name: &ConnectionName,
-    ) -> Result<RedisStore, StoreError> {
-        RedisStore::prepare(url, self.tls_options(), name.clone())
-    }
-
-    #[cfg(feature = "redis")]
-    fn tls_options(&self) -> Option<&TlsOptions> {
-        #[cfg(feature = "tls-rustls")]
-        return self.tls.as_ref();
-        #[cfg(not(feature = "tls-rustls"))]
-        None
-    }
-
-    /// Creates a client of one Redis server that may not be running yet: see [`LockClient::connect_lazy`].
-    ///
-    /// # Errors
-    ///
-    /// As [`LockClient::connect_lazy`], and [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a
-    /// setting is invalid.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use lock_runtime::LockClient;
-    ///
-    /// let client = LockClient::builder().namespace("shop").connect_lazy("redis://127.0.0.1:6379")?;
-    /// # Ok::<_, lock_runtime::LockError>(())
-    /// ```
-    #[cfg(feature = "redis")]
-    pub fn connect_lazy(self, url: &str) -> Result<LockClient, LockError> {
-        let store = self.prepare(url, &self.connection_name())?;
-        store.connect_soon();
-        self.store(store)
-    }
-
-    /// Creates a client of a new in-memory store.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is invalid.
-    pub fn in_memory(self) -> Result<LockClient, LockError> {
-        self.store(MemoryStore::new())
-    }
-
-    /// Creates a client of this store.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is invalid.
-    pub fn store(self, store: impl Store) -> Result<LockClient, LockError> {
-        self.check()?;
-        let settings = self.settings()?;
-        Ok(self.build(Arc::new(store), settings))
-    }
-
-    /// Sets what blocking calls of the client wait with.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn driver(self, driver: Driver) -> Self {
-        Self { driver, ..self }
     }
 
     pub(crate) fn check(&self) -> Result<(), LockError> {
@@ -399,6 +291,7 @@ impl LockClientBuilder {
         let durations = [
             ("waiter_lease", waiter_lease),
             ("command_timeout", command_timeout),
+            ("server_timeout", self.server_timeout),
             ("store_patience", store_patience),
             ("poll_cap", poll_cap),
         ];
@@ -406,18 +299,18 @@ impl LockClientBuilder {
         self.settings().map(drop)
     }
 
-    fn settings(&self) -> Result<Settings, LockError> {
+    pub(super) fn settings(&self) -> Result<Settings, LockError> {
         Ok(Settings {
             namespace: self.namespace.clone(),
-            options: Arc::new(self.options),
+            options: Arc::new(self.options.clone()),
             #[cfg(feature = "survey")]
             _presence: None,
             #[cfg(feature = "survey")]
             known_names: Arc::default(),
             #[cfg(feature = "policy")]
             configured: self.configured()?.into(),
-            #[cfg(feature = "blocking")]
-            driver: self.driver.clone(),
+            #[cfg(feature = "policy")]
+            followers: super::config::Followers::default(),
         })
     }
 
@@ -428,12 +321,8 @@ impl LockClientBuilder {
     ) -> LockClient {
         let clock = self.clock.unwrap_or_else(|| store.clock());
         let order = ClientOrder::new(self.lock_order, settings.namespace.as_deref());
-        #[cfg(feature = "blocking")]
-        let home = settings.driver.handle();
-        #[cfg(not(feature = "blocking"))]
-        let home = None;
         let (timing, waiters) = (self.timing, self.max_waiters);
-        let engine = Engine::new(store, clock, timing, waiters, Arc::default(), order, home);
+        let engine = Engine::new(store, clock, timing, waiters, Arc::default(), order);
         let engine = Arc::new(engine);
         #[cfg(feature = "survey")]
         if self.answers_surveys {

@@ -1,34 +1,100 @@
 //! A client's configuration: its defaults, its policies, and their reload.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use super::{LockClient, LockClientBuilder};
 use crate::any_lock::AnyLock;
 use crate::error::LockError;
 use crate::key::IntoLockKey;
-use crate::options::{LockOptions, LockSettings};
-use crate::policy::{LockConfig, Policy};
+use crate::options::LockOptions;
+use crate::place::Place;
+#[cfg(feature = "redis")]
+use crate::place::Tls;
+use crate::policy::{ConfigError, ConfigProblem, EffectivePolicy, LockConfig, Policy};
 
 /// A configuration in effect.
+#[doc(hidden)]
 #[derive(Debug)]
-pub(super) struct Configured {
+pub struct LayerConfig {
     config: Arc<LockConfig>,
+    policies: HashMap<String, EffectivePolicy>,
     /// The client's options with the defaults of the configuration.
     pub(super) options: Arc<LockOptions>,
 }
 
-impl Configured {
-    fn new(config: Arc<LockConfig>, options: LockOptions) -> Result<Arc<Self>, LockError> {
-        let options = Arc::new(config.over(options)?);
-        Ok(Arc::new(Self { config, options }))
+impl LayerConfig {
+    /// Checks the configuration, also together with the options of a client.
+    fn new(config: Arc<LockConfig>, options: &LockOptions) -> Result<Arc<Self>, ConfigError> {
+        let policies = config.effective()?;
+        let contradiction = |(path, policy): (String, &Policy)| {
+            let error = policy.options().or(options.clone()).check().err()?;
+            let message = format!("contradicts the options of the client: {error}");
+            Some(ConfigProblem::new(path, message))
+        };
+        let named = config.policies().map(|(name, _)| (name, policies.get(name)));
+        let named = named.filter_map(|(name, policy)| {
+            Some((crate::policy::join("lock.policies", name), policy?.policy()))
+        });
+        let defaults = ("lock.defaults".to_owned(), config.defaults());
+        ConfigError::of([defaults].into_iter().chain(named).filter_map(contradiction).collect())?;
+        let options = Arc::new(config.defaults().options().over(options));
+        Ok(Arc::new(Self { config, policies, options }))
+    }
+
+    /// Returns the configuration.
+    #[must_use]
+    pub fn config(&self) -> &Arc<LockConfig> {
+        &self.config
+    }
+
+    /// Returns the client's options with the defaults of the configuration.
+    #[must_use]
+    pub fn options(&self) -> &Arc<LockOptions> {
+        &self.options
+    }
+
+    /// Returns the policy of that name.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::UnknownPolicy`] if there is none.
+    pub fn policy(&self, name: &str) -> Result<EffectivePolicy, LockError> {
+        self.policies.get(name).cloned().ok_or_else(|| self.config.unknown(name))
+    }
+}
+
+/// What follows the configuration of a client, and can refuse another one.
+#[doc(hidden)]
+pub trait Follower: Send + Sync {
+    /// Returns what hinders it from following the configuration with that client.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that begins with the path in the configuration, or with its own place.
+    fn check(&self, client: &LockClient, config: &LayerConfig) -> Result<(), String>;
+}
+
+/// The followers of a client.
+#[derive(Default)]
+pub(super) struct Followers(Mutex<Vec<Weak<dyn Follower>>>);
+
+impl fmt::Debug for Followers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Followers").finish_non_exhaustive()
     }
 }
 
 impl LockClientBuilder {
-    /// Uses policies, defaults and namespace of `config`. [`connect_config`](Self::connect_config) uses its
-    /// address.
+    /// Uses policies, defaults, namespace and times of `config`. [`connect_config`](Self::connect_config) uses its
+    /// address and certificates.
     ///
-    /// Its `[lock.defaults]` override [`options`](Self::options), for every lock of the client.
+    /// Its `[lock.defaults]` override [`options`](Self::options), for every lock of the client, and its
+    /// `store_patience`, `command_timeout` and `token_ttl` those of this builder. An invalid configuration is an error
+    /// when the client is made.
     ///
     /// # Examples
     ///
@@ -38,32 +104,32 @@ impl LockClientBuilder {
     ///
     /// let config = LockConfig::from_toml("[lock.defaults]\nwait = 'none'")?;
     /// let client = LockClient::builder().config(config).in_memory()?;
-    /// assert_eq!(client.options().wait(), Wait::Never);
+    /// assert_eq!(client.options().get_wait(), Wait::None);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn config(mut self, config: LockConfig) -> Self {
         if let Some(namespace) = config.namespace() {
             self.namespace = Some(namespace.to_owned());
         }
-        if let Some(token_ttl) = config.token_ttl() {
-            self = self.token_ttl(token_ttl);
-        }
+        let [token_ttl, patience, timeout] = config.timing();
+        self = token_ttl.into_iter().fold(self, Self::token_ttl);
+        self = patience.into_iter().fold(self, Self::store_patience);
+        self = timeout.into_iter().fold(self, Self::command_timeout);
         self.config = Some(Arc::new(config));
         self
     }
 
-    pub(super) fn configured(&self) -> Result<Option<Arc<Configured>>, LockError> {
+    pub(super) fn configured(&self) -> Result<Option<Arc<LayerConfig>>, LockError> {
         let config = self.config.clone();
-        config.map(|config| Configured::new(config, self.options)).transpose()
+        Ok(config.map(|config| LayerConfig::new(config, &self.options)).transpose()?)
     }
 }
 
 /// Locks of two kinds do not wait for each other in the store, so a change of the kind is for times without calls.
-fn warn_of_other_kinds(old: &LockConfig, new: &LockConfig) {
-    let kind = |policy: &Policy| policy.settings().kind.unwrap_or_default();
-    for policy in new.policies() {
-        let name = policy.name();
-        let Some(before) = old.policies().find(|old| old.name() == name) else { continue };
+fn warn_of_other_kinds(old: &LayerConfig, new: &LayerConfig) {
+    let kind = |policy: &EffectivePolicy| policy.options().kind.unwrap_or_default();
+    for (name, policy) in &new.policies {
+        let Some(before) = old.policies.get(name) else { continue };
         let (before, now) = (kind(before), kind(policy));
         if before != now {
             tracing::warn!(
@@ -83,11 +149,15 @@ impl LockClient {
         configured.as_ref().map(|configured| Arc::clone(&configured.config))
     }
 
-    /// Puts `config` into effect for all clones of this client, in place of any earlier one.
+    /// Puts `config` into effect for all clones of this client, in place of any earlier one, or refuses it as a whole.
     ///
     /// Locks that are created from now on follow it. Holds keep their lease, and waiters keep their options: a
     /// [`Mutex`](crate::Mutex) or [`AnyLock`] has the options of the time of its creation. The client does not
-    /// connect to an address in it, and keeps its namespace and `token_ttl`.
+    /// connect to an address in it, and keeps its namespace, `token_ttl`, `store_patience` and `command_timeout`.
+    ///
+    /// It is checked first with all that follows the configuration in effect: the layers of the crate `lock-tower`
+    /// that use this client and, with the feature `sites`, every annotated function of the program. What does not
+    /// match the configuration in effect either, such as a function that uses another client, does not count.
     ///
     /// If a policy has another kind, this is logged at `warn`: a call of the new kind finds the lock busy while a
     /// call of this client with the old kind holds it, and fails with [`LockError::KeyCollision`] while another
@@ -95,8 +165,9 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidOptions`] if it contradicts the client's own options, or has another namespace,
-    /// which would change the names of locks. The old configuration then stays in effect.
+    /// [`ConfigError`] with every problem: it contradicts itself or the client's own options, an annotated function or
+    /// a layer could not follow it, or it has another namespace, which would change the names of locks. The old
+    /// configuration then stays in effect.
     ///
     /// # Examples
     ///
@@ -107,33 +178,78 @@ impl LockClient {
     /// let client = LockClient::in_memory();
     /// let config = LockConfig::from_toml("[lock.policies.checkout]\nwait = 'none'")?;
     /// client.reload(config)?;
-    /// assert_eq!(client.policy("checkout")?.settings().wait, Some(Wait::Never));
+    /// assert_eq!(client.policy("checkout")?.wait, Some(Wait::None));
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reload(&self, config: LockConfig) -> Result<(), LockError> {
-        let old = self.config();
+    pub fn reload(&self, config: LockConfig) -> Result<(), ConfigError> {
+        let old = self.layer_config();
+        let new = LayerConfig::new(Arc::new(config), &self.settings.options)?;
         // The client's namespace may not come from the configuration, or from one that has none any more.
-        let before = old.as_ref().and_then(|old| old.namespace());
-        let before = before.or(self.settings.namespace.as_deref());
-        if let Some(namespace) = config.namespace().filter(|it| Some(*it) != before) {
-            return Err(LockError::InvalidOptions(format!(
-                "lock.namespace is {namespace:?} and was {:?}, so the same locks would have other \
-                 names; start a new client for it",
-                before.unwrap_or_default()
-            )));
-        }
-        let place = |config: &LockConfig| (config.address().cloned(), config.restart_guard());
-        if let Some(old) = &old {
-            warn_of_other_kinds(old, &config);
-        }
-        if old.is_some_and(|old| place(&old) != place(&config)) {
-            tracing::warn!(
-                "the new lock configuration has another address or `restart_guard`; a new client would use it"
+        let before = old.as_ref().and_then(|old| old.config.namespace());
+        let before = before.or(self.settings.namespace.as_deref()).unwrap_or_default();
+        let mut problems = Vec::new();
+        if let Some(namespace) = new.config.namespace().filter(|it| *it != before) {
+            let message = format!(
+                "is {namespace:?} and was {before:?}, so the same locks would have other names; start a new client \
+                 for it"
             );
+            problems.push(ConfigProblem::new("lock.namespace", message));
         }
-        let configured = Configured::new(Arc::new(config), *self.settings.options)?;
-        self.settings.configured.store(Some(configured));
+        self.lost_followers(old.as_deref(), &new, &mut problems);
+        ConfigError::of(problems)?;
+        if let Some(old) = old {
+            warn_of_other_kinds(&old, &new);
+            let place = |of: &LayerConfig| (of.config.place(), of.config.restart_guard());
+            if place(&old) != place(&new) {
+                tracing::warn!(
+                    "the new lock configuration has another address or `restart_guard`; a new client would use it"
+                );
+            }
+        }
+        self.settings.configured.store(Some(new));
         Ok(())
+    }
+
+    /// Reports the functions and layers that follow the old configuration and could not follow the new one.
+    fn lost_followers(
+        &self,
+        old: Option<&LayerConfig>,
+        new: &LayerConfig,
+        problems: &mut Vec<ConfigProblem>,
+    ) {
+        #[cfg(feature = "sites")]
+        for site in crate::site::sites() {
+            let nothing = LockConfig::default();
+            let before = old.map_or(&nothing, |old| &old.config);
+            problems.extend(new.config.misfit(site).filter(|_| before.misfit(site).is_none()));
+        }
+        let Some(old) = old else { return };
+        let followers: Vec<_> =
+            self.settings.followers.0.lock().iter().filter_map(Weak::upgrade).collect();
+        for follower in followers {
+            if let Err(problem) = follower.check(self, new)
+                && follower.check(self, old).is_ok()
+            {
+                problems.push(ConfigProblem::new("", problem));
+            }
+        }
+    }
+
+    /// Has `follower` checked before each reload.
+    #[doc(hidden)]
+    pub fn follow(&self, follower: Weak<dyn Follower>) {
+        let mut followers = self.settings.followers.0.lock();
+        followers.retain(|known| known.strong_count() > 0);
+        if !followers.iter().any(|known| known.ptr_eq(&follower)) {
+            followers.push(follower);
+        }
+    }
+
+    /// Returns the configuration in effect, as layers see it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn layer_config(&self) -> Option<Arc<LayerConfig>> {
+        self.settings.configured.load_full()
     }
 
     /// Returns the policy of that name in the configuration in effect.
@@ -155,8 +271,18 @@ impl LockClient {
     /// );
     /// ```
     pub fn policy(&self, name: &str) -> Result<Policy, LockError> {
+        self.effective_policy(name).map(|policy| policy.policy().clone())
+    }
+
+    /// Returns the policy as layers see it.
+    ///
+    /// # Errors
+    ///
+    /// As [`policy`](Self::policy).
+    #[doc(hidden)]
+    pub fn effective_policy(&self, name: &str) -> Result<EffectivePolicy, LockError> {
         match &*self.settings.configured.load() {
-            Some(configured) => configured.config.policy(name),
+            Some(configured) => configured.policy(name),
             None => Err(LockError::UnknownPolicy {
                 policy: name.to_owned(),
                 detail: "the client has no configuration; give it one with \
@@ -191,92 +317,168 @@ impl LockClient {
         policy: &str,
         names: impl IntoIterator<Item = N>,
     ) -> AnyLock {
-        let options = self.policy(policy).and_then(|policy| {
-            let settings = policy.settings();
-            let options = self.options_of(&policy, settings)?;
-            Ok((settings.kind.unwrap_or_default(), options, policy.label()))
-        });
-        match options {
-            Ok((kind, options, label)) => self.any_lock(kind, names).with(options).labelled(label),
+        match self.effective_policy(policy) {
+            Ok(policy) => {
+                let options = policy.options();
+                let kind = options.kind.unwrap_or_default();
+                let options = Arc::new(options.over(&self.settings.options));
+                self.any_lock(kind, names).replace(options).labelled(policy.label())
+            }
             Err(error) => AnyLock::invalid(error),
         }
     }
 
-    /// Returns the options of a lock with `literals` and `policy`: the literals override the policy, or the
-    /// policy overrides them, see [`Policy::resolve`].
-    ///
-    /// All of them come from one configuration, even while another comes into effect.
+    /// Returns the options of a lock with `literals` over `policy`.
     ///
     /// # Errors
     ///
     /// [`LockError::InvalidOptions`] if literals and policy contradict each other.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use lock_runtime::options::LockSettings;
-    /// use lock_runtime::policy::LockConfig;
-    /// use lock_runtime::{LockClient, Wait};
-    ///
-    /// let config = LockConfig::from_toml("[lock.policies.checkout]\nmax_waiters = 10")?;
-    /// let client = LockClient::builder().config(config).in_memory()?;
-    /// let literals = LockSettings::default().wait(Wait::Never);
-    /// let options = client.options_of(&client.policy("checkout")?, literals)?;
-    /// assert_eq!((options.wait(), options.max_waiters()), (Wait::Never, 10));
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
+    #[doc(hidden)]
     pub fn options_of(
         &self,
-        policy: &Policy,
-        literals: LockSettings,
+        policy: &EffectivePolicy,
+        literals: LockOptions,
     ) -> Result<LockOptions, LockError> {
         // Not applied over the defaults in effect: the policy brings those of its own configuration.
-        policy.resolve(literals).apply_to(*self.settings.options)
+        let options = literals.or(policy.options()).over(&self.settings.options);
+        options.check().map(|()| options)
     }
+}
 
-    /// Returns the options that the client would have with that configuration.
+impl LockClient {
+    /// Connects to the address of the configuration, and follows the configuration.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidOptions`] if the defaults of the configuration contradict the client's options.
-    #[doc(hidden)]
-    pub fn options_under(&self, config: &LockConfig) -> Result<LockOptions, LockError> {
-        config.over(*self.settings.options)
-    }
-
-    /// Checks every annotated function of the program against the configuration in effect: call it when the
-    /// program starts, before there is traffic.
+    /// As [`LockClientBuilder::connect_config`].
     ///
-    /// # Errors
+    /// # Cancel safety
     ///
-    /// [`SiteProblems`](crate::policy::SiteProblems) with every function that names a policy which the
-    /// configuration does not have, or whose literals contradict its policy, as [`LockConfig::check`] finds
-    /// them in [`sites`](crate::site::sites). A client without a configuration is checked against an empty one.
+    /// Dropping the future closes the connections that it opened.
     ///
     /// # Examples
     ///
     /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::LockClient;
     /// use lock_runtime::policy::LockConfig;
-    /// use lock_runtime::{LockClient, LockError, distributed_lock};
     ///
-    /// #[distributed_lock(key = "cart:{id}", policy = "checkout")]
-    /// async fn check_out(id: u64) -> Result<(), LockError> {
-    ///     Ok(())
-    /// }
-    ///
-    /// fn start(config: &str) -> Result<LockClient, Box<dyn std::error::Error>> {
-    ///     let config = LockConfig::from_toml(config)?;
-    ///     let client = LockClient::builder().config(config).in_memory()?;
-    ///     client.check_sites()?;
-    ///     Ok(client)
-    /// }
-    ///
-    /// assert!(start("[lock.policies.checkout]\nwait = '2s'").is_ok());
-    /// let error = start("[lock.policies.chekout]\nwait = '2s'").unwrap_err();
-    /// assert!(error.to_string().contains("no lock policy \"checkout\""));
+    /// let config = LockConfig::from_toml(
+    ///     r#"
+    ///     [lock]
+    ///     url = "memory:"     # redis://127.0.0.1:6379 for Redis
+    ///     [lock.policies.checkout]
+    ///     wait = "2s"
+    ///     "#,
+    /// )?;
+    /// let client = LockClient::from_config(config).await?;
+    /// client.install();
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    #[cfg(feature = "sites")]
-    pub fn check_sites(&self) -> Result<(), crate::policy::SiteProblems> {
-        self.config().unwrap_or_default().check(crate::site::sites())
+    pub async fn from_config(config: LockConfig) -> Result<Self, LockError> {
+        Self::builder().connect_config(config).await
+    }
+}
+
+impl LockClientBuilder {
+    /// Connects to the address of the configuration, and follows it, as [`config`](Self::config) does.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::InvalidOptions`] if it is invalid, has no address, or one of a kind that this release or this
+    ///   build does not support, or if a file of `lock.tls` cannot be read.
+    /// - As [`LockClient::connect`]; for sentinels [`connect_sentinel`](Self::connect_sentinel), for a cluster
+    ///   [`connect_cluster`](Self::connect_cluster), and for a quorum
+    ///   [`connect_quorum`](Self::connect_quorum).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connections that it opened.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_runtime::LockClient;
+    /// use lock_runtime::policy::LockConfig;
+    ///
+    /// let config = LockConfig::from_toml_file("app.toml")?;
+    /// let client = LockClient::builder().max_waiters(10_000).connect_config(config).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect_config(self, config: LockConfig) -> Result<LockClient, LockError> {
+        let address = config.place();
+        #[cfg(feature = "redis")]
+        let (guard, tls) = (config.restart_guard(), config.tls().cloned());
+        let builder = self.config(config);
+        #[cfg(feature = "redis")]
+        let builder = match tls {
+            Some(tls) => builder.certificates(&tls)?,
+            None => builder,
+        };
+        let invalid = |message: &str| Err(LockError::InvalidOptions(message.to_owned()));
+        match address {
+            Some(Place::Memory) => builder.in_memory(),
+            None => invalid(
+                "the configuration names no server; give one as lock.url, or \"memory:\" for locks \
+                 of this process",
+            ),
+            #[cfg(feature = "redis")]
+            Some(Place::Server(url)) => builder.connect(url.as_ref()).await,
+            #[cfg(feature = "redis")]
+            Some(Place::Quorum(nodes)) => match guard {
+                Some(guard) => builder.connect_quorum(nodes, guard).await,
+                None => invalid("a quorum needs a choice: set `lock.restart_guard`"),
+            },
+            #[cfg(feature = "redis")]
+            Some(Place::Sentinel(crate::place::Sentinel { master, nodes })) => {
+                builder.connect_sentinel(master.as_ref(), nodes).await
+            }
+            #[cfg(feature = "redis")]
+            Some(Place::Cluster(nodes)) => builder.connect_cluster(nodes).await,
+            #[cfg(not(feature = "redis"))]
+            Some(Place::Server(_) | Place::Cluster(_) | Place::Sentinel(_) | Place::Quorum(_)) => {
+                invalid(
+                    "this build has no Redis in it; turn on the feature `redis` of lock-runtime",
+                )
+            }
+        }
+    }
+
+    /// Reads the files of `lock.tls`, which a program reads once, when it starts.
+    #[cfg(feature = "tls-rustls")]
+    fn certificates(self, tls: &Tls) -> Result<Self, LockError> {
+        let read = |field: &str, file: &str| {
+            std::fs::read(file).map_err(|error| {
+                LockError::InvalidOptions(format!(
+                    "lock.tls.{field}: the file {file} cannot be read: {error}"
+                ))
+            })
+        };
+        let mut options = crate::store::redis::TlsOptions::new();
+        if let Some(ca) = &tls.ca {
+            options = options.root_certificate(read("ca", ca)?);
+        }
+        match (&tls.certificate, &tls.key) {
+            (Some(certificate), Some(key)) => {
+                let chain = read("certificate", certificate)?;
+                options = options.client_certificate(chain, read("key", key)?);
+            }
+            (None, None) => {}
+            _ => {
+                let message = "lock.tls has a `certificate` or a `key` without the other; add it";
+                return Err(LockError::InvalidOptions(message.to_owned()));
+            }
+        }
+        Ok(self.tls(options))
+    }
+
+    /// Refuses certificates in a build without TLS.
+    #[cfg(all(feature = "redis", not(feature = "tls-rustls")))]
+    fn certificates(self, _: &Tls) -> Result<Self, LockError> {
+        let message = "lock.tls: this build has no TLS in it; turn on the feature `tls-rustls` of lock-runtime";
+        Err(LockError::InvalidOptions(message.to_owned()))
     }
 }

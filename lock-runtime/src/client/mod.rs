@@ -1,22 +1,19 @@
-//! [`LockClient`], which creates locks, and the types that it reports: its [`Health`], the holds of this
-//! process ([`HeldInfo`]), its own id ([`LockClientId`]) and the [`Shutdown`].
+//! [`LockClient`], which creates locks, and the types that it reports: its [`Health`], its own id ([`LockClientId`])
+//! and the [`Shutdown`].
 
-// `builder` builds clients, `any` makes locks whose kind is a value, `config` gives clients policies from a file, `watch`
-// reports holds, `id` identifies clients, `order` shows in what order locks are acquired.
+// `builder` has the settings of clients, and `connect` and `quorum` make clients. `any` makes locks whose kind is a value,
+// `config` gives clients policies from a file, `watch` reports the health, `id` identifies clients.
 
 mod any;
 mod builder;
 #[cfg(feature = "policy")]
-mod config;
+pub(crate) mod config;
+mod connect;
 mod id;
-#[cfg(feature = "lock-order")]
-mod order;
-#[cfg(feature = "survey")]
-mod survey;
+mod quorum;
 mod watch;
 
 use std::fmt;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +23,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 pub use self::builder::LockClientBuilder;
 pub(crate) use self::builder::check_setting;
 pub use self::id::LockClientId;
-pub use self::watch::{Health, HeldInfo, WaitInfo};
+pub use self::quorum::RestartGuard;
+pub use self::watch::Health;
 use crate::acquire::{Engine, Handle};
 use crate::error::LockError;
 use crate::fair_mutex::FairMutex;
@@ -34,13 +32,13 @@ use crate::key::{IntoLockKey, LockKey};
 use crate::latch::CountDownLatch;
 use crate::multi_lock::MultiLock;
 use crate::mutex::Mutex;
-use crate::options::LockOptions;
-#[cfg(feature = "blocking")]
-use crate::own_runtime::Driver;
+use crate::options::{LockKind, LockOptions};
 use crate::rw_lock::RwLock;
 use crate::scope::{self, Inherit, Link};
 use crate::semaphore::Semaphore;
 use crate::store::memory::MemoryStore;
+#[cfg(feature = "tls-rustls")]
+pub use crate::store::redis::TlsOptions;
 use crate::store::{HoldKind, Target};
 #[cfg(feature = "survey")]
 use crate::survey::Presence;
@@ -65,7 +63,7 @@ use crate::survey::Presence;
 /// ```
 #[derive(Clone)]
 pub struct LockClient {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     settings: Arc<Settings>,
 }
 
@@ -80,22 +78,15 @@ struct Settings {
     #[cfg(feature = "survey")]
     known_names: Arc<crate::survey::KnownNames>,
     #[cfg(feature = "policy")]
-    configured: arc_swap::ArcSwapOption<config::Configured>,
-    /// Keeps the runtime of a client that was made for blocking calls.
-    #[cfg(feature = "blocking")]
-    driver: Driver,
+    configured: arc_swap::ArcSwapOption<config::LayerConfig>,
+    #[cfg(feature = "policy")]
+    followers: config::Followers,
 }
 
 /// The default client of the process: see [`LockClient::install`].
 static INSTALLED: parking_lot::RwLock<Option<LockClient>> = parking_lot::RwLock::new(None);
 
 impl LockClient {
-    /// Creates a client of a new in-memory store, whose locks exist in this process only.
-    #[must_use]
-    pub fn in_memory() -> Self {
-        Self::builder().build(Arc::new(MemoryStore::new()), Settings::default())
-    }
-
     /// Connects to one Redis server: `redis://`, `rediss://` (feature `tls-rustls`) or `unix://`, with
     /// `user:password@`, `/database` and `?protocol` in the address.
     ///
@@ -139,128 +130,15 @@ impl LockClient {
         Self::builder().connect_lazy(url)
     }
 
-    /// Connects to the master that Redis Sentinel reports, and follows it through failovers.
-    ///
-    /// `master` is its name or, with credentials, a database or TLS, `redis://user:password@name/2`; `nodes`
-    /// are the addresses of the sentinels. See
-    /// [`RedisStore::connect_sentinel`](crate::store::RedisStore::connect_sentinel) for both, and for what a
-    /// failover does to locks.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Store`] at once if an address or the name is wrong, no sentinel or not the master can be
-    /// reached, or one of the servers refuses the credentials. Once connected, the client reconnects by itself,
-    /// forever.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future closes the connections that it opened.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), lock_runtime::LockError> {
-    /// use lock_runtime::LockClient;
-    ///
-    /// let sentinels = ["redis://one:26379", "redis://two:26379", "redis://three:26379"];
-    /// let client = LockClient::connect_sentinel("locks", sentinels).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "redis")]
-    pub async fn connect_sentinel<U: AsRef<str>>(
-        master: &str,
-        nodes: impl IntoIterator<Item = U>,
-    ) -> Result<Self, LockError> {
-        Self::builder().connect_sentinel(master, nodes).await
+    /// Creates a client of a new in-memory store, whose locks exist in this process only.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self::builder().build(Arc::new(MemoryStore::new()), Settings::default())
     }
 
     /// Starts a client whose settings differ from the defaults.
     pub fn builder() -> LockClientBuilder {
         LockClientBuilder::default()
-    }
-
-    /// Returns the mutex of that name. Cheap; locking it fails if the name is invalid.
-    pub fn mutex(&self, name: impl IntoLockKey) -> Mutex {
-        Mutex::new(self.handle(name, Target::mutex))
-    }
-
-    /// Returns the fair mutex of that name, which serves waiters of all processes in the order in which they came.
-    pub fn fair_mutex(&self, name: impl IntoLockKey) -> FairMutex {
-        FairMutex::new(self.handle(name, Target::fair))
-    }
-
-    /// Returns the read/write lock of that name.
-    pub fn rw_lock(&self, name: impl IntoLockKey) -> RwLock {
-        let name = name.into_lock_key();
-        let side = |kind| self.handle(name.clone(), |key| Target::side(kind, key));
-        RwLock::new(side(HoldKind::Read), side(HoldKind::Write))
-    }
-
-    /// Returns the semaphore of that name, which has `limit` permits.
-    pub fn semaphore(&self, name: impl IntoLockKey, limit: NonZeroU32) -> Semaphore {
-        Semaphore::new(self.handle(name, |key| Target::semaphore(key, limit)), limit)
-    }
-
-    /// Returns the count-down latch of that name.
-    pub fn latch(&self, name: impl IntoLockKey) -> CountDownLatch {
-        CountDownLatch::new(self.handle(name, Target::latch))
-    }
-
-    /// Returns a lock of all these mutexes, which locks all or none: see [`MultiLock`]. Cheap; locking it fails
-    /// if a name is invalid or there is none.
-    pub fn multi_lock<N: IntoLockKey>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
-        let names = names.into_iter().map(|name| self.full_name(name.into_lock_key()?));
-        MultiLock::of_names(&self.engine, names.collect(), self.shared_options())
-    }
-
-    /// Returns a handle of the target that `target` makes of the full name.
-    fn handle(
-        &self,
-        name: impl IntoLockKey,
-        target: impl FnOnce(LockKey) -> Arc<Target>,
-    ) -> Handle {
-        let target = name.into_lock_key().and_then(|key| self.full_name(key)).map(target);
-        Handle::new(&self.engine, target, self.shared_options())
-    }
-
-    /// Returns what blocking calls of this client wait with.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn driver(&self) -> Driver {
-        self.settings.driver.clone()
-    }
-
-    fn full_name(&self, key: LockKey) -> Result<LockKey, LockError> {
-        match &self.settings.namespace {
-            None => key.whole(),
-            Some(namespace) => key.in_namespace(namespace),
-        }
-    }
-
-    /// Returns the default options of this client's locks, `[lock.defaults]` of its configuration included.
-    #[must_use]
-    pub fn options(&self) -> LockOptions {
-        *self.shared_options()
-    }
-
-    /// Returns [`options`](Self::options) as all handles share them: the same until a reload.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn shared_options(&self) -> Arc<LockOptions> {
-        #[cfg(feature = "policy")]
-        if let Some(configured) = &*self.settings.configured.load() {
-            return Arc::clone(&configured.options);
-        }
-        Arc::clone(&self.settings.options)
-    }
-
-    /// Returns the default options without those of the configuration: a policy brings the defaults of its own
-    /// configuration, which a reload may have replaced.
-    #[doc(hidden)]
-    #[must_use]
-    #[cfg(feature = "policy")]
-    pub fn own_options(&self) -> Arc<LockOptions> {
-        Arc::clone(&self.settings.options)
     }
 
     /// Makes this the default client of the process, in place of any earlier one. Annotated functions use it if
@@ -287,6 +165,92 @@ impl LockClient {
     /// As cancel safe as `future`.
     pub fn scope<F: Future>(&self, future: F) -> Inherit<F> {
         scope::within(Link::client(Arc::new(self.clone())), future)
+    }
+
+    /// Returns the mutex of that name. Cheap; locking it fails if the name is invalid.
+    pub fn mutex(&self, name: impl IntoLockKey) -> Mutex {
+        Mutex::new(self.handle(name, Target::mutex))
+    }
+
+    /// Returns the fair mutex of that name, which serves waiters of all processes in the order in which they came.
+    pub fn fair_mutex(&self, name: impl IntoLockKey) -> FairMutex {
+        FairMutex::new(self.handle(name, Target::fair))
+    }
+
+    /// Returns the read/write lock of that name.
+    pub fn rw_lock(&self, name: impl IntoLockKey) -> RwLock {
+        let name = name.into_lock_key();
+        let side = |kind| self.handle(name.clone(), |key| Target::side(kind, key));
+        RwLock::new(side(HoldKind::Read), side(HoldKind::Write))
+    }
+
+    /// Returns the semaphore of that name, which has `limit` permits: at least one, or every acquire fails with
+    /// [`LockError::InvalidOptions`].
+    pub fn semaphore(&self, name: impl IntoLockKey, limit: u32) -> Semaphore {
+        Semaphore::new(
+            self.one(LockKind::Semaphore(limit), name.into_lock_key(), self.shared_options()),
+            limit,
+        )
+    }
+
+    /// Returns the count-down latch of that name.
+    pub fn latch(&self, name: impl IntoLockKey) -> CountDownLatch {
+        CountDownLatch::new(self.handle(name, Target::latch))
+    }
+
+    /// Returns a lock of all these mutexes, which locks all or none: see [`MultiLock`]. Cheap; locking it fails
+    /// if a name is invalid or there is none.
+    pub fn multi_lock<N: IntoLockKey>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
+        let names = names.into_iter().map(|name| self.full_name(name.into_lock_key()?));
+        MultiLock::of_names(&self.engine, names.collect(), self.shared_options())
+    }
+
+    /// Returns a handle of the target that `target` makes of the full name.
+    fn handle(
+        &self,
+        name: impl IntoLockKey,
+        target: impl FnOnce(LockKey) -> Arc<Target>,
+    ) -> Handle {
+        let target = name.into_lock_key().and_then(|key| self.full_name(key)).map(target);
+        Handle::new(&self.engine, target, self.shared_options())
+    }
+
+    /// Returns the names that its surveys have met.
+    #[cfg(feature = "survey")]
+    pub(crate) fn known_names(&self) -> &Arc<crate::survey::KnownNames> {
+        &self.settings.known_names
+    }
+
+    fn full_name(&self, key: LockKey) -> Result<LockKey, LockError> {
+        match &self.settings.namespace {
+            None => key.whole(),
+            Some(namespace) => key.in_namespace(namespace),
+        }
+    }
+
+    /// Returns the default options of this client's locks, `[lock.defaults]` of its configuration included.
+    pub fn options(&self) -> LockOptions {
+        LockOptions::clone(&self.shared_options())
+    }
+
+    /// Returns [`options`](Self::options) as all handles share them: the same until a reload.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn shared_options(&self) -> Arc<LockOptions> {
+        #[cfg(feature = "policy")]
+        if let Some(configured) = &*self.settings.configured.load() {
+            return Arc::clone(&configured.options);
+        }
+        Arc::clone(&self.settings.options)
+    }
+
+    /// Returns the default options without those of the configuration: a policy brings the defaults of its own
+    /// configuration, which a reload may have replaced.
+    #[doc(hidden)]
+    #[must_use]
+    #[cfg(feature = "policy")]
+    pub fn own_options(&self) -> Arc<LockOptions> {
+        Arc::clone(&self.settings.options)
     }
 
     /// Closes the client. New acquires and waiters fail with [`LockError::Closed`], and locks that are released

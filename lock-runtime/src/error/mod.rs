@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::reasons::{BusyReason, LocalHolder, LossCause};
+use crate::store::HoldKind;
 
 /// Why a lock could not be acquired, kept or released.
 ///
@@ -117,13 +118,18 @@ pub enum LockError {
     #[error("invalid lock options: {0}")]
     InvalidOptions(String),
     /// The key holds other data than a lock of this kind; nothing was changed.
-    #[error("key {key:?} already holds something else: {found}; use another name or a namespace")]
+    #[error(
+        "key {key:?} {}: {found}; use another name or a namespace",
+        asked.as_ref().map_or("already holds something else".to_owned(), |asked| format!("cannot be a {asked}"))
+    )]
     #[non_exhaustive]
     KeyCollision {
         /// The lock's full name.
         key: String,
-        /// The data in the key, as the store describes it.
+        /// What is in the key, in words: "the key holds a fair mutex", "the key holds a string, as `SET NX` leaves".
         found: String,
+        /// The kind of lock that was asked for, if a lock was.
+        asked: Option<String>,
     },
     /// The lock was granted but not acknowledged by enough replicas, and was released. For clients that ask for
     /// replicas.
@@ -174,7 +180,7 @@ pub enum LockError {
     #[cfg(feature = "blocking")]
     #[error(
         "a blocking lock call in an async task would stop the other tasks of its thread: await the async \
-         `LockClient` there, or move the call to `tokio::task::spawn_blocking`"
+         method there, or move the call to `tokio::task::spawn_blocking`"
     )]
     InAsyncTask,
     /// The store failed. The message and the [`source`](StdError::source) are those of the [`StoreError`], so
@@ -213,11 +219,21 @@ impl LockError {
         }
     }
 
-    /// Returns true if another holder has the lock: [`Timeout`](Self::Timeout) or [`Busy`](Self::Busy); for a
-    /// count-down latch, if it is closed.
+    /// Returns true if the call did not wait and another holder has the lock, or too many tasks already wait:
+    /// [`Busy`](Self::Busy); for a count-down latch, if it is closed. A wait that ended is a
+    /// [timeout](Self::is_timeout).
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Timeout { .. } | Self::Busy { .. } | Self::LatchClosed { .. })
+        match self {
+            Self::Busy { .. } => true,
+            Self::LatchClosed { waited, .. } => waited.is_zero(),
+            _ => false,
+        }
+    }
+
+    /// True if another holder has the lock, whether the call waited or not.
+    pub(crate) fn is_contended(&self) -> bool {
+        self.is_busy() || self.is_timeout()
     }
 
     /// Returns true if a hold was lost.
@@ -371,12 +387,14 @@ impl StoreError {
         self
     }
 
-    /// Returns the error of a request about the lock `key`.
-    pub(crate) fn about(self, key: &impl ToString) -> LockError {
+    /// Returns the error of a request about the lock `key`, which wanted a lock of the kind `asked` if it wanted one.
+    pub(crate) fn about(self, key: &impl ToString, asked: Option<HoldKind>) -> LockError {
         match self.kind {
-            StoreErrorKind::WrongType => {
-                LockError::KeyCollision { key: key.to_string(), found: self.to_string() }
-            }
+            StoreErrorKind::WrongType => LockError::KeyCollision {
+                key: key.to_string(),
+                found: self.to_string(),
+                asked: asked.map(|kind| kind.to_string()),
+            },
             _ => LockError::Store(self),
         }
     }

@@ -55,13 +55,12 @@ impl fmt::Display for LossCause {
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// use lock_runtime::options::{LockOptions, Wait};
-/// use lock_runtime::{LockClient, LockError};
+/// use lock_runtime::{LockClient, LockError, LockOptions};
 /// use std::time::Duration;
 ///
 /// let client = LockClient::in_memory();
 /// let _guard = client.mutex("order:42").lock().await?;
-/// let brief = LockOptions::builder().wait(Wait::UpTo(Duration::from_millis(20))).build()?;
+/// let brief = LockOptions::new().wait(Duration::from_millis(20));
 /// let late = client.mutex("order:42").with(brief).lock().await;
 /// let Err(LockError::Timeout { local_holder: Some(holder), .. }) = late else { panic!() };
 /// println!("held since {:?} by {:?}", holder.held_for, holder.site);

@@ -295,7 +295,7 @@ impl<H> Gates<H> {
         if max_queue.is_some_and(|most| gate.queue.len() >= most || is_full()) {
             return Admission::Busy(BusyReason::TooManyWaiters);
         }
-        let replicas = target.replicas().map_or(0, |replicas| replicas.at_least);
+        let replicas = target.replicas().map_or(0, |replicas| replicas.acks);
         let (asker, now, waker) = newcomer();
         let waiter = Arc::new(Waiter::new(place, now, lease, replicas, asker, waker));
         self.enqueue(gate, &waiter, now);

@@ -1,10 +1,10 @@
-//! [`LockGuard`], and the futures that it makes: [`Run`], [`RunOwned`] and [`Release`]. [`Protected`] polls a
-//! body under a guard in hand-written futures; a [`LockWatch`] observes a hold without keeping it.
+//! [`LockGuard`], and the futures that it makes: [`Run`], [`RunOwned`] and [`Release`]. A
+//! [`LockWatch`] observes a hold without keeping it.
 
 #[cfg(feature = "blocking")]
 mod call;
 mod held;
-mod protected;
+pub(crate) mod protected;
 mod release;
 mod run;
 mod watch;
@@ -16,12 +16,13 @@ use std::time::Duration;
 use tokio::task::coop::consume_budget;
 
 pub(crate) use self::held::Held;
-pub use self::protected::Protected;
+pub(crate) use self::release::BoundedRelease;
 pub use self::release::Release;
-pub use self::run::{Run, RunOwned};
+pub use self::run::RunOwned;
 pub(crate) use self::run::{Started, Watch};
 pub use self::watch::LockWatch;
 pub(crate) use self::watch::lost;
+pub use crate::acquire::{Run, TryRun};
 use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
@@ -117,11 +118,18 @@ impl LockGuard {
         self.hold().target.key()
     }
 
-    /// Returns the fencing token of this hold; the same for every nested guard.
+    /// Returns the fencing token of this hold; the same for every nested guard. That of a semaphore grows with each
+    /// acquire, and orders nothing while several tasks hold permits.
     // S-23.
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.owned.token
+    }
+
+    /// Returns how many permits of a [`Semaphore`](crate::Semaphore) it holds; one of every other kind.
+    #[must_use]
+    pub fn permits(&self) -> u32 {
+        self.hold().owner.permits()
     }
 
     /// Returns the time left until the lease ends if nothing renews it; zero once lost. Measured on this
@@ -134,10 +142,10 @@ impl LockGuard {
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::{Lease, LockClient, LockOptions};
+    /// use lock_runtime::{LockClient, LockOptions};
     /// use std::time::Duration;
     ///
-    /// let options = LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(2))).build()?;
+    /// let options = LockOptions::new().lease(Duration::from_secs(2));
     /// let guard = LockClient::in_memory().mutex("order:42").with(options).lock().await?;
     /// assert!(guard.remaining() <= Duration::from_millis(1_978));
     /// # Ok::<_, lock_runtime::LockError>(()) })?;
@@ -152,6 +160,29 @@ impl LockGuard {
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.hold().check().is_err()
+    }
+
+    /// Checks that the hold is valid, without the store: for code between two steps that must not run after a loss.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] once the hold is lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn import(guard: &lock_runtime::LockGuard, rows: &[u64]) -> Result<(), lock_runtime::LockError> {
+    /// for row in rows {
+    ///     guard.check()?;
+    ///     // Write the row.
+    /// #   let _ = row;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    // S-12.
+    pub fn check(&self) -> Result<(), LockError> {
+        self.hold().ensure_held().map(drop)
     }
 
     /// Returns an observer of the hold that does not keep it, for code that may outlive the guard: it is over once the guard
@@ -222,7 +253,7 @@ impl LockGuard {
     /// ```
     // S-13, S-6.
     pub fn run<F: Future>(&self, future: F) -> Run<'_, F> {
-        Run::new(self, future)
+        Run::under(self, future)
     }
 
     /// As [`run`](Self::run), but takes the guard by value and returns it with the result. For hand-written
@@ -231,7 +262,7 @@ impl LockGuard {
     /// # Cancel safety
     ///
     /// Dropping it drops `future` first and then the guard.
-    pub fn run_owned<F: Future>(self, future: F) -> RunOwned<Self, F> {
+    pub fn run_owned<F: Future>(self, future: F) -> RunOwned<F> {
         RunOwned::new(self, future)
     }
 
@@ -285,7 +316,7 @@ impl LockGuard {
     ///
     /// Where tasks of this process wait in the queue, the hold may pass to the first of them without a round
     /// trip. A nested guard only undoes its re-entry. If the store does not answer, the releaser goes on trying
-    /// after this returns. Before [`at_least`](crate::options::LockOptionsBuilder::at_least) has passed, the
+    /// after this returns. Before [`at_least`](crate::LockOptions::at_least) has passed, the
     /// lock is not freed but ends by itself then.
     ///
     /// # Errors
@@ -313,12 +344,6 @@ impl LockGuard {
     // S-14.
     pub fn release(self) -> Release {
         Release::of(self)
-    }
-}
-
-impl AsRef<LockGuard> for LockGuard {
-    fn as_ref(&self) -> &LockGuard {
-        self
     }
 }
 

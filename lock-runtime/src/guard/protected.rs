@@ -21,7 +21,7 @@ pin_project! {
     /// use std::pin::Pin;
     /// use std::task::{Context, Poll};
     ///
-    /// use lock_runtime::guard::Protected;
+    /// use lock_runtime::__layer_v1::Protected;
     /// use lock_runtime::{LockError, LockGuard};
     ///
     /// /// Two numbers, each looked up while the lock is held.
@@ -49,7 +49,7 @@ impl<B> Protected<B> {
     }
 
     /// Protects a future that runs to its end.
-    pub(super) fn to_end(future: B) -> Self {
+    pub(crate) fn to_end(future: B) -> Self {
         Self { body: Some(future), watch: Watch::default() }
     }
 
@@ -84,7 +84,7 @@ impl<B> Protected<B> {
     /// use std::pin::pin;
     /// use std::task::{Context, Waker};
     ///
-    /// use lock_runtime::guard::Protected;
+    /// use lock_runtime::__layer_v1::Protected;
     /// use lock_runtime::LockClient;
     ///
     /// let guard = LockClient::in_memory().mutex("order:42").lock().await?;
@@ -142,7 +142,7 @@ impl<B> Protected<B> {
 
 impl<F: Future> Protected<F> {
     /// Polls a future that runs [to its end](Self::to_end), and drops it there.
-    pub(super) fn poll_to_end(
+    pub(crate) fn poll_to_end(
         mut self: Pin<&mut Self>,
         guard: &LockGuard,
         cx: &mut Context<'_>,

@@ -3,15 +3,22 @@
 
 use std::cell::RefCell;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::task::coop;
+use tokio::time::Instant;
 
 use super::LockGuard;
 use crate::error::{LockError, check_runtime};
+use crate::lease::Hold;
+use crate::observe::log_lock;
 use crate::opaque::opaque_debug;
+use crate::options::MAX_LEASE;
 use crate::owned_hold::{LocalRelease, OwnedHold};
 use crate::reuse::{self, Boxed};
+use crate::timer::Timer;
 
 /// A release under way: see [`LockGuard::release`].
 ///
@@ -103,7 +110,50 @@ impl Release {
     }
 }
 
+/// A release that its caller waits for only so long: the releaser does the rest.
+// S-20.
+pub(crate) struct BoundedRelease {
+    /// `None` once the releaser has it.
+    release: Option<Release>,
+    hold: Arc<Hold>,
+    limit: Duration,
+    timer: Option<Timer>,
+}
+
+impl BoundedRelease {
+    /// The hold that it releases.
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    /// Ready with `None` if the store has not answered in time.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(), LockError>>> {
+        let Some(release) = &mut self.release else { return Poll::Pending };
+        if let Poll::Ready(released) = Pin::new(release).poll(cx) {
+            return Poll::Ready(Some(released));
+        }
+        let limit = self.limit.min(MAX_LEASE);
+        let timer = self.timer.get_or_insert_with(|| Timer::at(Instant::now() + limit, cx));
+        ready!(timer.poll(cx));
+        self.release = None;
+        let hold = &self.hold;
+        log_lock!(
+            debug,
+            hold.target.key(),
+            hold.recorder.label(),
+            "the body ended, and its release is not confirmed in time; it goes on in the background"
+        );
+        Poll::Ready(None)
+    }
+}
+
 impl LockGuard {
+    /// As [`release`](Self::release), for a caller that waits no longer than `limit`.
+    pub(crate) fn release_within(self, limit: Duration) -> BoundedRelease {
+        let hold = Arc::clone(self.hold());
+        BoundedRelease { release: Some(Release::of(self)), hold, limit, timer: None }
+    }
+
     /// Releases it without the store, if other guards keep its hold, or its call is enforced and the hold is lost or passes to
     /// a task of this process.
     #[inline]

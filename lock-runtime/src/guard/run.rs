@@ -1,7 +1,6 @@
 //! Running a body under a guard: polled while the hold is valid, dropped when it is lost.
 // S-13.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -11,7 +10,8 @@ use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Sleep, sleep_until};
 
-use super::{LockGuard, Protected};
+use super::LockGuard;
+use super::protected::Protected;
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause, check_runtime};
 use crate::lease::Hold;
@@ -208,75 +208,37 @@ fn lose(
 }
 
 pin_project! {
-    /// A body that runs under a borrowed guard: see [`LockGuard::run`].
-    ///
-    /// # Panics
-    ///
-    /// If it is polled after it has completed.
-    #[must_use = "futures do nothing unless polled"]
-    pub struct Run<'a, F: Future> {
-        #[pin]
-        body: Protected<F>,
-        guard: &'a LockGuard,
-    }
-}
-
-impl<'a, F: Future> Run<'a, F> {
-    pub(crate) fn new(guard: &'a LockGuard, body: F) -> Self {
-        Self { body: Protected::to_end(body), guard }
-    }
-}
-
-impl<F: Future> Future for Run<'_, F> {
-    type Output = Result<F::Output, LockError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        if this.body.get_ref().is_none() {
-            panic!("`Run` polled after completion");
-        }
-        this.body.poll_to_end(this.guard, cx)
-    }
-}
-
-impl<F: Future> fmt::Debug for Run<'_, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("guard", self.guard).finish_non_exhaustive()
-    }
-}
-
-pin_project! {
     /// A body that runs under a guard of its own: see [`LockGuard::run_owned`].
     ///
     /// # Panics
     ///
     /// If it is polled after it has completed.
     #[must_use = "futures do nothing unless polled"]
-    pub struct RunOwned<G, F: Future> {
+    pub struct RunOwned<F: Future> {
         // Before the guard: fields are dropped in this order, and the body goes first (S-13).
         #[pin]
         body: Protected<F>,
-        guard: Option<G>,
+        guard: Option<LockGuard>,
     }
 }
 
-impl<G: AsRef<LockGuard>, F: Future> RunOwned<G, F> {
-    pub(crate) fn new(guard: G, body: F) -> Self {
+impl<F: Future> RunOwned<F> {
+    pub(crate) fn new(guard: LockGuard, body: F) -> Self {
         Self { body: Protected::to_end(body), guard: Some(guard) }
     }
 }
 
-impl<G: AsRef<LockGuard>, F: Future> Future for RunOwned<G, F> {
-    type Output = (G, Result<F::Output, LockError>);
+impl<F: Future> Future for RunOwned<F> {
+    type Output = (LockGuard, Result<F::Output, LockError>);
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let Some(guard) = this.guard.as_ref() else {
             panic!("`RunOwned` polled after completion");
         };
-        let result = ready!(this.body.poll_to_end(guard.as_ref(), cx));
+        let result = ready!(this.body.poll_to_end(guard, cx));
         this.guard.take().map_or(Poll::Pending, |guard| Poll::Ready((guard, result)))
     }
 }
 
-opaque_debug!(<G, F: Future> RunOwned<G, F>);
+opaque_debug!(<F: Future> RunOwned<F>);

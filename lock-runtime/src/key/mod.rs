@@ -3,6 +3,7 @@
 
 pub(crate) mod companion;
 mod part;
+mod time;
 
 use std::fmt;
 use std::str::FromStr;

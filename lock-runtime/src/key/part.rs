@@ -3,6 +3,7 @@
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
+use std::{net, num};
 
 use hmac_sha256::Hash;
 use percent_encoding::percent_encode_byte;
@@ -42,6 +43,10 @@ pub(super) fn shorten(text: &mut String, start: usize) {
 /// value always writes the same text) and *distinct* (different values write different text); that is why
 /// floats, `Option`s and types with only `Debug` are not parts.
 ///
+/// Integers, `bool`, `char`, `Uuid`s and IP addresses are written as they are displayed. A `SystemTime`, and with the features
+/// `chrono-04`, `jiff-02` and `time-03` the dates and times of these crates, are written as RFC 3339 has them, moments in UTC:
+/// one moment has one text, whatever its type and its time zone, as in `2026-11-28T19:55:00.5Z`.
+///
 /// # Examples
 ///
 /// ```
@@ -67,11 +72,11 @@ pub(super) fn shorten(text: &mut String, start: usize) {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a lock key",
-    note = "integers, `bool`, `char`, strings and `Uuid` can, and with `#[derive(KeyPart)]` a newtype \
-            of one of them or an enum without values",
-    note = "floats, `Option`s and what only has `Debug` are left out on purpose: rounding, a missing \
-            value or a new version would change the name; write the integer, the text or the \
-            `unwrap_or` that you mean"
+    note = "integers, `bool`, `char`, strings, `Uuid`, IP addresses and `SystemTime` can, dates of `chrono`, `jiff` and `time` \
+            by the features `chrono-04`, `jiff-02` and `time-03`, and with `#[derive(KeyPart)]` a newtype of one of them or \
+            an enum without values",
+    note = "floats, `Option`s and what only has `Debug` are left out on purpose: rounding, a missing value or a new \
+            version would change the name; write the integer or the text that you mean, and lock only if there is a value"
 )]
 pub trait KeyPart {
     /// Writes the value's text; the writer escapes it.
@@ -158,7 +163,10 @@ macro_rules! displayed_parts {
 }
 
 displayed_parts! {
-    u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, bool, char, uuid::Uuid
+    u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, bool, char, uuid::Uuid,
+    num::NonZeroU8, num::NonZeroU16, num::NonZeroU32, num::NonZeroU64, num::NonZeroU128, num::NonZeroUsize,
+    num::NonZeroI8, num::NonZeroI16, num::NonZeroI32, num::NonZeroI64, num::NonZeroI128, num::NonZeroIsize,
+    net::IpAddr, net::Ipv4Addr, net::Ipv6Addr
 }
 
 macro_rules! forwarded_parts {

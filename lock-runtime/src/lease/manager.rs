@@ -16,6 +16,8 @@ use super::releaser::{AfterRelease, ReleaseJob, Releaser};
 use super::watchdog::Watchdog;
 use crate::clock::{Clock, Tick};
 use crate::order::ClientOrder;
+#[cfg(feature = "blocking")]
+use crate::own_runtime::Home;
 use crate::shadow::CircuitBreaker;
 use crate::store::{HoldNumber, OwnerId, Store, new_id};
 
@@ -74,7 +76,8 @@ pub(crate) struct LeaseManager {
     /// Locked while a task is started, so that each is started once.
     starting: Mutex<()>,
     /// Where the tasks run; `None` for the runtime in which a lock is first used.
-    pub(crate) home: Option<Handle>,
+    #[cfg(feature = "blocking")]
+    pub(crate) home: Option<Home>,
 }
 
 /// Exists as long as a task of the watchdog, of that number.
@@ -112,7 +115,8 @@ impl LeaseManager {
             watched_by: Arc::default(),
             keepers: Keepers::default(),
             starting: Mutex::default(),
-            home: None,
+            #[cfg(feature = "blocking")]
+            home: Home::entered(),
             breaker,
             order,
             store,
@@ -121,9 +125,15 @@ impl LeaseManager {
         }
     }
 
-    /// Sets the runtime of the tasks. Without one, they run in the runtime that uses a lock first.
-    pub(crate) fn at_home(mut self, home: Option<Handle>) -> Self {
-        self.home = home;
+    /// Sets the runtime of the tasks: that of another client.
+    pub(crate) fn at_home_of(
+        #[cfg_attr(not(feature = "blocking"), expect(unused_mut))] mut self,
+        other: &Self,
+    ) -> Self {
+        #[cfg(feature = "blocking")]
+        self.home.clone_from(&other.home);
+        #[cfg(not(feature = "blocking"))]
+        let _ = other;
         self
     }
 
@@ -201,8 +211,11 @@ impl LeaseManager {
         stalls: bool,
         task: impl Fn() -> F,
     ) -> Option<JoinHandle<()>> {
-        let home = self.home.as_ref().filter(|_| !stalls);
-        let own = home.map(|home| home.spawn(task()));
+        #[cfg(feature = "blocking")]
+        let home = self.home.as_ref().map(|home| &home.handle);
+        #[cfg(not(feature = "blocking"))]
+        let home = None::<&Handle>;
+        let own = home.filter(|_| !stalls).map(|home| home.spawn(task()));
         // A runtime that has ended drops the task at once.
         let own = own.filter(|running| !running.is_finished());
         own.or_else(|| Handle::try_current().ok().map(|runtime| runtime.spawn(task())))

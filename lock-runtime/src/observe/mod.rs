@@ -29,15 +29,13 @@
 //! assert_eq!(AcquireOutcome::Timeout.as_str(), "timeout");
 //! ```
 
-mod label;
+pub(crate) mod label;
 #[cfg_attr(not(feature = "metrics"), path = "no_meter.rs")]
 mod meter;
 mod names;
 mod recorder;
 mod span;
 
-#[doc(hidden)]
-pub use self::label::LayerLabel;
 pub(crate) use self::label::{Label, Meter, log_lock};
 #[cfg(feature = "metrics")]
 pub use self::meter::describe;

@@ -74,7 +74,7 @@ impl AcquireOutcome {
     pub(crate) fn of(error: &LockError, is_enforced: bool) -> Self {
         let outcome = match error {
             error if error.is_timeout() => Self::Timeout,
-            error if error.is_busy() => Self::Busy,
+            error if error.is_contended() => Self::Busy,
             LockError::Lost { .. } => Self::Lost,
             LockError::WouldDeadlock { .. } => Self::WouldDeadlock,
             LockError::KeyCollision { .. } => Self::Collision,

@@ -5,7 +5,15 @@ use std::time::Duration;
 
 pub use lock_syntax::{MAX_LEASE, MAX_MULTI_NAMES, MIN_LEASE};
 
-/// The lease of [`LockOptions::default`](crate::LockOptions::default): Redisson's watchdog timeout.
+/// Default time to wait for a lock. A caller that may wait forever says so.
+// S-18.
+pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
+
+/// Default time to wait for a release after a body.
+// S-20.
+pub const DEFAULT_RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// Default lease, renewed by the watchdog: Redisson's watchdog timeout.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
 /// Default time that a fencing counter outlives its last use.

@@ -1,10 +1,9 @@
 //! The values of options: kinds, waits, leases, and what happens when a hold is lost.
 
 use std::fmt;
-use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::DEFAULT_LEASE;
+use super::{DEFAULT_LEASE, DEFAULT_WAIT};
 
 /// Kind of a lock as attributes, layers and policies name it.
 ///
@@ -12,9 +11,8 @@ use super::DEFAULT_LEASE;
 ///
 /// ```
 /// use lock_runtime::LockKind;
-/// use std::num::NonZeroU32;
 ///
-/// let three = LockKind::Semaphore(NonZeroU32::new(3).unwrap());
+/// let three = LockKind::Semaphore(3);
 /// assert_eq!(three.to_string(), "semaphore(3)");
 /// assert_eq!(LockKind::default(), LockKind::Mutex);
 /// ```
@@ -31,7 +29,7 @@ pub enum LockKind {
     /// The write side of an [`RwLock`](crate::RwLock).
     Write,
     /// One permit of a [`Semaphore`](crate::Semaphore) with this limit.
-    Semaphore(NonZeroU32),
+    Semaphore(u32),
 }
 
 impl fmt::Display for LockKind {
@@ -56,17 +54,23 @@ impl fmt::Display for LockKind {
 ///
 /// assert_eq!(Wait::from(Duration::from_secs(2)), Wait::UpTo(Duration::from_secs(2)));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
     /// Ask once; do not wait.
-    Never,
+    None,
     /// Wait this long, local queue and network included.
     UpTo(Duration),
     /// Wait until the lock is free. An unreachable store still ends the wait, after
     /// [`store_patience`](crate::LockClientBuilder::store_patience).
-    #[default]
     Forever,
+}
+
+/// Up to [`DEFAULT_WAIT`].
+impl Default for Wait {
+    fn default() -> Self {
+        Self::UpTo(DEFAULT_WAIT)
+    }
 }
 
 impl From<Duration> for Wait {
@@ -89,10 +93,11 @@ impl From<Duration> for Wait {
 /// use std::time::Duration;
 ///
 /// // Kept alive for as long as the guard lives; free 10 s after this process dies.
-/// let job = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(10))).build()?;
+/// let job = LockOptions::new().lease(Lease::Watchdog(Duration::from_secs(10)));
 /// // Never renewed: the body is cut off after a minute.
-/// let quick = LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(60))).build()?;
-/// # Ok::<_, lock_runtime::LockError>(())
+/// let quick = LockOptions::new().lease(Duration::from_secs(60));
+/// assert_eq!(quick, LockOptions::new().lease(Lease::Fixed(Duration::from_secs(60))));
+/// # drop(job);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -112,6 +117,13 @@ impl Lease {
         match self {
             Self::Watchdog(lease) | Self::Fixed(lease) => lease,
         }
+    }
+}
+
+/// A fixed lease.
+impl From<Duration> for Lease {
+    fn from(lease: Duration) -> Self {
+        Self::Fixed(lease)
     }
 }
 
@@ -138,7 +150,7 @@ pub enum OnLost {
 /// overlapped with another holder.
 ///
 /// A guard's [`release`](crate::LockGuard::release) always reports it to its caller; this option is for
-/// attributes and layers, which release by themselves.
+/// `run`, attributes and layers, which release by themselves.
 // S-13.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -155,41 +167,51 @@ pub enum OnReleaseLost {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Replicas {
-    /// The minimum number of replicas.
-    pub at_least: u32,
+    /// The minimum number of replicas that acknowledge it.
+    pub acks: u32,
     /// How long they have to acknowledge.
     pub timeout: Duration,
 }
 
 impl Replicas {
-    /// Requires at least that many replicas, within `timeout`.
+    /// Requires acknowledgements of at least that many replicas, within `timeout`.
     #[must_use]
-    pub const fn new(at_least: u32, timeout: Duration) -> Self {
-        Self { at_least, timeout }
+    pub const fn new(acks: u32, timeout: Duration) -> Self {
+        Self { acks, timeout }
     }
 }
 
-/// What a [`Quorum`](crate::quorum::Quorum) does about servers that restarted: `lock.restart_guard` of a configuration.
+/// What a quorum does about servers that restarted: see
+/// [`connect_quorum`](crate::LockClientBuilder::connect_quorum).
 ///
 /// # Examples
 ///
 /// ```
-/// use lock_runtime::policy::{LockConfig, RestartGuard};
+/// use lock_runtime::client::RestartGuard;
 /// use std::time::Duration;
 ///
-/// let text = "[lock]\nquorum = ['redis://one', 'redis://two', 'redis://three']\nrestart_guard = '30s'";
-/// let guard = LockConfig::from_toml(text)?.restart_guard();
-/// assert_eq!(guard, Some(RestartGuard::For(Duration::from_secs(30))));
-/// # Ok::<_, lock_runtime::policy::ConfigError>(())
+/// // The longest lease or `at_least` in use.
+/// let guard = RestartGuard::For(Duration::from_secs(30));
+/// # let _ = guard;
 /// ```
-#[cfg_attr(not(feature = "policy"), allow(unreachable_pub, reason = "it is exported by `policy`"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RestartGuard {
-    /// A restarted server counts at once: see
-    /// [`QuorumBuilder::without_restart_guard`](crate::quorum::QuorumBuilder::without_restart_guard).
+    /// A restarted server counts at once. Two clients can then hold one lock if a server forgets its grants: choose this
+    /// only where no restart loses a write, as with `appendonly yes` and `appendfsync always` on every server.
     Off,
-    /// A server counts once it has run for this long: see
-    /// [`QuorumBuilder::restart_guard`](crate::quorum::QuorumBuilder::restart_guard).
+    /// A server counts once it has run for this long: the longest lease or `at_least` in use. The holds that a server
+    /// forgot in a restart have then ended before it counts again. No lock can be acquired for this long after a majority
+    /// has restarted or was started for the first time.
     For(Duration),
+}
+
+impl RestartGuard {
+    /// How long a server does not count, if so.
+    pub(crate) fn duration(self) -> Option<Duration> {
+        match self {
+            Self::For(guard) => Some(guard),
+            Self::Off => None,
+        }
+    }
 }

@@ -1,58 +1,4 @@
-//! Lock order: finds locks that are acquired inside of each other in different orders, before two tasks meet and wait for
-//! each other.
-//!
-//! Two tasks that acquire the same two locks in opposite orders may run for years without a deadlock. With the feature
-//! `lock-order`, each acquire inside of another hold records which lock it is, and which are held around it. If that
-//! contradicts an earlier order, the log has a warning with the places of both: in the first test run that uses both
-//! orders, one after the other, and no task has to wait for it.
-//!
-//! ```
-//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-//! use lock_runtime::LockClient;
-//!
-//! let client = LockClient::builder().lock_order(true).in_memory()?;
-//! let (order, stock) = (client.mutex("order:42"), client.mutex("stock:7"));
-//! order.run(async { stock.run(async {}).await }).await??;
-//! stock.run(async { order.run(async {}).await }).await??; // logs a warning
-//!
-//! let found = client.lock_order();
-//! assert_eq!(found.inversions.len(), 1);
-//! println!("{}", found.inversions[0]);
-//! # Ok::<_, lock_runtime::LockError>(()) })?;
-//! # Ok::<_, Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! Clients record if [`LockClientBuilder::lock_order`](crate::LockClientBuilder::lock_order) says so; by default, in
-//! programs with debug assertions. All clients of a process share what they record, because each test usually makes a
-//! client of its own.
-//!
-//! # Classes
-//!
-//! `order:42` and `order:43` are locks of one class, `order`. The class of a lock is its name, without the client's
-//! namespace, up to the first `:`. An attribute or a layer whose key is a template has the template as its class, without
-//! the names of the values and without values at its end: the class of `tenant:{tenant}:order:{id}` is `tenant:{}:order`,
-//! and that of `order:{id}` is `order`. Several keys of one attribute count by their names.
-//!
-//! Two locks of one class are compared by their full names: to acquire `account:1` and then `account:2` contradicts only
-//! `account:2` and then `account:1`.
-//!
-//! # What is recorded
-//!
-//! An acquire is inside of a hold if it is called by what the hold runs: the body of an annotated function, of `run` or of
-//! a layer, also in a task that is wrapped in [`scope::inherit`](crate::scope::inherit). A guard that is only kept in a
-//! variable, and a spawned task, leave no trace of what is held around them.
-//!
-//! Not recorded:
-//!
-//! - A re-entry, and a read inside of the write side of the same lock: they do not wait for other tasks.
-//! - The locks of one multi lock among each other: they are acquired all or none. It counts like each of its locks otherwise.
-//! - An acquire that does not wait ([`Wait::Never`](crate::Wait::Never), `try_lock`). Locks inside of it count.
-//! - A read lock inside of a read lock: readers exclude each other only while writers of both wait.
-//! - Permits of semaphores and latches: any holder may free a permit, so an order of acquires says nothing.
-//!
-//! A warning is a hint: two orders are harmless where a third lock around both keeps the tasks apart, or where the locks
-//! are of different stores. At most [`MAX_EDGES`] pairs of classes and as many pairs of names are kept; what comes after that
-//! is not recorded.
+//! Lock order: finds locks that are acquired inside of each other in different orders.
 
 mod class;
 mod client;
@@ -67,9 +13,61 @@ use self::graph::{CLASSES, NAMES};
 /// The most pairs of classes that a process records, and the most pairs of names.
 pub const MAX_EDGES: usize = 4_096;
 
-/// Which locks of this process were acquired inside of which: see [`LockClient::lock_order`](crate::LockClient::lock_order).
-///
+/// Which locks of this process were acquired inside of which: see [`Admin::lock_order`](crate::admin::Admin::lock_order).
 /// Its `Display` has a line for each edge and each inversion.
+///
+/// Two tasks that acquire the same two locks in opposite orders may run for years without a deadlock. With the feature
+/// `lock-order`, each acquire inside of another hold records which lock it is, and which are held around it. If that
+/// contradicts an earlier order, the log has a warning with the places of both: in the first test run that uses both
+/// orders, one after the other, and no task has to wait for it.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// use lock_runtime::LockClient;
+///
+/// let client = LockClient::builder().lock_order(true).in_memory()?;
+/// let (order, stock) = (client.mutex("order:42"), client.mutex("stock:7"));
+/// order.run(async { stock.run(async {}).await }).await??;
+/// stock.run(async { order.run(async {}).await }).await??; // logs a warning
+///
+/// let found = client.admin().lock_order();
+/// assert_eq!(found.inversions.len(), 1);
+/// println!("{}", found.inversions[0]);
+/// # Ok::<_, lock_runtime::LockError>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Clients record if [`LockClientBuilder::lock_order`](crate::LockClientBuilder::lock_order) says so; by default, in
+/// programs with debug assertions. All clients of a process share what they record, because each test usually makes a
+/// client of its own.
+///
+/// # Classes
+///
+/// `order:42` and `order:43` are locks of one class, `order`. The class of a lock is its name, without the client's
+/// namespace, up to the first `:`. An attribute or a layer whose key is a template has the template as its class, without
+/// the names of the values and without values at its end: the class of `tenant:{tenant}:order:{id}` is `tenant:{}:order`,
+/// and that of `order:{id}` is `order`. Several keys of one attribute count by their names.
+///
+/// Two locks of one class are compared by their full names: to acquire `account:1` and then `account:2` contradicts only
+/// `account:2` and then `account:1`.
+///
+/// # What is recorded
+///
+/// An acquire is inside of a hold if it is called by what the hold runs: the body of an annotated function, of `run` or of
+/// a layer, also in a task that is wrapped in [`scope::inherit`](crate::scope::inherit). A guard that is only kept in a
+/// variable, and a spawned task, leave no trace of what is held around them.
+///
+/// Not recorded:
+///
+/// - A re-entry, and a read inside of the write side of the same lock: they do not wait for other tasks.
+/// - The locks of one multi lock among each other: they are acquired all or none. It counts like each of its locks otherwise.
+/// - An acquire that does not wait ([`Wait::None`](crate::Wait::None), `try_lock`). Locks inside of it count.
+/// - A read lock inside of a read lock: readers exclude each other only while writers of both wait.
+/// - Permits of semaphores and latches: any holder may free a permit, so an order of acquires says nothing.
+///
+/// A warning is a hint: two orders are harmless where a third lock around both keeps the tasks apart, or where the locks
+/// are of different stores. At most [`MAX_EDGES`] pairs of classes and as many pairs of names are kept; what comes after that
+/// is not recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockOrder {

@@ -199,7 +199,7 @@ impl OwnedHold {
     /// The first waiter at the gate, if it can have the hold.
     fn next_holder(&self) -> Option<NextHolder<Self>> {
         let place = self.owned.place().filter(|_| self.token < self.last_token)?;
-        let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.at_least);
+        let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.acks);
         place.next_holder(self.hold.lease, replicas)
     }
 

@@ -1,17 +1,20 @@
 //! [`ConfigError`]: the problems of a configuration, by path.
 //!
-//! Parsers and serde quote the text that they read, and addresses contain passwords. For an address, messages
-//! never show the text; for other values, and in names, they show only text that cannot be part of an address.
+//! Parsers and serde quote what they read, and addresses contain passwords. Messages show only words: text without the
+//! punctuation that every address has. At the path of an address they show no text at all.
 
 use std::fmt;
 
 use lock_syntax::nearest;
 use serde_path_to_error::{Path, Segment};
 
+use crate::error::LockError;
+
 /// Why a configuration is refused: every problem, each with its path.
 ///
-/// A value of a wrong type is reported alone, all other problems together. Neither a message nor a path shows a
-/// possible password: values of addresses, and names and values that look like one, are written as `…`.
+/// A value of a wrong type is reported alone, the problems of all tables together. Neither a message nor a path shows any part
+/// of an address: they say what was expected there, and how to write it. `Debug` writes the same lines, for a `main`
+/// that returns the error.
 ///
 /// # Examples
 ///
@@ -22,27 +25,17 @@ use serde_path_to_error::{Path, Segment};
 /// let error = LockConfig::from_toml(text).unwrap_err();
 /// let problems: Vec<_> = error.problems().iter().map(ToString::to_string).collect();
 /// assert_eq!(problems, [
-///     "lock.policies.checkout.wait: \"0s\" never waits; write \"none\" to say so",
 ///     "lock.policies.checkout.base: there is no lock.base.strct; did you mean \"strict\"?",
+///     "lock.policies.checkout.wait: a wait of zero never waits; use \"none\" to say so",
 /// ]);
+/// assert_eq!(error.problems()[0].path(), "lock.policies.checkout.base");
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigError {
     problems: Vec<ConfigProblem>,
 }
 
-/// One problem of a configuration.
-///
-/// # Examples
-///
-/// ```
-/// use lock_runtime::policy::LockSection;
-///
-/// let section: LockSection = toml::from_str("policies.checkout.wait = '0s'")?;
-/// let error = section.validate().unwrap_err();
-/// assert_eq!(error.problems()[0].path(), "lock.policies.checkout.wait");
-/// # Ok::<_, toml::de::Error>(())
-/// ```
+/// One problem of a configuration, or of an annotated function or a layer that does not match it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConfigProblem {
     /// The file or provider of the value.
@@ -52,8 +45,17 @@ pub struct ConfigProblem {
 }
 
 impl ConfigError {
-    pub(super) fn new(problems: Vec<ConfigProblem>) -> Self {
+    pub(crate) fn new(problems: Vec<ConfigProblem>) -> Self {
         Self { problems }
+    }
+
+    pub(crate) fn one(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(vec![ConfigProblem::new(path, message)])
+    }
+
+    /// `Ok` without problems.
+    pub(crate) fn of(problems: Vec<ConfigProblem>) -> Result<(), Self> {
+        if problems.is_empty() { Ok(()) } else { Err(Self::new(problems)) }
     }
 
     /// The problem that serde reports, with its path under `root`.
@@ -63,44 +65,47 @@ impl ConfigError {
     ) -> Self {
         let path = path_text(root, error.path());
         let (said, place) = undrawn(&error.inner().to_string());
-        let said = without_secrets(&said, in_address(&path));
+        let said = without_values(&said, in_address(&path));
         // Figment puts the list of names, which has backticks, into backticks.
         let said = said.replace("expected `one of `", "expected one of `").replace("``", "`");
         let near = suggestion(&said).map(|name| format!("; did you mean `{name}`?"));
-        let message = format!("{said}{}{place}", near.unwrap_or_default());
-        Self::new(vec![ConfigProblem::new(path, message)])
+        Self::one(path, format!("{said}{}{place}", near.unwrap_or_default()))
     }
 
     /// There is no table `lock`.
     pub(super) fn no_table() -> Self {
-        let message =
-            "there is no table `lock`; put the settings of locks there, such as `lock.url`";
-        Self::new(vec![ConfigProblem::new("", message)])
+        Self::one(
+            "",
+            "there is no table `lock`; put the settings of locks there, such as `lock.url`",
+        )
     }
 
     /// A file that a figment names does not exist. Figment keeps no path of it.
-    #[cfg(feature = "figment")]
+    #[cfg(feature = "figment-010")]
     pub(super) fn missing_file(name: &str) -> Self {
-        let message = format!(
-            "a {name} does not exist, and its locks would be missing; correct its path or, if it may be missing, \
-             merge it only if it exists"
-        );
-        Self::new(vec![ConfigProblem::new("", message)])
+        Self::one(
+            "",
+            format!(
+                "a {name} does not exist, and its locks would be missing; correct its path or, if it may be \
+                 missing, merge it only if it exists"
+            ),
+        )
     }
 
     /// The problem of a text that a parser cannot read.
-    #[cfg(any(feature = "toml", feature = "figment"))]
+    #[cfg(any(feature = "toml", feature = "figment-010"))]
     pub(super) fn unreadable(what: &str, error: &impl fmt::Display) -> Self {
         let message = error.to_string();
-        let hint = unquoted_duration(&message);
-        let hint = hint.map(|it| format!("; write it in quotes: {it:?}")).unwrap_or_default();
+        let hint = match has_bare_duration(&message) {
+            true => "; write a duration in quotes, as in wait = \"8s\"",
+            false => "",
+        };
         let (said, place) = undrawn(&message);
-        let said = without_secrets(&said, false);
-        Self::new(vec![ConfigProblem::new("", format!("{what}: {said}{hint}{place}"))])
+        Self::one("", format!("{what}: {}{hint}{place}", without_values(&said, false)))
     }
 
     /// The same, with the source of the value at each path in front.
-    #[cfg(any(feature = "toml", feature = "figment"))]
+    #[cfg(any(feature = "toml", feature = "figment-010"))]
     pub(super) fn with_sources(mut self, source: impl Fn(&str) -> Option<String>) -> Self {
         for problem in &mut self.problems {
             problem.source = source(&problem.path);
@@ -130,7 +135,6 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// The sentences, because a `main` that returns the error prints this form.
 impl fmt::Debug for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -139,12 +143,18 @@ impl fmt::Debug for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+impl From<ConfigError> for LockError {
+    fn from(error: ConfigError) -> Self {
+        Self::InvalidOptions(error.to_string())
+    }
+}
+
 impl ConfigProblem {
-    pub(super) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { source: None, path: path.into(), message: message.into() }
     }
 
-    /// Returns its path, such as `lock.policies.checkout.wait`.
+    /// Returns its path, such as `lock.policies.checkout.wait`, or the place of a function or layer in the code.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -170,14 +180,12 @@ impl fmt::Display for ConfigProblem {
 }
 
 /// Returns `under.name`, quoted where a dot or a space would mislead.
-pub(super) fn join(under: &str, name: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '*');
-    let quoted = name.is_empty() || !name.chars().all(plain);
-    match (under, quoted) {
-        _ if is_odd_name(name) => format!("{under}.…").trim_start_matches('.').to_owned(),
-        ("", _) => name.to_owned(),
-        (under, true) => format!("{under}.{name:?}"),
-        (under, false) => format!("{under}.{name}"),
+pub(crate) fn join(under: &str, name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    match (under, name.is_empty() || !name.chars().all(plain)) {
+        ("", _) => shown(name).to_owned(),
+        (under, true) if is_word(name) => format!("{under}.{name:?}"),
+        (under, _) => format!("{under}.{}", shown(name)),
     }
 }
 
@@ -211,83 +219,59 @@ fn suggestion(message: &str) -> Option<String> {
     names.find_map(in_table).or_else(|| near.map(str::to_owned))
 }
 
-/// Replaces text that is not shown.
-const HIDDEN: char = '…';
-
 /// True for the path of an address.
-pub(super) fn in_address(path: &str) -> bool {
+fn in_address(path: &str) -> bool {
     let field = path.strip_prefix("lock.").and_then(|rest| rest.split(['.', '[']).next());
     matches!(field, Some("url" | "cluster" | "sentinel" | "quorum"))
 }
 
-/// True for a name that may be a part of an address.
-pub(super) fn is_odd_name(name: &str) -> bool {
-    !name.chars().all(is_harmless)
+/// True for text that is no address: it has neither `:` nor `/` nor `@`, one of which is in each.
+pub(crate) fn is_word(text: &str) -> bool {
+    text.chars().all(|c| c.is_alphanumeric() || " -_.*()".contains(c))
 }
 
-/// True for a text with colons and slashes of its own that may be a part of an address: a template has
-/// neither `@` nor `//`, and begins with no colon.
-pub(super) fn may_be_secret(text: &str) -> bool {
-    text.contains(['@', '\\']) || text.contains("//") || text.starts_with(':')
-}
-
-/// Returns the text in quotes, or the sign for hidden text.
-pub(super) fn quoted(text: &str) -> String {
-    if may_be_secret(text) { format!("\"{HIDDEN}\"") } else { format!("{text:?}") }
-}
-
-/// Returns the name, or the sign for hidden text.
+/// Returns the name, or a sign for one that is not shown.
 pub(super) fn shown(name: &str) -> &str {
-    if is_odd_name(name) { "…" } else { name }
+    if is_word(name) { name } else { "…" }
 }
 
-/// True for text that is part of no address: a word, a number, a duration, a list.
-fn is_harmless(c: char) -> bool {
-    c.is_alphanumeric() || " -_.*+,;()[]{}'\"`".contains(c)
-}
-
-/// Returns the message of a parser or serde without values that may be secret; for an address, without all
-/// values.
-pub(super) fn without_secrets(said: &str, of_address: bool) -> String {
-    // Figment repeats the path, with unescaped names.
-    let said = said.split(" for key \"").next().unwrap_or_default();
+/// Returns the message of a parser or serde without what was found, unless that is a word and `of_address` is false.
+fn without_values(said: &str, of_address: bool) -> String {
+    const PROBLEMS: [&str; 4] = ["invalid ", "unknown ", "missing ", "duplicate "];
+    // YAML begins with the path and figment ends with it, each with unescaped names.
+    let start = PROBLEMS.iter().filter_map(|problem| said.find(problem)).min().unwrap_or(0);
+    let said = said[start..].split(" for key \"").next().unwrap_or_default();
     // The expectation is text of this crate, and comes last.
     let end = said.rfind(", expected ").unwrap_or(said.len());
     let (found, expected) = said.split_at(end);
-    let quote = found.find(['"', '`']);
-    let (before, value) = found.split_at(quote.unwrap_or(found.len()));
-    if may_be_secret(before) {
-        return format!("it cannot be read{expected}");
-    }
-    // An unknown name next to the address is no value, and "missing" and "duplicate" are about fields.
-    let is_value = before.contains("invalid");
-    match value.chars().next() {
-        None if of_address && is_value => {
-            // Numbers, for parsers that do not quote them.
-            let digits = |c: char| c.is_ascii_digit() || c == '-';
-            format!("{}{expected}", before.trim_end_matches(digits).trim_end())
-        }
-        None => said.to_owned(),
-        Some(_) if of_address && is_value => format!("{}{expected}", before.trim_end()),
-        Some(_) if value.chars().all(is_harmless) => said.to_owned(),
-        Some(quote) => format!("{before}{quote}{HIDDEN}{quote}{expected}"),
+    let (before, value) = found.split_at(found.find(['"', '`']).unwrap_or(found.len()));
+    let inner = value.trim_matches(['"', '`']);
+    if before.contains(['@', '/']) {
+        format!("it cannot be read{expected}")
+    } else if of_address && before.contains("invalid") {
+        // Numbers, for parsers that do not quote them. An unknown name next to the address is no value.
+        let digits = |c: char| c.is_ascii_digit() || matches!(c, '-' | '.' | ' ');
+        format!("{}{expected}", before.trim_end_matches(digits))
+    } else if inner.chars().count() < 2 || is_word(inner) {
+        said.to_owned()
+    } else {
+        let quote = &value[..1];
+        format!("{before}{quote}…{quote}{expected}")
     }
 }
 
-/// Returns the value of the line that TOML draws if it is a duration without quotes, the most common mistake there.
-/// Other values may be secret.
-#[cfg(any(feature = "toml", feature = "figment"))]
-fn unquoted_duration(message: &str) -> Option<&str> {
+/// True if the line that TOML draws has a duration without quotes, the most common mistake there.
+#[cfg(any(feature = "toml", feature = "figment-010"))]
+fn has_bare_duration(message: &str) -> bool {
     let drawn = message.lines().filter_map(|line| line.split_once('|'));
-    let mut values = drawn.filter_map(|(_, line)| line.split_once('='));
-    values.find_map(|(_, value)| {
+    drawn.filter_map(|(_, line)| line.split_once('=')).any(|(_, value)| {
         let value = value.split('#').next().unwrap_or_default().trim();
-        humantime::parse_duration(value).is_ok().then_some(value)
+        super::span(value).is_some()
     })
 }
 
 /// Returns the message and, for TOML, the place. TOML also draws the line, which may contain a password.
-pub(super) fn undrawn(message: &str) -> (String, String) {
+fn undrawn(message: &str) -> (String, String) {
     let drawn = |line: &&str| {
         line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').starts_with('|')
     };

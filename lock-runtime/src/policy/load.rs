@@ -2,13 +2,13 @@
 
 use super::LockConfig;
 use super::error::ConfigError;
-#[cfg(feature = "figment")]
+#[cfg(feature = "figment-010")]
 use super::variables;
 
 impl LockConfig {
     /// Reads a TOML text that has a table `[lock]`; other tables are ignored.
     ///
-    /// Unlike `toml::from_str::<LockFile>(…)`, whose error quotes the wrong line, this shows no password.
+    /// Unlike that of `toml::from_str`, its error does not quote the wrong line, which may contain a password.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl LockConfig {
     /// Reads the table `lock` of a figment: files, environment variables, defaults of the program.
     ///
     /// Unlike `figment.extract_inner("lock")`, whose error quotes the line that a parser refused, this shows no
-    /// password. Its error names the provider of the wrong value, and the file.
+    /// part of an address. Its error names the provider of the wrong value, and the file.
     ///
     /// Every file of the figment must exist: figment reads a missing one as empty, and its locks would be missing.
     /// Merge a file that may be missing only if it exists. A policy that only environment variables set, beside
@@ -83,9 +83,7 @@ impl LockConfig {
     /// use figment::providers::{Env, Format, Toml};
     /// use lock_runtime::policy::LockConfig;
     ///
-    /// let variables = Env::prefixed("MYAPP_LOCK_").map(|key| {
-    ///     format!("lock.{}", key.as_str().replace("__", ".")).into()
-    /// });
+    /// let variables = Env::prefixed("MYAPP_").split("__"); // MYAPP_LOCK__DEFAULTS__WAIT=5s
     /// let text = "[lock]\nurl = 'memory:'\n[lock.defaults]\nwait = 3";
     /// let figment = Figment::new().merge(Toml::string(text)).merge(variables);
     /// assert_eq!(
@@ -94,10 +92,10 @@ impl LockConfig {
     ///      to wait: \"3s\", \"none\" or \"forever\""
     /// );
     /// ```
-    #[cfg(feature = "figment")]
+    #[cfg(feature = "figment-010")]
     pub fn from_figment(figment: &figment::Figment) -> Result<Self, ConfigError> {
         /// Read or not: figment would return a failure that it sees as its own error.
-        struct Read(Result<super::LockSection, ConfigError>);
+        struct Read(Result<super::Table, ConfigError>);
         impl<'de> serde::Deserialize<'de> for Read {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 let read = serde_path_to_error::deserialize(from);
@@ -112,20 +110,20 @@ impl LockConfig {
             ref kind => ConfigError::unreadable("the configuration cannot be read", kind)
                 .with_sources(|_| error.metadata.as_ref().map(provider)),
         })?;
-        read.and_then(super::LockSection::validate)
+        read.and_then(Self::checked)
             .and_then(|config| variables::check(figment).map(|()| config))
             .map_err(|error| error.with_sources(|path| figment.find_metadata(path).map(provider)))
     }
 }
 
 /// True for a provider of a file that was not found: only then it has no path.
-#[cfg(feature = "figment")]
+#[cfg(feature = "figment-010")]
 fn is_missing_file(data: &figment::Metadata) -> bool {
     data.source.is_none() && data.name.ends_with(" file")
 }
 
 /// What a figment calls the provider of a value; of several files, which one.
-#[cfg(feature = "figment")]
+#[cfg(feature = "figment-010")]
 fn provider(data: &figment::Metadata) -> String {
     match data.source.as_ref().and_then(figment::Source::file_path) {
         Some(path) => format!("{} {}", data.name, path.display()),

@@ -1,13 +1,13 @@
-//! Locks that a file configures: policies, routes, and where locks are kept.
+//! Locks that a file configures: policies, and where locks are kept.
 //!
 //! ```toml
 //! [lock]
 //! url = "redis://127.0.0.1:6379"      # or "memory:"
 //! # quorum = ["…", "…", "…"]          # with it: restart_guard = "30s", the longest lease, or "none"
 //! # sentinel = { master = "locks", nodes = ["redis://one:26379", "…", "…"] }
+//! # tls = { ca = "ca.pem" }           # for rediss://, in place of Mozilla's list
 //! namespace = "shop"
-//! # token_ttl = "1h"                  # how long fencing counters are kept; 24 h if left out
-//! # override = "config"               # policies win over what the code says
+//! # store_patience = "20s"            # longer than a failover takes; 5 s if left out
 //!
 //! [lock.defaults]                     # of every lock, also of those without a policy
 //! wait = "3s"
@@ -15,7 +15,7 @@
 //!
 //! [lock.base.strict]                  # to build policies upon
 //! kind = "fair"
-//! replicas = { at_least = 1, timeout = "200ms" }
+//! replicas = { acks = 1, timeout = "200ms" }
 //!
 //! [lock.policies.checkout]
 //! base = "strict"
@@ -25,11 +25,11 @@
 //! max_waiters = 100
 //! http = { busy = 409, hold = "auto", methods = ["POST"] }
 //!
-//! [lock.policies."tenant-*"]          # what fits a name closest wins, the name itself over all
+//! [lock.policies.refund]
 //! base = "strict"
-//! enforce = 10                        # enforced on one call in ten; the others run anyway and are only recorded
+//! enforce = false                     # on trial: each call runs anyway, and what would have blocked it is recorded
 //!
-//! [[lock.routes]]
+//! [[lock.routes]]                     # for layers
 //! methods = ["POST"]
 //! path = "/orders/{id}/pay"
 //! policy = "checkout"
@@ -38,9 +38,9 @@
 //! # Reading it
 //!
 //! `LockConfig::from_toml_file` reads a file, `from_toml` a text (feature `toml`), and `from_figment` a figment
-//! (feature `figment`). Reading refuses an invalid configuration, with the path to each problem, and no error
-//! shows a password. `LockClient::from_config(config)` connects to the address in it; a program that connects
-//! by itself passes it to `LockClient::builder().config(…)`. Values are words as in attributes, but in quotes:
+//! (feature `figment-010`). Reading refuses an invalid configuration, with the path to each problem, and no error
+//! shows any part of an address. `LockClient::from_config(config)` connects to the address in it; a program that
+//! connects by itself passes it to `LockClient::builder().config(…)`. Values are words as in attributes, but in quotes:
 //! `wait = "none"`, `lease = "watchdog 45s"`.
 //!
 //! A program's own tables may be in the same file. Read the locks first: the errors of `toml::from_str` quote
@@ -64,107 +64,79 @@
 //! let locks = LockConfig::from_toml(text)?;
 //! let app: AppConfig = toml::from_str(text)?;
 //! let client = LockClient::builder().config(locks).in_memory()?;
-//! assert_eq!(client.policy("checkout")?.name(), "checkout");
+//! assert!(client.policy("checkout").is_ok());
 //! # assert_eq!(app.port, 8080);
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Other formats that serde reads work too: [`LockConfig::from_deserializer`] has errors of the same kind.
-//! [`LockConfig`] also implements `Deserialize`, so it can be a field of a program's own configuration; the
-//! error is then the format's, which may quote the text around the problem.
+//! [`LockConfig`] also implements `Deserialize`, so it can be a field of a program's own configuration in every format
+//! and loader of serde, such as the crates `figment` and `config`; [`LockConfig::from_deserializer`] reads other formats
+//! with the errors of this module.
 //!
 //! # With variables of the environment
 //!
-//! With figment, `MYAPP_LOCK_POLICIES__CHECKOUT__WAIT=5s` overrides the file. Such variables are lower-cased,
-//! so they reach only names without capitals and, in most shells, without `-`.
+//! With figment, `MYAPP_LOCK__POLICIES__CHECKOUT__WAIT=5s` overrides the file: two underscores go one table down. Such
+//! variables are lower-cased, so they reach only names without capitals and, in most shells, without `-`.
 //!
 //! ```no_run
-//! # #[cfg(feature = "figment")]
+//! # #[cfg(feature = "figment-010")]
 //! # fn main() -> Result<(), lock_runtime::policy::ConfigError> {
 //! use figment::Figment;
 //! use figment::providers::{Env, Format, Toml};
 //! use lock_runtime::policy::LockConfig;
 //!
-//! let variables = Env::prefixed("MYAPP_LOCK_").map(|key| {
-//!     format!("lock.{}", key.as_str().replace("__", ".")).into()
-//! });
 //! let figment = Figment::new()
 //!     .merge(("lock.namespace", "shop")) // what the program says
 //!     .merge(Toml::file("app.toml")) // or `Json::file`
-//!     .merge(variables);
-//! let config = LockConfig::from_figment(&figment)?; // feature `figment`
+//!     .merge(Env::prefixed("MYAPP_").split("__"));
+//! let config = LockConfig::from_figment(&figment)?; // feature `figment-010`
 //! assert_eq!(config.namespace(), Some("shop"));
 //! # Ok(())
 //! # }
-//! # #[cfg(not(feature = "figment"))]
+//! # #[cfg(not(feature = "figment-010"))]
 //! # fn main() {}
 //! ```
 //!
 //! # Precedence
 //!
 //! From the lowest: the client's options, `[lock.defaults]`, the bases, the policy, the literal of an
-//! attribute or a layer, the call. With `override = "config"`, bases and policy win over literals.
+//! attribute or a layer, the call.
 
-mod address;
+mod check;
+mod effective;
+mod entry;
 mod error;
-mod http;
-mod layer;
-#[cfg(any(feature = "toml", feature = "figment"))]
+#[cfg(any(feature = "toml", feature = "figment-010"))]
 mod load;
-mod model;
-mod pattern;
-mod resolve;
-mod route;
-mod shadow;
+mod raw;
 mod sites;
-mod table;
-mod template;
 mod text;
-mod validate;
-mod value_type;
-#[cfg(feature = "figment")]
+#[cfg(feature = "figment-010")]
 mod variables;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error};
-
-/// What the fuzz targets of the workspace call.
-#[cfg(feature = "__fuzz")]
-pub(crate) mod fuzz {
-    pub(crate) use super::pattern::{matches, overlap};
-    pub(crate) use super::route::configured as configured_path;
-    pub(crate) use super::template::problem as template_problem;
-}
+use serde::de::{DeserializeOwned, Deserializer, Error};
+use serde::{Deserialize, Serialize};
 
 #[doc(hidden)]
-pub use lock_syntax::nearest;
-
-pub use self::address::{Address, LockAddress, Sentinel};
+pub use self::effective::EffectivePolicy;
+use self::entry::Entry;
+pub use self::entry::Policy;
+pub(crate) use self::error::join;
 pub use self::error::{ConfigError, ConfigProblem};
-pub use self::http::{
-    BusyStatus, HoldUntil, HttpPolicy, Methods, OnDisconnect, OnMissingKey, SafeMethods,
-};
-pub use self::model::{LockPolicy, LockRoute, LockSection, Overrides};
-pub use self::resolve::Policy;
-#[doc(hidden)]
-pub use self::route::{RouteSegment, route_segments};
-pub use self::sites::{SiteProblem, SiteProblems};
-#[doc(hidden)]
-pub use self::template::{KeyPiece, key_pieces};
-#[doc(hidden)]
-pub use self::value_type::ValueType;
+use self::raw::Raw;
 use crate::error::LockError;
-pub use crate::options::values::RestartGuard;
-use crate::options::{LockOptions, LockSettings};
+pub(crate) use crate::options::forms::span;
+pub(crate) use crate::options::values::RestartGuard;
+use crate::place::{Address, Place, Sentinel, Tls};
 
-/// A checked configuration: the table `[lock]`.
+/// A configuration of locks: the table `[lock]` of a file.
 ///
-/// It implements `Deserialize`, so it can be a field of a program's own configuration; a problem is then an
-/// error of the format, with the path in its text. The [module](self) describes the table, and how to read it
-/// without passwords in errors.
+/// Read it with one of its functions, or as a field of a program's own configuration; both check it. The
+/// [module](self) describes the table. `Serialize` writes it as it was read, with addresses and their passwords, while
+/// `Debug` hides these.
 ///
 /// # Examples
 ///
@@ -178,49 +150,71 @@ use crate::options::{LockOptions, LockSettings};
 ///     "lock.policies.checkout.wait: invalid type: integer `5`, expected how long to wait: \"3s\", \
 ///      \"none\" or \"forever\" (line 2, column 8)"
 /// );
-/// # Ok::<_, Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LockConfig {
-    address: Option<LockAddress>,
-    restart_guard: Option<RestartGuard>,
-    namespace: Option<String>,
-    token_ttl: Option<Duration>,
-    overrides: Overrides,
-    defaults: LockSettings,
-    policies: HashMap<String, Policy>,
-    /// The policies of a pattern, the closest match first.
-    patterns: Vec<Policy>,
-    routes: Vec<LockRoute>,
-}
-
-/// A file with a table `[lock]`; other tables are ignored.
 ///
-/// For formats whose errors show no part of the file, such as JSON. Read TOML with `LockConfig::from_toml`: the
-/// error of `toml::from_str` quotes the wrong line, which may contain a password.
-///
-/// # Examples
-///
-/// ```
-/// use lock_runtime::policy::LockFile;
-///
-/// let text = r#"{ "lock": { "namespace": "shop" }, "server": { "port": 80 } }"#;
-/// let file: LockFile = serde_json::from_str(text)?;
-/// assert_eq!(file.lock.namespace(), Some("shop"));
+/// // A field of a program's own configuration.
+/// #[derive(serde::Deserialize)]
+/// struct AppConfig {
+///     lock: LockConfig,
+/// }
+/// let app: AppConfig = serde_json::from_str(r#"{ "lock": { "namespace": "shop" } }"#)?;
+/// assert_eq!(app.lock.namespace(), Some("shop"));
 /// # Ok::<_, serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[non_exhaustive]
-pub struct LockFile {
-    /// The table.
-    pub lock: LockConfig,
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(transparent)]
+pub struct LockConfig(Table);
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "the table [lock]")]
+struct Table {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<Address>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<Vec<Address>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sentinel: Option<Sentinel>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quorum: Option<Vec<Address>>,
+    #[serde(with = "text::restart_guard", skip_serializing_if = "Option::is_none")]
+    restart_guard: Option<RestartGuard>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls: Option<Tls>,
+    #[serde(with = "text::duration", skip_serializing_if = "Option::is_none")]
+    store_patience: Option<Duration>,
+    #[serde(with = "text::duration", skip_serializing_if = "Option::is_none")]
+    command_timeout: Option<Duration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+    #[serde(with = "text::duration", skip_serializing_if = "Option::is_none")]
+    token_ttl: Option<Duration>,
+    #[serde(deserialize_with = "nullable", skip_serializing_if = "Policy::is_empty")]
+    defaults: Policy,
+    #[serde(deserialize_with = "by_name", skip_serializing_if = "BTreeMap::is_empty")]
+    base: BTreeMap<String, Policy>,
+    #[serde(deserialize_with = "by_name", skip_serializing_if = "BTreeMap::is_empty")]
+    policies: BTreeMap<String, Policy>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    routes: Vec<Raw>,
+}
+
+/// Reads a value that may be left empty, as tables in YAML are.
+fn nullable<'de, T, D>(from: D) -> Result<T, D::Error>
+where
+    T: Deserialize<'de> + Default,
+    D: Deserializer<'de>,
+{
+    Option::deserialize(from).map(Option::unwrap_or_default)
+}
+
+fn by_name<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Policy>, D::Error> {
+    let named: BTreeMap<String, Option<Policy>> = nullable(from)?;
+    Ok(named.into_iter().map(|(name, policy)| (name, policy.unwrap_or_default())).collect())
 }
 
 impl LockConfig {
     /// Reads a file that has a table `[lock]`, of any format; other tables are ignored.
     ///
-    /// Works as `serde_json::from_str::<LockFile>(…)` does, but the error is a [`ConfigError`] with each
-    /// problem, and shows no password. For TOML, use [`from_toml`](Self::from_toml), which also parses.
+    /// For TOML, use [`from_toml`](Self::from_toml), which also parses.
     ///
     /// # Errors
     ///
@@ -231,25 +225,27 @@ impl LockConfig {
     /// ```
     /// use lock_runtime::policy::LockConfig;
     ///
-    /// let text = r#"{ "lock": { "url": "memory:", "defaults": { "wait": "3s" } } }"#;
+    /// let text = r#"{ "lock": { "namespace": "shop", "defaults": { "wait": "3s" } } }"#;
     /// let config = LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(text))?;
-    /// assert!(config.address().is_some());
+    /// assert_eq!(config.namespace(), Some("shop"));
     /// # Ok::<_, lock_runtime::policy::ConfigError>(())
     /// ```
     pub fn from_deserializer<'de, D: Deserializer<'de>>(from: D) -> Result<Self, ConfigError> {
         #[derive(Deserialize)]
         struct File {
-            lock: Option<LockSection>,
+            lock: Option<Table>,
         }
         let file: File = serde_path_to_error::deserialize(from)
             .map_err(|error| ConfigError::from_serde("", &error))?;
-        file.lock.ok_or_else(ConfigError::no_table)?.validate()
+        Self::checked(file.lock.ok_or_else(ConfigError::no_table)?)
     }
 
-    /// Returns the policy of that name: the policy with the name, else the one whose pattern matches most
-    /// closely.
-    ///
-    /// A policy inherits from its bases and the defaults, not from patterns that match its name too.
+    fn checked(table: Table) -> Result<Self, ConfigError> {
+        let config = Self(table);
+        config.check().map(|()| config)
+    }
+
+    /// Returns the policy of that name, including what it inherits from its bases and the defaults.
     ///
     /// # Errors
     ///
@@ -258,102 +254,119 @@ impl LockConfig {
     /// # Examples
     ///
     /// ```
+    /// use lock_runtime::Wait;
     /// use lock_runtime::policy::LockConfig;
     ///
-    /// let text = "[lock.policies]\n'*' = {}\n'tenant-*' = {}\ntenant-7 = {}";
-    /// let config = LockConfig::from_toml(text)?;
-    /// assert_eq!(config.policy("tenant-7")?.name(), "tenant-7");
-    /// assert_eq!(config.policy("tenant-8")?.name(), "tenant-*");
-    /// assert_eq!(config.policy("order")?.name(), "*");
+    /// let config = LockConfig::from_toml("[lock.defaults]\nwait = 'none'\n[lock.policies.checkout]")?;
+    /// assert_eq!(config.policy("checkout")?.wait, Some(Wait::None));
+    /// assert_eq!(
+    ///     config.policy("chekout").unwrap_err().to_string(),
+    ///     "no lock policy \"chekout\": did you mean \"checkout\"?"
+    /// );
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn policy(&self, name: &str) -> Result<Policy, LockError> {
-        let by_pattern = || self.patterns.iter().find(|it| pattern::matches(it.name(), name));
-        match self.policies.get(name).or_else(by_pattern) {
-            Some(policy) => Ok(policy.clone()),
-            None => Err(LockError::UnknownPolicy {
-                policy: name.to_owned(),
-                detail: self.instead_of(name),
-            }),
-        }
+        let policy = self.0.policies.get(name).ok_or_else(|| self.unknown(name))?;
+        let mut chain = self.chain(Entry { path: String::new(), policy });
+        chain.push(self.defaults_entry());
+        Ok(chain.iter().fold(Policy::default(), |all, entry| all.or(entry.policy)))
     }
 
-    fn instead_of(&self, name: &str) -> String {
+    /// The error of a policy that does not exist.
+    pub(crate) fn unknown(&self, name: &str) -> LockError {
         /// Few enough to read.
         const SHOWN: usize = 8;
-        let mut known: Vec<_> = self.policies().map(|policy| policy.name().to_owned()).collect();
-        known.sort_unstable();
-        if let Some(near) = lock_syntax::nearest(name, known.iter().map(String::as_str)) {
-            return format!("did you mean {near:?}?");
-        }
-        let more = if known.len() > SHOWN { ", …" } else { "" };
-        known.truncate(SHOWN);
-        match known.is_empty() {
-            true => "the configuration has none; add it under [lock.policies]".to_owned(),
-            false => format!("the configuration has {}{more}", known.join(", ")),
-        }
+        let mut known = self.0.policies.keys().map(String::as_str);
+        let detail = match lock_syntax::nearest(name, known.clone()) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None if self.0.policies.is_empty() => {
+                "the configuration has none; add it under [lock.policies]".to_owned()
+            }
+            None => {
+                let shown: Vec<_> = known.by_ref().take(SHOWN).collect();
+                let more = if known.next().is_some() { ", …" } else { "" };
+                format!("the configuration has {}{more}", shown.join(", "))
+            }
+        };
+        LockError::UnknownPolicy { policy: name.to_owned(), detail }
     }
 
-    /// Returns all policies, those of a pattern last, otherwise in no order.
-    pub fn policies(&self) -> impl Iterator<Item = &Policy> {
-        self.policies.values().chain(&self.patterns)
+    /// Returns the policies by name, as they are written: without what they inherit.
+    pub fn policies(&self) -> impl Iterator<Item = (&str, &Policy)> {
+        self.0.policies.iter().map(|(name, policy)| (name.as_str(), policy))
     }
 
-    /// Returns the settings of `[lock.defaults]`.
+    /// Returns `[lock.defaults]`: the settings of every lock that has no others.
     #[must_use]
-    pub fn defaults(&self) -> LockSettings {
-        self.defaults
+    pub fn defaults(&self) -> &Policy {
+        &self.0.defaults
     }
 
-    /// Returns the routes, in the order of the file.
-    #[must_use]
-    pub fn routes(&self) -> &[LockRoute] {
-        &self.routes
-    }
-
-    /// Returns where locks are kept, if the configuration has an address.
-    #[must_use]
-    pub fn address(&self) -> Option<&LockAddress> {
-        self.address.as_ref()
-    }
-
-    /// Returns how a quorum treats servers that restarted; every configuration of a quorum sets it.
-    #[must_use]
-    pub fn restart_guard(&self) -> Option<RestartGuard> {
-        self.restart_guard
+    /// Adds a policy, or replaces the one of that name. A client checks the configuration when it gets it.
+    pub fn insert(&mut self, name: impl Into<String>, policy: Policy) {
+        self.0.policies.insert(name.into(), policy);
     }
 
     /// Returns the prefix of every name.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
-        self.namespace.as_deref()
+        self.0.namespace.as_deref()
     }
 
-    /// Returns how long fencing counters are kept after their last use, if it is set: see
-    /// [`LockClientBuilder::token_ttl`](crate::LockClientBuilder::token_ttl).
-    #[must_use]
-    pub fn token_ttl(&self) -> Option<Duration> {
-        self.token_ttl
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.given().pop().map(|(_, place)| place)
     }
 
-    /// Returns whether the policy or the code wins where they differ.
-    #[must_use]
-    pub fn overrides(&self) -> Overrides {
-        self.overrides
+    pub(crate) fn restart_guard(&self) -> Option<RestartGuard> {
+        self.0.restart_guard
     }
 
-    /// Checks the configuration together with the options of a client, and returns the options with the
-    /// defaults.
-    pub(crate) fn over(&self, options: LockOptions) -> Result<LockOptions, LockError> {
-        for policy in self.policies() {
-            policy.settings().apply_to(options).map_err(|error| {
-                let path = error::join("lock.policies", policy.name());
-                LockError::InvalidOptions(format!(
-                    "{path} contradicts the options of the client: {error}"
-                ))
-            })?;
+    #[cfg(feature = "redis")]
+    pub(crate) fn tls(&self) -> Option<&Tls> {
+        self.0.tls.as_ref()
+    }
+
+    /// Returns `token_ttl`, `store_patience` and `command_timeout`.
+    pub(crate) fn timing(&self) -> [Option<Duration>; 3] {
+        [self.0.token_ttl, self.0.store_patience, self.0.command_timeout]
+    }
+}
+
+/// For the layers of the workspace.
+#[doc(hidden)]
+impl LockConfig {
+    /// Reads `[[lock.routes]]`.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] with the path of the first one that cannot be read.
+    pub fn routes<T: DeserializeOwned>(&self) -> Result<Vec<T>, ConfigError> {
+        let routes = self.0.routes.iter().enumerate();
+        let read = |(at, route): (usize, &Raw)| {
+            route.read(&format!("lock.routes[{at}]"), "a table with a path and a policy")
+        };
+        routes.map(read).collect()
+    }
+
+    /// Returns each table with settings, with its path: the defaults, the bases, the policies.
+    pub fn tables(&self) -> impl Iterator<Item = (String, &Policy)> {
+        let named = [("lock.base", &self.0.base), ("lock.policies", &self.0.policies)];
+        let named = named.into_iter().flat_map(|(table, entries)| {
+            entries.iter().map(move |(name, policy)| (error::join(table, name), policy))
+        });
+        std::iter::once(("lock.defaults".to_owned(), &self.0.defaults)).chain(named)
+    }
+
+    /// Reads the HTTP settings of one table of [`tables`](Self::tables), without what they inherit.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] with the path of the wrong one.
+    pub fn http<T: DeserializeOwned + Default>(path: &str, of: &Policy) -> Result<T, ConfigError> {
+        match &of.http {
+            Some(http) => http.read(&format!("{path}.http"), effective::HTTP),
+            None => Ok(T::default()),
         }
-        self.defaults.apply_to(options)
     }
 }
 
@@ -361,7 +374,7 @@ impl<'de> Deserialize<'de> for LockConfig {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         serde_path_to_error::deserialize(from)
             .map_err(|error| ConfigError::from_serde("lock", &error))
-            .and_then(LockSection::validate)
+            .and_then(Self::checked)
             .map_err(D::Error::custom)
     }
 }

@@ -1,6 +1,6 @@
-//! Policies that only environment variables set: a misspelt name makes a new policy, which no code uses.
+//! Environment variables that nothing would read: a misspelt name makes a new policy, which no code uses.
 
-use figment::value::{Tag, Value};
+use figment::value::{Dict, Tag, Value};
 use figment::{Figment, Metadata};
 use lock_syntax::nearest;
 
@@ -9,7 +9,7 @@ use super::error::{ConfigError, ConfigProblem, join, shown};
 /// Refuses a policy or base that only variables set, if it is spelt nearly as one that a file has. Warns about others
 /// beside policies of a file. Where variables set all policies, no name is known to be right.
 pub(super) fn check(figment: &Figment) -> Result<(), ConfigError> {
-    let mut problems = Vec::new();
+    let mut problems = unsplit(figment);
     for table in ["lock.policies", "lock.base"] {
         let Ok(Value::Dict(_, entries)) = figment.find_value(table) else { continue };
         let is_of_variables = |value: &Value| {
@@ -36,7 +36,38 @@ pub(super) fn check(figment: &Figment) -> Result<(), ConfigError> {
             }
         }
     }
-    if problems.is_empty() { Ok(()) } else { Err(ConfigError::new(problems)) }
+    ConfigError::of(problems)
+}
+
+/// Returns the problems of variables such as `MYAPP_LOCK_URL`, which nothing would read: two underscores go one table
+/// down.
+fn unsplit(figment: &Figment) -> Vec<ConfigProblem> {
+    const FIELDS: [&str; 12] = [
+        "url",
+        "cluster",
+        "sentinel",
+        "quorum",
+        "restart_guard",
+        "tls",
+        "store_patience",
+        "command_timeout",
+        "namespace",
+        "token_ttl",
+        "defaults",
+        "policies",
+    ];
+    let Ok(all) = figment.extract::<Dict>() else { return Vec::new() };
+    let of_locks = all.iter().filter_map(|(name, value)| {
+        let rest = name.strip_prefix("lock_")?;
+        let field = FIELDS.into_iter().find(|field| rest.starts_with(field))?;
+        figment.get_metadata(value.tag()).filter(|data| is_variables(data))?;
+        let message = format!(
+            "is no table of locks; write two underscores for each step down, as in …LOCK__{}",
+            field.to_ascii_uppercase()
+        );
+        Some(ConfigProblem::new(join("", name), message))
+    });
+    of_locks.collect()
 }
 
 fn is_variables(data: &Metadata) -> bool {

@@ -74,7 +74,7 @@ pub trait Body {
 }
 
 pin_project! {
-    /// A body that does not access its guard: see [`plain`].
+    /// A body that does not access its guard: see [`body`].
     #[derive(Debug)]
     pub struct Plain<F> {
         #[pin]
@@ -83,7 +83,7 @@ pin_project! {
 }
 
 /// Wraps a body that does not access its guard.
-pub fn plain<F: Future>(body: F) -> Plain<F> {
+pub fn body<F: Future>(body: F) -> Plain<F> {
     Plain { body: Some(body) }
 }
 
@@ -130,7 +130,7 @@ impl View for Arc<LockGuard> {
 
 /// True if another holder has the lock.
 impl View for bool {
-    const WAIT: Option<Wait> = Some(Wait::Never);
+    const WAIT: Option<Wait> = Some(Wait::None);
     const NEEDS_GUARD: bool = false;
 
     fn of(context: &mut StartContext) -> Option<Self> {
@@ -140,11 +140,40 @@ impl View for bool {
 
 /// Its guard, or none while another holder has the lock.
 impl View for Option<Arc<LockGuard>> {
-    const WAIT: Option<Wait> = Some(Wait::Never);
+    const WAIT: Option<Wait> = Some(Wait::None);
     const NEEDS_GUARD: bool = true;
 
     fn of(context: &mut StartContext) -> Option<Self> {
         Some(context.share())
+    }
+}
+
+/// What a body with both `guard` and `when` sees; with `OR`, it has a fallback, too.
+#[derive(Debug)]
+pub struct Seen<const OR: bool> {
+    guard: Option<Arc<LockGuard>>,
+    is_busy: bool,
+}
+
+impl<const OR: bool> Seen<OR> {
+    /// Its guard; `None` for a call that needs no lock or only records what would have blocked it, and for the fallback.
+    pub fn guard(&self) -> Option<&LockGuard> {
+        self.guard.as_deref()
+    }
+
+    /// True if another holder has the lock.
+    pub fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+}
+
+impl<const OR: bool> View for Seen<OR> {
+    const WAIT: Option<Wait> = if OR { Some(Wait::None) } else { None };
+    const NEEDS_GUARD: bool = false;
+
+    fn of(context: &mut StartContext) -> Option<Self> {
+        let is_busy = matches!(context, StartContext::Busy);
+        (OR || !is_busy).then(|| Self { guard: context.share(), is_busy })
     }
 }
 
@@ -193,7 +222,7 @@ impl<V, C: Make<V>> Seeing<V, C> {
 opaque_debug!(<V, C: Make<V>> Seeing<V, C>);
 
 /// Wraps a body with `guard = name`, which gets its guard.
-pub fn with_guard<C, F>(make: C) -> Seeing<Arc<LockGuard>, C>
+pub fn body_with_guard<C, F>(make: C) -> Seeing<Arc<LockGuard>, C>
 where
     C: FnOnce(Arc<LockGuard>) -> F,
     F: Future,
@@ -202,7 +231,7 @@ where
 }
 
 /// Wraps a body with `on_busy = fallback(path)`, which learns whether another holder has the lock.
-pub fn plain_or<C, F>(make: C) -> Seeing<bool, C>
+pub fn body_or<C, F>(make: C) -> Seeing<bool, C>
 where
     C: FnOnce(bool) -> F,
     F: Future,
@@ -211,9 +240,27 @@ where
 }
 
 /// Wraps a body with both, which gets its guard, or none while another holder has the lock.
-pub fn with_guard_or<C, F>(make: C) -> Seeing<Option<Arc<LockGuard>>, C>
+pub fn body_with_guard_or<C, F>(make: C) -> Seeing<Option<Arc<LockGuard>>, C>
 where
     C: FnOnce(Option<Arc<LockGuard>>) -> F,
+    F: Future,
+{
+    Seeing::new(make)
+}
+
+/// Wraps a body with `guard = name` and `when = …`, which gets its guard if there is one.
+pub fn body_with_guard_if<C, F>(make: C) -> Seeing<Seen<false>, C>
+where
+    C: FnOnce(Seen<false>) -> F,
+    F: Future,
+{
+    Seeing::new(make)
+}
+
+/// Wraps a body with those and a fallback.
+pub fn body_with_guard_if_or<C, F>(make: C) -> Seeing<Seen<true>, C>
+where
+    C: FnOnce(Seen<true>) -> F,
     F: Future,
 {
     Seeing::new(make)

@@ -9,66 +9,40 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use super::body::{Body, StartContext};
-use super::returns::{ErrorReturn, SkipReturn};
+use super::returns::Returns;
 use super::spec::CallSpec;
 use super::state::{CallState, CanSay, Start};
-use crate::error::LockError;
 use crate::guard::Started;
 use crate::opaque::opaque_debug;
 use crate::options::Wait;
 
-/// Runs `body` under the lock; any failure of the lock is returned as an error, unless the body has a fallback
+/// Runs `body` under the lock; any failure of the lock is returned as `returns` says, unless the body has a fallback
 /// for a busy lock.
-pub fn locked<B: Body>(spec: CallSpec, body: B) -> Locked<B>
-where
-    B::Output: ErrorReturn,
-{
-    let returns = Returns { failed: B::Output::failed, skipped: None };
-    Locked::new(spec, body, B::WAIT, returns, true)
-}
-
-/// Runs `body` under the lock, or skips it if another holder has the lock. Does not wait by default.
 ///
 /// # Panics
 ///
 /// If there is no client and the return type has no value for that: the body would never run.
 #[track_caller]
-pub fn locked_or_skip<B: Body>(spec: CallSpec, body: B) -> Locked<B>
-where
-    B::Output: SkipReturn,
-{
-    let spec = if B::Output::HAS_ERRORS { spec } else { spec.require_client() };
-    let returns = Returns { failed: B::Output::failed, skipped: Some(B::Output::skipped) };
-    Locked::new(spec, body, Some(Wait::Never), returns, B::Output::HAS_ERRORS)
-}
-
-/// How failures become the return type. A field and not a bound on the future: a failing bound would be
-/// reported for the call and once more for its `.await`.
-pub(super) struct Returns<T> {
-    pub(super) failed: fn(LockError) -> T,
-    pub(super) skipped: Option<fn() -> T>,
-}
-
-impl<T> Returns<T> {
-    pub(super) fn error(&self, error: LockError) -> T {
-        match self.skipped {
-            Some(skipped) if error.is_busy() => skipped(),
-            _ => (self.failed)(error),
-        }
-    }
+pub fn locked<B: Body, E>(spec: CallSpec, body: B, returns: Returns<B::Output, E>) -> Locked<B, E> {
+    let spec = if returns.has_errors() { spec } else { spec.require_client() };
+    // A call that another process makes in its place does not wait for that process.
+    let unless_said = if returns.skips() { Some(Wait::None) } else { B::WAIT };
+    let can_say = CanSay::of(&returns);
+    let state = CallState::new(spec, unless_said, B::NEEDS_GUARD, can_say);
+    Locked { slot: Slot { body, value: None }, state, returns }
 }
 
 pin_project! {
     /// A running locked function: see [`locked`].
     #[must_use = "futures do nothing unless polled"]
-    pub struct Locked<B: Body> {
+    pub struct Locked<B: Body, E> {
         // Before the call state, which has the guard: fields are dropped in this order, and the body goes first
         // (S-13).
         #[pin]
         slot: Slot<B>,
         #[pin]
         state: CallState,
-        returns: Returns<B::Output>,
+        returns: Returns<B::Output, E>,
     }
 }
 
@@ -78,20 +52,6 @@ pin_project! {
         #[pin]
         body: B,
         value: Option<B::Output>,
-    }
-}
-
-impl<B: Body> Locked<B> {
-    fn new(
-        spec: CallSpec,
-        body: B,
-        unless_said: Option<Wait>,
-        returns: Returns<B::Output>,
-        has_errors: bool,
-    ) -> Self {
-        let can_say = CanSay { errors: has_errors, skipped: returns.skipped.is_some() };
-        let state = CallState::new(spec, unless_said, B::NEEDS_GUARD, can_say);
-        Self { slot: Slot { body, value: None }, state, returns }
     }
 }
 
@@ -115,7 +75,7 @@ impl<B: Body> Started for Slot<B> {
     }
 }
 
-impl<B: Body> Future for Locked<B> {
+impl<B: Body, E> Future for Locked<B, E> {
     type Output = B::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<B::Output> {
@@ -128,4 +88,4 @@ impl<B: Body> Future for Locked<B> {
     }
 }
 
-opaque_debug!(<B: Body> Locked<B>);
+opaque_debug!(<B: Body, E> Locked<B, E>);

@@ -4,50 +4,32 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::body::StartContext;
-use super::call::Returns;
-use super::returns::{ErrorReturn, SkipReturn};
+use super::returns::Returns;
 use super::spec::{About, CallSpec, Lock};
 use super::state::{CanSay, without_lock};
-use crate::blocking::LockGuard;
 use crate::error::LockError;
+use crate::guard::LockGuard;
 use crate::opaque::opaque_debug;
 use crate::options::Wait;
+use crate::own_runtime::Home;
 
-/// Calls `body` under the lock; any failure of the lock is returned as an error, unless the body has a fallback for a
+/// Calls `body` under the lock; any failure of the lock is returned as `returns` says, unless the body has a fallback for a
 /// busy lock.
-pub fn called<B: BlockingBody>(spec: CallSpec, body: B) -> B::Output
-where
-    B::Output: ErrorReturn,
-{
-    let returns = Returns { failed: B::Output::failed, skipped: None };
-    call(spec, body, B::WAIT, &returns, true)
-}
-
-/// Calls `body` under the lock, or skips it if another holder has the lock. Does not wait by default.
 ///
 /// # Panics
 ///
 /// If there is no client or the caller is an async task, and the return type has no value for that: the body would
 /// never run.
 #[track_caller]
-pub fn called_or_skip<B: BlockingBody>(spec: CallSpec, body: B) -> B::Output
-where
-    B::Output: SkipReturn,
-{
-    let spec = if B::Output::HAS_ERRORS { spec } else { spec.require_client() };
-    let returns = Returns { failed: B::Output::failed, skipped: Some(B::Output::skipped) };
-    call(spec, body, Some(Wait::Never), &returns, B::Output::HAS_ERRORS)
-}
-
-#[track_caller]
-fn call<B: BlockingBody>(
+pub fn called<B: BlockingBody, E>(
     spec: CallSpec,
     body: B,
-    unless_said: Option<Wait>,
-    returns: &Returns<B::Output>,
-    has_errors: bool,
+    returns: Returns<B::Output, E>,
 ) -> B::Output {
-    // A body that needs its guard has no `when`: the attribute refuses the two together.
+    let can_say = CanSay::of(&returns);
+    let spec = if can_say.errors { spec } else { spec.require_client() };
+    let unless_said = if can_say.skipped { Some(Wait::None) } else { B::WAIT };
+    // A body that cannot do without its guard has no `when`.
     let body = match (spec.is_wanted(), body) {
         (true, body) => body,
         (false, body) => match body.without(&StartContext::Nothing) {
@@ -55,18 +37,16 @@ fn call<B: BlockingBody>(
             Err(body) => body,
         },
     };
-    let can_say = CanSay { errors: has_errors, skipped: returns.skipped.is_some() };
     let site = spec.site();
     let lock = spec
         .lock(unless_said, B::NEEDS_GUARD, can_say)
         .unwrap_or_else(|error| Lock::failed(site, error));
-    let Lock { acquire, on_release_lost, enforced, about, driver } = lock;
-    let error = match driver.wait(acquire) {
+    let Lock { acquire, terms, enforced, about, home } = lock;
+    let error = match Home::block_on(home.as_ref(), acquire) {
         Ok(guard) => {
             let hold = Arc::clone(guard.hold());
-            let guard = LockGuard::new(guard, &driver);
             let under = |hold: &LockGuard| body.under(hold);
-            match guard.run_and_release(enforced, on_release_lost, under) {
+            match guard.run_and_release(enforced, terms, under) {
                 Ok(value) => return value,
                 Err(error) => {
                     About::of(&hold).log_failure(&error, can_say, true);
@@ -82,7 +62,7 @@ fn call<B: BlockingBody>(
         return value;
     }
     // As without a client: the body would never run, and the caller would not notice.
-    if !has_errors && matches!(error, LockError::InAsyncTask) {
+    if !can_say.errors && matches!(error, LockError::InAsyncTask) {
         panic!("`{}` needs its lock: {error}", site.name());
     }
     if let Some(about) = about {
@@ -135,6 +115,14 @@ pub enum Or {}
 #[derive(Debug)]
 pub enum WithGuardOr {}
 
+/// It sees its guard, or none for a call that needs no lock.
+#[derive(Debug)]
+pub enum WithGuardIf {}
+
+/// It sees that, and whether another holder has the lock.
+#[derive(Debug)]
+pub enum WithGuardIfOr {}
+
 fn form<C, T, K>(body: C) -> Function<C, T, K> {
     Function { body, form: PhantomData }
 }
@@ -161,6 +149,22 @@ pub fn function_or<T, C: FnOnce(bool) -> T>(body: C) -> Function<C, T, Or> {
 pub fn function_with_guard_or<T, C>(body: C) -> Function<C, T, WithGuardOr>
 where
     C: FnOnce(Option<&LockGuard>) -> T,
+{
+    form(body)
+}
+
+/// Wraps a body with `guard = name` and `when = …`, which gets its guard if there is one.
+pub fn function_with_guard_if<T, C>(body: C) -> Function<C, T, WithGuardIf>
+where
+    C: FnOnce(Option<&LockGuard>) -> T,
+{
+    form(body)
+}
+
+/// Wraps a body with those and a fallback.
+pub fn function_with_guard_if_or<T, C>(body: C) -> Function<C, T, WithGuardIfOr>
+where
+    C: FnOnce((bool, Option<&LockGuard>)) -> T,
 {
     form(body)
 }
@@ -197,7 +201,7 @@ impl<T, C: FnOnce(&LockGuard) -> T> BlockingBody for Function<C, T, WithGuard> {
 impl<T, C: FnOnce(bool) -> T> BlockingBody for Function<C, T, Or> {
     type Output = T;
 
-    const WAIT: Option<Wait> = Some(Wait::Never);
+    const WAIT: Option<Wait> = Some(Wait::None);
 
     fn under(self, _: &LockGuard) -> T {
         (self.body)(false)
@@ -211,7 +215,7 @@ impl<T, C: FnOnce(bool) -> T> BlockingBody for Function<C, T, Or> {
 impl<T, C: FnOnce(Option<&LockGuard>) -> T> BlockingBody for Function<C, T, WithGuardOr> {
     type Output = T;
 
-    const WAIT: Option<Wait> = Some(Wait::Never);
+    const WAIT: Option<Wait> = Some(Wait::None);
     const NEEDS_GUARD: bool = true;
 
     fn under(self, hold: &LockGuard) -> T {
@@ -220,5 +224,34 @@ impl<T, C: FnOnce(Option<&LockGuard>) -> T> BlockingBody for Function<C, T, With
 
     fn without(self, _: &StartContext) -> Result<T, Self> {
         Ok((self.body)(None))
+    }
+}
+
+impl<T, C: FnOnce(Option<&LockGuard>) -> T> BlockingBody for Function<C, T, WithGuardIf> {
+    type Output = T;
+
+    fn under(self, hold: &LockGuard) -> T {
+        (self.body)(Some(hold))
+    }
+
+    fn without(self, context: &StartContext) -> Result<T, Self> {
+        match context {
+            StartContext::Busy => Err(self),
+            _ => Ok((self.body)(None)),
+        }
+    }
+}
+
+impl<T, C: FnOnce((bool, Option<&LockGuard>)) -> T> BlockingBody for Function<C, T, WithGuardIfOr> {
+    type Output = T;
+
+    const WAIT: Option<Wait> = Some(Wait::None);
+
+    fn under(self, hold: &LockGuard) -> T {
+        (self.body)((false, Some(hold)))
+    }
+
+    fn without(self, context: &StartContext) -> Result<T, Self> {
+        Ok((self.body)((matches!(context, StartContext::Busy), None)))
     }
 }

@@ -1,8 +1,7 @@
 //! The functions that expansions of `#[distributed_lock]` call. Not part of the public API.
 //!
-//! An expansion is one call of [`v1::locked`] or [`v1::locked_or_skip`], or, of a plain function, of `v1::called` or
-//! `v1::called_or_skip`; all policy is here. The number in the
-//! path grows when an expansion of an older `lock-macros` would no longer compile against it.
+//! An expansion is one call of [`v1::locked`] or, of a plain function, of `v1::called`; all policy is here. The number in
+//! the path grows when an expansion of an older `lock-macros` would no longer compile against it.
 
 mod body;
 mod call;
@@ -15,16 +14,17 @@ mod state;
 /// The items that an expansion of this version names.
 pub mod v1 {
     pub use super::body::{
-        Body, Make, Plain, Seeing, StartContext, View, future, instead, never, plain, plain_or,
-        whole, with_guard, with_guard_or,
+        Body, Make, Plain, Seeing, Seen, StartContext, View, body, body_or, body_with_guard,
+        body_with_guard_if, body_with_guard_if_or, body_with_guard_or, future, instead, never,
+        whole,
     };
-    pub use super::call::{Locked, locked, locked_or_skip};
+    pub use super::call::{Locked, locked};
     #[cfg(feature = "blocking")]
     pub use super::called::{
-        BlockingBody, Function, called, called_or_skip, function, function_or, function_with_guard,
-        function_with_guard_or,
+        BlockingBody, Function, called, function, function_or, function_with_guard,
+        function_with_guard_if, function_with_guard_if_or, function_with_guard_or,
     };
-    pub use super::returns::{ErrorReturn, SkipReturn, SkippedValue};
+    pub use super::returns::{ErrorReturn, FromLockError, NoError, Returns, SkipReturn};
     pub use super::spec::{AsClient, CallSpec, UNSET, WATCHDOG, semaphore};
     #[cfg(feature = "sites")]
     pub use crate::site::Registered;
@@ -38,7 +38,7 @@ pub mod v1 {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __lock_site {
-    ($name:literal, $key:literal, $policy:expr $(, $setting:ident = $value:expr)*) => {{
+    ($name:literal, $key:literal, $policy:expr $(, $option:ident = $value:expr)*) => {{
         static SITE: $crate::site::LockSite = $crate::site::LockSite::new(
             ::core::concat!(::core::module_path!(), "::", $name),
             $key,
@@ -46,10 +46,10 @@ macro_rules! __lock_site {
             ::core::line!(),
         )
         .with($policy, {
-            #[allow(unused_mut, reason = "an attribute may leave all settings out")]
-            let mut settings = $crate::private::v1::UNSET;
-            $(settings.$setting = ::core::option::Option::Some($value);)*
-            settings
+            #[allow(unused_mut, reason = "an attribute may leave all options out")]
+            let mut options = $crate::private::v1::UNSET;
+            $(options.$option = ::core::option::Option::Some($value);)*
+            options
         });
         $crate::private::v1::register_site!(SITE);
         &SITE

@@ -1,24 +1,76 @@
 //! Return types of annotated functions, dispatched by trait so that aliases work.
+//!
+//! Expansions call the methods of these traits by their paths, and nothing has a bound on them: so a failing one is reported
+//! at the return type alone, without the code of this crate.
 
 use crate::error::LockError;
+
+/// What a failed lock becomes in a return type `T` with the error `E`. Function pointers and not a bound on the future: a
+/// failing bound would be reported for the call and once more for its `.await`.
+#[derive(Debug)]
+pub struct Returns<T, E> {
+    error: fn(LockError) -> E,
+    failed: fn(E) -> T,
+    /// `None` without `on_busy = skip`.
+    skipped: Option<fn() -> T>,
+    /// False if the type has no room for an error: the log reports it.
+    has_errors: bool,
+}
+
+impl<T, E> Returns<T, E> {
+    /// The value for a failure of the lock.
+    pub(super) fn error(&self, error: LockError) -> T {
+        match self.skipped {
+            Some(skipped) if error.is_contended() => skipped(),
+            _ => (self.failed)((self.error)(error)),
+        }
+    }
+
+    pub(super) fn has_errors(&self) -> bool {
+        self.has_errors
+    }
+
+    pub(super) fn skips(&self) -> bool {
+        self.skipped.is_some()
+    }
+}
 
 /// A return type of a function with `on_busy = error`.
 #[diagnostic::on_unimplemented(
     message = "`#[distributed_lock]` cannot report a failed lock in `{Self}`",
-    label = "not a `Result` whose error can be made from `LockError`",
-    note = "return `Result<T, E>` where `E: From<LockError>`, or use `on_busy = skip` with \
-            `Option<T>` or `()`"
+    label = "not a `Result` with the error that a failed lock becomes",
+    note = "return `Result<T, E>` where `E: From<LockError>` or `map_err` makes the `E`, or use `on_busy = skip` with \
+            `Result<Option<T>, E>`, `Option<T>` or `()`"
 )]
-pub trait ErrorReturn {
-    /// Returns the value for a failure of the lock.
-    fn failed(error: LockError) -> Self;
+pub trait ErrorReturn<E>: Sized {
+    /// Returns the values for failures; `error` is `map_err`, or `FromLockError::from_lock_error`.
+    fn returns(error: fn(LockError) -> E) -> Returns<Self, E>;
 }
 
-// Otherwise the compiler would mention only `From`.
+// Otherwise the compiler would show this impl, which is not the user's.
 #[diagnostic::do_not_recommend]
-impl<T, E: From<LockError>> ErrorReturn for Result<T, E> {
-    fn failed(error: LockError) -> Self {
-        Err(E::from(error))
+impl<T, E> ErrorReturn<E> for Result<T, E> {
+    fn returns(error: fn(LockError) -> E) -> Returns<Self, E> {
+        Returns { error, failed: Err, skipped: None, has_errors: true }
+    }
+}
+
+/// The error of a function without `map_err`.
+#[diagnostic::on_unimplemented(
+    message = "`#[distributed_lock]` cannot report a failed lock as `{Self}`",
+    label = "`{Self}` is not made from a `LockError`",
+    note = "implement `From<LockError>` for `{Self}`, or name a function that makes one: `map_err = path` of a \
+            `fn(LockError) -> {Self}`"
+)]
+pub trait FromLockError {
+    /// Returns the error.
+    fn from_lock_error(error: LockError) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<LockError>> FromLockError for E {
+    fn from_lock_error(error: LockError) -> Self {
+        error.into()
     }
 }
 
@@ -26,66 +78,48 @@ impl<T, E: From<LockError>> ErrorReturn for Result<T, E> {
 #[diagnostic::on_unimplemented(
     message = "`on_busy = skip` cannot say \"skipped\" in `{Self}`",
     label = "no value of this type means \"skipped\"",
-    note = "return `()`, `Option<T>`, `Result<(), E>` or `Result<Option<T>, E>` where \
-            `E: From<LockError>`"
+    note = "return `Result<Option<T>, E>` or `Result<(), E>`, where `E: From<LockError>` or `map_err` makes the `E`; or \
+            `Option<T>` or `()`, with failures in the log only and without `map_err`"
 )]
-pub trait SkipReturn {
-    /// True if a failure differs from a skipped run.
-    const HAS_ERRORS: bool;
-    /// Returns the value for a lock that another holder has.
-    fn skipped() -> Self;
-    /// Returns the value for a failure of the lock. If the type has no room for the error, the log reports it.
-    fn failed(error: LockError) -> Self;
+pub trait SkipReturn<E>: Sized {
+    /// As [`ErrorReturn::returns`].
+    fn returns(error: fn(LockError) -> E) -> Returns<Self, E>;
 }
 
-impl SkipReturn for () {
-    const HAS_ERRORS: bool = false;
+/// The error of a return type that has no room for one.
+#[derive(Debug)]
+pub struct NoError;
 
-    fn skipped() {}
-
-    fn failed(_: LockError) {}
-}
-
-impl<T> SkipReturn for Option<T> {
-    const HAS_ERRORS: bool = false;
-
-    fn skipped() -> Self {
-        None
-    }
-
-    fn failed(_: LockError) -> Self {
-        None
+impl From<LockError> for NoError {
+    fn from(_: LockError) -> Self {
+        Self
     }
 }
 
-impl<T: SkippedValue, E: From<LockError>> SkipReturn for Result<T, E> {
-    const HAS_ERRORS: bool = true;
-
-    fn skipped() -> Self {
-        Ok(T::skipped())
-    }
-
-    fn failed(error: LockError) -> Self {
-        Err(E::from(error))
+#[diagnostic::do_not_recommend]
+impl SkipReturn<NoError> for () {
+    fn returns(error: fn(LockError) -> NoError) -> Returns<Self, NoError> {
+        Returns { error, failed: |NoError| (), skipped: Some(|| ()), has_errors: false }
     }
 }
 
-/// The `T` of a `Result<T, E>` that has a value for "skipped".
-#[diagnostic::on_unimplemented(
-    message = "`on_busy = skip` cannot say \"skipped\" in a `Result` of `{Self}`",
-    note = "return `Result<(), E>` or `Result<Option<T>, E>`"
-)]
-pub trait SkippedValue {
-    /// Returns that value.
-    fn skipped() -> Self;
+#[diagnostic::do_not_recommend]
+impl<T> SkipReturn<NoError> for Option<T> {
+    fn returns(error: fn(LockError) -> NoError) -> Returns<Self, NoError> {
+        Returns { error, failed: |NoError| None, skipped: Some(|| None), has_errors: false }
+    }
 }
 
-impl SkippedValue for () {
-    fn skipped() {}
+#[diagnostic::do_not_recommend]
+impl<E> SkipReturn<E> for Result<(), E> {
+    fn returns(error: fn(LockError) -> E) -> Returns<Self, E> {
+        Returns { error, failed: Err, skipped: Some(|| Ok(())), has_errors: true }
+    }
 }
 
-impl<T> SkippedValue for Option<T> {
-    fn skipped() -> Self {
-        None
+#[diagnostic::do_not_recommend]
+impl<T, E> SkipReturn<E> for Result<Option<T>, E> {
+    fn returns(error: fn(LockError) -> E) -> Returns<Self, E> {
+        Returns { error, failed: Err, skipped: Some(|| Ok(None)), has_errors: true }
     }
 }

@@ -1,6 +1,5 @@
 //! The lock that one call of an annotated function needs.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,30 +12,27 @@ use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
 use crate::observe::{Label, log_lock};
 use crate::options::{
-    DEFAULT_LEASE, Lease, LockKind, LockOptions, LockSettings, OnReleaseLost, Wait,
+    DEFAULT_LEASE, Lease, LockKind, LockOptions, OnReleaseLost, ReleaseTerms, Wait,
 };
 #[cfg(feature = "blocking")]
-use crate::own_runtime::Driver;
+use crate::own_runtime::Home;
 use crate::site::{CallSite, LockSite};
 
-/// An attribute without settings.
-pub const UNSET: LockSettings = LockSettings::UNSET;
+/// An attribute without options.
+pub const UNSET: LockOptions = LockOptions::new();
 
 /// `lease = watchdog`
 pub const WATCHDOG: Lease = Lease::Watchdog(DEFAULT_LEASE);
 
 /// A literal number of permits, which the attribute has checked.
 pub const fn semaphore(permits: u32) -> LockKind {
-    match NonZeroU32::new(permits) {
-        Some(permits) => LockKind::Semaphore(permits),
-        None => LockKind::Semaphore(NonZeroU32::MIN),
-    }
+    LockKind::Semaphore(permits)
 }
 
 /// A type that `client = …` accepts.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a lock client",
-    note = "`client = …` takes a `LockClient`, async or blocking, a reference to one, or an `Arc` of one"
+    note = "`client = …` takes a `LockClient`, a reference to one, or an `Arc` of one"
 )]
 pub trait AsClient {
     /// Returns the client.
@@ -61,14 +57,6 @@ impl<C: AsClient + ?Sized> AsClient for Arc<C> {
     }
 }
 
-/// A plain function waits for its lock with the client's own runtime, an async one in its own.
-#[cfg(feature = "blocking")]
-impl AsClient for crate::blocking::LockClient {
-    fn as_client(&self) -> &LockClient {
-        self.as_async()
-    }
-}
-
 #[derive(Debug)]
 enum Keys {
     One(LockKey),
@@ -81,7 +69,7 @@ pub struct CallSpec {
     site: &'static LockSite,
     keys: Result<Keys, LockError>,
     client: Option<LockClient>,
-    settings: LockSettings,
+    options: LockOptions,
     when: bool,
 }
 
@@ -102,7 +90,7 @@ impl CallSpec {
     }
 
     fn of(site: &'static LockSite, keys: Result<Keys, LockError>) -> Self {
-        Self { site, keys, client: None, settings: site.settings(), when: true }
+        Self { site, keys, client: None, options: site.options().clone(), when: true }
     }
 
     /// `client = …`
@@ -122,41 +110,42 @@ impl CallSpec {
     /// `kind = semaphore(…)`
     #[must_use]
     pub fn semaphore(mut self, permits: u32) -> Self {
-        match NonZeroU32::new(permits) {
-            Some(permits) => self.settings.kind = Some(LockKind::Semaphore(permits)),
-            None => {
-                let message = "`kind = semaphore(0)` has no permits; give it at least one";
-                self.keys = Err(LockError::InvalidOptions(message.to_owned()));
-            }
-        }
+        self.options.kind = Some(LockKind::Semaphore(permits));
         self
     }
 
     /// `wait = …`
     #[must_use]
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.settings.wait = Some(wait.into());
+        self.options.wait = Some(wait.into());
         self
     }
 
     /// `lease = …`
     #[must_use]
     pub fn lease(mut self, lease: Lease) -> Self {
-        self.settings.lease = Some(lease);
+        self.options.lease = Some(lease);
         self
     }
 
     /// `at_least = …`
     #[must_use]
     pub fn at_least(mut self, at_least: Duration) -> Self {
-        self.settings.at_least = Some(at_least);
+        self.options.at_least = Some(at_least);
+        self
+    }
+
+    /// `release_timeout = …`
+    #[must_use]
+    pub fn release_timeout(mut self, release_timeout: Duration) -> Self {
+        self.options.release_timeout = Some(release_timeout);
         self
     }
 
     /// `max_hold = …`
     #[must_use]
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.settings.max_hold = Some(max_hold);
+        self.options.max_hold = Some(max_hold);
         self
     }
 
@@ -198,10 +187,10 @@ impl CallSpec {
         needs_guard: bool,
         can_say: CanSay,
     ) -> Result<Lock, LockError> {
-        let Self { site, keys, client, settings, .. } = self;
+        let Self { site, keys, client, options, .. } = self;
         let client = client.or_else(LockClient::current).ok_or_else(|| no_client(site));
         let resolved = client.and_then(|client| {
-            let resolved = resolve(&client, site, settings, unless_said)?;
+            let resolved = resolve(&client, site, options, unless_said)?;
             Ok((client, resolved))
         });
         let (client, resolved) = match (resolved, &keys) {
@@ -209,33 +198,36 @@ impl CallSpec {
             (Err(_), Err(error)) => return Err(error.clone()),
             (Err(error), Ok(_)) => return Err(error),
         };
-        let Resolved { settings, over, label, enforced } = resolved;
+        let Resolved { options, over, label, enforced } = resolved;
         let label = label.at(CallSite::Attribute(site)).enforced(enforced);
         let locked = keys.and_then(|keys| {
-            let options = settings.apply_to_shared(&over)?;
-            let kind = settings.kind.unwrap_or_default();
-            let on_release_lost = options.on_release_lost();
+            let kind = options.kind.unwrap_or_default();
+            let options = options.over_shared(&over);
+            options.check()?;
+            let terms = options.release_terms();
             let lock = match keys {
                 Keys::One(key) => client.any_lock_with(kind, key, options),
-                Keys::Many(keys) => client.any_lock_of_all(kind, keys).with(options),
+                Keys::Many(keys) => client.any_lock_of_all(kind, keys).replace(options),
             };
-            Ok((lock, on_release_lost))
+            Ok((lock, terms))
         });
-        let (lock, on_release_lost) =
-            locked.unwrap_or_else(|error| (AnyLock::invalid(error), OnReleaseLost::Log));
+        let (lock, mut terms) =
+            locked.unwrap_or_else(|error| (AnyLock::invalid(error), ReleaseTerms::LOG));
         let about =
             can_say.logs().then(|| About { name: lock.name().cloned(), label: label.clone() });
         let enforced = enforced || needs_guard;
         // A call that always runs does not report a loss either.
-        let on_release_lost = if enforced { on_release_lost } else { OnReleaseLost::Log };
+        if !enforced {
+            terms.on_lost = OnReleaseLost::Log;
+        }
         let acquire = lock.labelled(label).acquire_once(enforced);
         Ok(Lock {
             acquire,
-            on_release_lost,
+            terms,
             enforced,
             about,
             #[cfg(feature = "blocking")]
-            driver: client.driver(),
+            home: client.engine.leases.home.clone(),
         })
     }
 }
@@ -266,7 +258,7 @@ impl About {
     /// it. An operator repeats the one and checks the data of the other.
     pub(super) fn log_failure(&self, error: &LockError, can_say: CanSay, has_run: bool) {
         let name = self.name.as_ref().map_or("", LockKey::as_str);
-        if can_say.skipped && error.is_busy() {
+        if can_say.skipped && error.is_contended() {
             log_lock!(debug, name, self.label, "skipped: another holder has the lock");
         } else if !can_say.errors {
             let what = match has_run {
@@ -286,12 +278,12 @@ pub(super) struct Lock {
     /// `None` if a failure is not logged.
     pub(super) about: Option<About>,
     pub(super) acquire: Acquire,
-    pub(super) on_release_lost: OnReleaseLost,
+    pub(super) terms: ReleaseTerms,
     /// False if the body always runs, and the call only records what would have blocked it.
     pub(super) enforced: bool,
-    /// What a plain function waits with.
+    /// The runtime of a client that was made by a blocking call.
     #[cfg(feature = "blocking")]
-    pub(super) driver: Driver,
+    pub(super) home: Option<Home>,
 }
 
 impl Lock {
@@ -299,18 +291,18 @@ impl Lock {
     pub(super) fn failed(site: &'static LockSite, error: LockError) -> Self {
         Self {
             acquire: Acquire::failed(error),
-            on_release_lost: OnReleaseLost::Log,
+            terms: ReleaseTerms::LOG,
             enforced: true,
             about: Some(About::site(site)),
             #[cfg(feature = "blocking")]
-            driver: Driver::default(),
+            home: None,
         }
     }
 }
 
 struct Resolved {
-    settings: LockSettings,
-    /// The options below the settings.
+    options: LockOptions,
+    /// The options of the client.
     over: Arc<LockOptions>,
     /// The label of the policy in metrics and spans.
     label: Label,
@@ -322,26 +314,26 @@ struct Resolved {
 fn resolve(
     client: &LockClient,
     site: &LockSite,
-    mut said: LockSettings,
+    mut said: LockOptions,
     unless_said: Option<Wait>,
 ) -> Result<Resolved, LockError> {
-    let policy = site.policy().map(|name| client.policy(name)).transpose()?;
+    let policy = site.policy().map(|name| client.effective_policy(name)).transpose()?;
     // Before the defaults, which are not specific to this function.
     if policy.as_ref().is_none_or(|policy| policy.own().wait.is_none()) {
         said.wait = said.wait.or(unless_said);
     }
     Ok(match policy {
         None => Resolved {
-            settings: said,
+            options: said,
             over: client.shared_options(),
             label: Label::default(),
             enforced: true,
         },
         Some(policy) => Resolved {
-            settings: policy.resolve(said),
+            options: said.or(policy.options()),
             over: client.own_options(),
             label: policy.label(),
-            enforced: policy.is_enforced_now(),
+            enforced: policy.is_enforced(),
         },
     })
 }
@@ -351,7 +343,7 @@ fn resolve(
 fn resolve(
     client: &LockClient,
     site: &LockSite,
-    mut said: LockSettings,
+    mut said: LockOptions,
     unless_said: Option<Wait>,
 ) -> Result<Resolved, LockError> {
     if let Some(name) = site.policy() {
@@ -362,5 +354,5 @@ fn resolve(
     }
     said.wait = said.wait.or(unless_said);
     let (over, label) = (client.shared_options(), Label::default());
-    Ok(Resolved { settings: said, over, label, enforced: true })
+    Ok(Resolved { options: said, over, label, enforced: true })
 }

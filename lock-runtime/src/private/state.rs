@@ -1,18 +1,17 @@
 //! An annotated call apart from its body, as a state machine: acquire, run, release.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
 use super::body::StartContext;
+use super::returns::Returns;
 use super::spec::{About, CallSpec, Lock};
 use crate::acquire::{Acquire, after_body};
 use crate::error::LockError;
-use crate::guard::{LockGuard, Release, Started, Watch};
-use crate::lease::Hold;
-use crate::options::{OnReleaseLost, Wait};
+use crate::guard::{BoundedRelease, LockGuard, Started, Watch};
+use crate::options::{ReleaseTerms, Wait};
 
 /// A body that can be started.
 pub(super) trait Start: Started {
@@ -28,6 +27,10 @@ pub(super) struct CanSay {
 }
 
 impl CanSay {
+    pub(super) fn of<T, E>(returns: &Returns<T, E>) -> Self {
+        Self { errors: returns.has_errors(), skipped: returns.skips() }
+    }
+
     /// True if some failure is logged, because the return type cannot express it.
     pub(super) fn logs(self) -> bool {
         self.skipped || !self.errors
@@ -39,7 +42,7 @@ pin_project! {
     pub(super) struct CallState {
         #[pin]
         stage: Stage,
-        on_release_lost: OnReleaseLost,
+        terms: ReleaseTerms,
         can_say: CanSay,
     }
 }
@@ -49,7 +52,7 @@ pin_project! {
     enum Stage {
         Acquiring { acquire: Acquire, enforced: bool, about: Option<About> },
         Running { #[pin] watch: Watch, context: StartContext },
-        Releasing { release: Release, result: Option<Result<(), LockError>>, hold: Arc<Hold> },
+        Releasing { release: BoundedRelease, result: Option<Result<(), LockError>> },
         /// `when` is false; the body has not been started.
         Unlocked,
         /// The body runs without the lock, or the fallback runs in its place.
@@ -64,17 +67,16 @@ impl CallState {
         needs_guard: bool,
         can_say: CanSay,
     ) -> Self {
-        // A body that needs its guard has no `when`: the attribute refuses the two together.
+        // A body that cannot do without its guard has no `when`.
         if !spec.is_wanted() && !needs_guard {
-            let on_release_lost = OnReleaseLost::Log;
-            return Self { stage: Stage::Unlocked, on_release_lost, can_say };
+            return Self { stage: Stage::Unlocked, terms: ReleaseTerms::LOG, can_say };
         }
         let site = spec.site();
         let lock = spec
             .lock(unless_said, needs_guard, can_say)
             .unwrap_or_else(|error| Lock::failed(site, error));
-        let Lock { acquire, on_release_lost, enforced, about, .. } = lock;
-        Self { stage: Stage::Acquiring { acquire, enforced, about }, on_release_lost, can_say }
+        let Lock { acquire, terms, enforced, about, .. } = lock;
+        Self { stage: Stage::Acquiring { acquire, enforced, about }, terms, can_say }
     }
 
     /// Runs the call to its end. `Ok` means that the body has a value, and an error that the body was dropped.
@@ -147,14 +149,14 @@ impl CallState {
 
     #[inline(never)]
     fn begin_release(self: Pin<&mut Self>, result: Result<(), LockError>) -> Step {
-        let mut stage = self.project().stage;
-        let StageProjection::Running { context, .. } = stage.as_mut().project() else {
+        let mut this = self.project();
+        let StageProjection::Running { context, .. } = this.stage.as_mut().project() else {
             return Step::Wait;
         };
         let context = std::mem::replace(context, StartContext::Nothing);
         let Some(guard) = context.into_guard() else { return Step::End(result) };
-        let hold = Arc::clone(guard.hold());
-        stage.set(Stage::Releasing { release: guard.release(), result: Some(result), hold });
+        let release = guard.release_within(this.terms.timeout);
+        this.stage.set(Stage::Releasing { release, result: Some(result) });
         Step::Next
     }
 
@@ -165,12 +167,13 @@ impl CallState {
         cx: &mut Context<'_>,
     ) -> Step {
         let this = self.project();
-        let StageProjection::Releasing { release, result, hold } = this.stage.project() else {
+        let StageProjection::Releasing { release, result } = this.stage.project() else {
             return Step::Wait;
         };
-        let Poll::Ready(released) = Pin::new(release).poll(cx) else { return Step::Wait };
+        let Poll::Ready(released) = release.poll(cx) else { return Step::Wait };
         let Some(result) = result.take() else { return Step::Wait };
-        let result = result.and_then(|()| after_body(released, *this.on_release_lost, hold));
+        let hold = release.hold();
+        let result = result.and_then(|()| after_body(released, *this.terms, hold));
         if let Err(error) = &result {
             body.end();
             About::of(hold).log_failure(error, *this.can_say, true);
@@ -213,7 +216,7 @@ fn start(
 pub(super) fn without_lock(error: &LockError, enforced: bool) -> Option<StartContext> {
     match error {
         _ if !enforced => Some(StartContext::Nothing),
-        error if error.is_busy() => Some(StartContext::Busy),
+        error if error.is_contended() => Some(StartContext::Busy),
         _ => None,
     }
 }

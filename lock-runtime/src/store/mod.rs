@@ -52,7 +52,7 @@ pub use self::owner::OwnerId;
 pub use self::redis::TlsOptions;
 #[cfg(feature = "redis")]
 pub use self::redis::{ClusterStore, RedisStore};
-pub use self::report::{MissingRight, ServerFacts, ServerReport, ServerRights};
+pub use self::report::{MissingRight, ServerFacts, ServerReport};
 pub use self::request::{
     AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, OnRenewed, Ownership,
     ReleaseReply, ReleaseRequest, RenewRequest, StoredHold, StoredWaiter,
@@ -341,14 +341,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Returns what each server reports of itself, for people who operate it; nothing for a store without servers.
-    fn servers(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerReport>> {
+    fn servers(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerReport<ServerFacts>>> {
         let _ = timeout;
         StoreFuture::new(std::future::ready(Ok(Vec::new())))
     }
 
     /// Tries each right that the user needs on each server, and returns those that it lacks; nothing for a store without
     /// servers.
-    fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
+    fn missing_rights(
+        &self,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<ServerReport<Vec<MissingRight>>>> {
         let _ = timeout;
         StoreFuture::new(std::future::ready(Ok(Vec::new())))
     }

@@ -6,17 +6,24 @@ use std::time::{Duration, SystemTime};
 
 use crate::error::StoreError;
 
-/// What one server reports of itself.
+/// What is known of one server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct ServerReport {
+pub struct ServerReport<T> {
     /// Its address, without credentials.
     pub address: String,
     /// What it says, or why it does not.
-    pub facts: Result<ServerFacts, StoreError>,
+    pub answer: Result<T, StoreError>,
 }
 
-/// The facts of one server.
+impl<T> ServerReport<T> {
+    /// The answer of a server, or the error of asking it.
+    pub(crate) fn new(address: impl Into<String>, answer: Result<T, StoreError>) -> Self {
+        Self { address: address.into(), answer }
+    }
+}
+
+/// What one server reports of itself.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerFacts {
@@ -30,24 +37,6 @@ pub struct ServerFacts {
     pub own_clock: SystemTime,
 }
 
-impl ServerReport {
-    /// The report of a server that does not answer, or what it answers.
-    #[must_use]
-    pub fn new(address: impl Into<String>, facts: Result<ServerFacts, StoreError>) -> Self {
-        Self { address: address.into(), facts }
-    }
-}
-
-/// What the user of a client lacks on one server.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ServerRights {
-    /// The server's address, without credentials.
-    pub address: String,
-    /// The missing rights, or why they are not known.
-    pub missing: Result<Vec<MissingRight>, StoreError>,
-}
-
 /// A right to run a command, which the server does not give the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -58,12 +47,4 @@ pub struct MissingRight {
     pub needed_for: &'static str,
     /// True if all locks work without it.
     pub is_optional: bool,
-}
-
-impl ServerRights {
-    /// The rights that a server does not give, or the error of trying them.
-    #[must_use]
-    pub fn new(address: impl Into<String>, missing: Result<Vec<MissingRight>, StoreError>) -> Self {
-        Self { address: address.into(), missing }
-    }
 }

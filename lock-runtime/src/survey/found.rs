@@ -16,7 +16,16 @@ use crate::error::StoreError;
 use crate::key::LockKey;
 use crate::store::HoldKind;
 
-/// What a [survey](crate::LockClient::survey) found.
+/// What a [survey](crate::admin::Admin::survey) found: who holds which lock, since when, from which process and line, and who
+/// waits for it.
+///
+/// Nothing is stored for this: a survey asks every process that uses the same database of a server, and puts what they answer
+/// beside what the store shows. A client with a namespace asks the clients of that namespace, and one without asks all. An answer may be outdated when it arrives; show it to people, but do not base decisions on it.
+///
+/// Every client answers, unless it was built with [`survey(false)`](crate::LockClientBuilder::survey), at most four times a
+/// second. An answer has names of locks, times, and places in the program, but no owner id, fencing token, address or password.
+/// On a server with access control lists, a user needs the commands and channels that
+/// [`RedisStore`](crate::store::RedisStore) lists; without them locks work as ever.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Survey {
@@ -74,7 +83,7 @@ impl Survey {
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// let survey = lock_runtime::LockClient::in_memory().survey().await?;
+    /// let survey = lock_runtime::LockClient::in_memory().admin().survey().await?;
     /// for deadlock in survey.possible_deadlocks() {
     ///     println!("perhaps: {deadlock}");
     /// }

@@ -1,12 +1,4 @@
-//! Who holds which lock, since when, from which process and line, and who waits for it.
-//!
-//! Nothing is stored for this: a survey asks every process that uses the same database of a server, and puts what they answer
-//! beside what the store shows. A client with a namespace asks the clients of that namespace, and one without asks all. An answer may be outdated when it arrives; show it to people, but do not base decisions on it.
-//!
-//! Every client answers, unless it was built with [`survey(false)`](crate::LockClientBuilder::survey), at most four times a
-//! second. An answer has names of locks, times, and places in the program, but no owner id, fencing token, address or password.
-//! On a server with access control lists, a user needs the commands and channels that
-//! [`RedisStore`](crate::store::RedisStore) lists; without them locks work as ever.
+//! Surveys: which process holds which lock, and which waits for it.
 // S-35.
 
 mod answering;
@@ -66,7 +58,7 @@ const LIMIT: usize = 1_000;
 /// How many pages of names a survey asks the store for.
 const PAGES: usize = 1_000;
 
-/// A survey to be made: see [`LockClient::survey`](crate::LockClient::survey). Await it.
+/// A survey to be made: see [`Admin::survey`](crate::admin::Admin::survey). Await it.
 #[must_use = "a survey is made when it is awaited"]
 pub struct Surveying {
     engine: Arc<Engine>,
@@ -119,7 +111,7 @@ impl Surveying {
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
     /// let client = lock_runtime::LockClient::in_memory();
     /// let _guards = (client.mutex("order:1").lock().await?, client.mutex("order:12").lock().await?);
-    /// let survey = client.survey().name("order:1").await?;
+    /// let survey = client.admin().survey().name("order:1").await?;
     /// assert_eq!(survey.locks.len(), 1);
     /// # Ok::<_, lock_runtime::LockError>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -144,27 +136,9 @@ impl Surveying {
         self
     }
 
-    /// Sets how many pages of names it asks the store for. Each visits a few hundred keys, those of other programs included.
-    /// What is left out then are only locks that no answering client holds or waits for. Default: 1 000.
-    pub fn pages(mut self, pages: usize) -> Self {
-        self.pages = pages;
-        self
-    }
-
-    /// Sets after how many checked keys it asks the store for no more names. Of the keys that a page visits, a server checks
-    /// each by a script that may belong to a lock: hashes, of other programs too, with a name that a lock may have. What is left
-    /// out is as for [`pages`](Self::pages). Default: no bound but that.
-    ///
-    /// ```
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// let client = lock_runtime::LockClient::in_memory();
-    /// assert!(client.survey().checks(5_000).await?.is_complete);
-    /// # Ok::<_, lock_runtime::LockError>(()) })?;
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn checks(mut self, checks: usize) -> Self {
-        self.checks = checks;
-        self
+    /// Sets how many pages of names it asks the store for, and after how many checked keys it asks for no more.
+    pub(crate) fn bounded(self, pages: usize, checks: usize) -> Self {
+        Self { pages, checks, ..self }
     }
 
     /// Asks the clients only, which costs the server two messages for each client, however many locks there are. What only
@@ -173,7 +147,7 @@ impl Surveying {
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
     /// let client = lock_runtime::LockClient::in_memory();
-    /// let survey = client.survey().clients_only().await?;
+    /// let survey = client.admin().survey().clients_only().await?;
     /// assert_eq!(survey.clients.len(), 1);
     /// # Ok::<_, lock_runtime::LockError>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())

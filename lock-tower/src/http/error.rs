@@ -1,43 +1,6 @@
 //! What an HTTP layer, its keys and its bodies fail with.
 
-use std::fmt;
-
 use lock_runtime::LockError;
-
-/// The error of an invalid layer: one sentence that says what to write instead. `Debug` writes the same sentence,
-/// for a `main` that returns the error.
-///
-/// # Examples
-///
-/// ```
-/// use lock_tower::LockLayer;
-///
-/// let error = LockLayer::http().key("order:{id}").build().unwrap_err();
-/// assert_eq!(
-///     format!("{error:?}"),
-///     "the key template has the unknown placeholder `{id}`; a parameter of the path is `{path.id}`"
-/// );
-/// ```
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct BuildError(String);
-
-impl fmt::Debug for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl BuildError {
-    pub(crate) fn new(problem: impl Into<String>) -> Self {
-        Self(problem.into())
-    }
-
-    /// The error with its text as the problem.
-    pub(crate) fn from_display(error: impl fmt::Display) -> Self {
-        Self(error.to_string())
-    }
-}
 
 /// Why a request has no lock key.
 ///

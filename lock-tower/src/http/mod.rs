@@ -24,7 +24,7 @@
 //!     .key("order:{path.id:u64}")
 //!     .route("/orders/{id}/pay")
 //!     .client(locks.clone())
-//!     .options(LockOptions::builder().wait(Wait::Never).build()?)
+//!     .options(LockOptions::new().wait(Wait::None))
 //!     .build()?;
 //! let service = ServiceBuilder::new().layer(layer).service(service_fn(pay));
 //!
@@ -47,7 +47,7 @@
 //!
 //! | placeholder | value |
 //! |---|---|
-//! | `{path.id}` | a parameter of the route: of the router's with the feature `axum`, or of [`route`] |
+//! | `{path.id}` | a parameter of the route: of the router's with the feature `axum-08`, or of [`route`] |
 //! | `{path.id:u64}` | the same as a number, so that `/orders/42` and `/orders/042` are one lock; see below |
 //! | `{route}` | the pattern of the route: one lock for all its requests |
 //! | `{method}` | the method |
@@ -68,31 +68,30 @@
 //! `tower_governor`. Add the client's identity to the key, by `{ext.…}`, so that clients cannot lock each other
 //! out.
 //!
-//! A closure ([`key_fn`]) or a [`KeyExtractor`] makes keys that a template cannot. A template with an unknown
+//! A closure ([`key_fn`]) makes keys that a template cannot. A template with an unknown
 //! placeholder is an error when the layer is built.
 //!
 //! # Options
 //!
 //! | option | default | change it |
 //! |---|---|---|
-//! | [`wait`] | 10 s | to refuse sooner or later; with [`Wait::Never`] a busy lock is answered with 409 at once, with [`Wait::Forever`] never |
+//! | [`wait`] | 10 s | to refuse sooner or later; with [`Wait::None`] a busy lock is answered with 409 at once, with [`Wait::Forever`] never |
 //! | [`max_waiters`] | 1 024 for each lock and process | to shed load earlier, or to admit more waiters |
-//! | [`read_ahead`], [`read_ahead_pool`] | 64 KiB for each waiting request; 64 MiB more for all together, until handlers have read it | to notice more clients that leave, or to save memory |
+//! | [`read_ahead`] | 64 KiB for each waiting request, 16 MiB for all of them | to notice more clients that leave, or to save memory |
 //! | [`request_body`] | axum's `Body` | for services without axum |
 //! | [`kind`] | a mutex | to `Fair` for first come, first served, across processes |
 //! | [`methods`], [`all_methods_but`], [`all_methods`] | all but GET, HEAD, OPTIONS, TRACE | if other methods only read, or some of these write |
-//! | [`safe_methods`] | GET and HEAD run without a lock | to `Shared`, so that no request reads half-written data |
-//! | [`on_missing`] | 400 | to `Skip` if the client may omit the key, as with an idempotency key |
+//! | [`share_safe_methods`] | no: GET and HEAD run without a lock | so that no request reads half-written data |
+//! | [`skip_missing_key`] | no: 400 | if the client may omit the key, as with an idempotency key |
 //! | [`busy`] | 409 | to 423 if clients know about the lock, 429 if the key names the caller, 503 |
 //! | [`hold`] | `Auto` | to `Response` for streams that need no lock, `Body` to hold the lock for every body |
-//! | [`max_body_hold`] | 5 min | to a shorter time against slow readers, to a longer one for long streams |
+//! | [`max_body_hold`] | 30 s | to a shorter time against slow readers, to a longer one for long streams |
 //! | [`max_hold`] | none | to limit handlers too |
-//! | [`on_disconnect`] | `Cancel` | to `Finish` for handlers that must not stop half way |
+//! | [`finish_on_disconnect`] | no | for handlers that must not stop half way |
 //! | [`release_timeout`] | 250 ms | longer for a slow store, shorter for quick answers |
-//! | [`responder`] | [`ProblemDetails`] | for answers of your own |
+//! | [`responder`] | [`LockResponse::into_http`] | for answers of your own |
 //! | [`settings`], [`options`] | the client's | for leases and everything else about the lock |
 //! | [`policy`], [`routes`] | none | to take all this from the configuration, with reload |
-//! | [`held_extension`] | no | for handlers in other tasks that need their [`HeldLock`](crate::HeldLock) |
 //!
 //! In a configuration these are `wait`, `max_waiters` and `max_hold` of a policy or of `[lock.defaults]`, and
 //! `http = { methods = "all but GET, OPTIONS", max_body_hold = "1h", … }` of a policy; `wait = "forever"` and
@@ -105,10 +104,10 @@
 //!
 //! When a client leaves, its server drops the request; the request then leaves the queue, and its handler never
 //! runs. But an HTTP/1.1 server reads the connection only while the request's body is polled, and notices nothing
-//! that it does not read. So while a request waits, the layer reads its body: 64 KiB at once ([`read_ahead`]),
-//! then up to 1 MiB every 200 ms, and 16 MiB at most, out of the 64 MiB that all waiting requests of a layer share
-//! ([`read_ahead_pool`]). The end of a connection comes behind everything that the client has sent, so in the
-//! middle of an upload the layer notices it once the buffers of both systems are read, usually within 200 ms. The
+//! that it does not read. So while a request waits, the layer reads its body: 64 KiB ([`read_ahead`]), as long as all
+//! waiting requests of the layer have no more than 16 MiB together; past that, others wait unread. The end of a
+//! connection comes behind everything that the client has sent, so in the middle of a larger upload the layer does not
+//! notice it. The
 //! handler gets these bytes, trailers and errors unchanged, and then the rest. The layer does not read the body in
 //! the first 20 ms of a wait, so a request whose lock is free, or that is refused at once, is passed on or refused
 //! unread.
@@ -118,7 +117,7 @@
 //! | its body was read, or it has none | is dropped within 100 ms |
 //! | before it has sent the whole body | is dropped; a client that still reads is answered with 400 |
 //! | over HTTP/2, as gRPC clients do | is dropped, whatever its body |
-//! | it has sent more than is read, or the pool is empty | **is not dropped**: the handler runs, and finds the body cut off if the rest was still on its way |
+//! | it has sent more than is read, or the request waits unread | **is not dropped**: the handler runs, and finds the body cut off if the rest was still on its way |
 //! | it has sent its next request already (HTTP/1.1 pipelining) | **is not dropped**: hyper reads no further before the first answer |
 //! | it closes only its sending half | is dropped: hyper treats the client as gone, unless its server has `half_close` |
 //!
@@ -135,7 +134,7 @@
 //! the handler.
 //!
 //! axum's body can be read ahead. Name other types with [`request_body`]; bodies of unknown types are not read.
-//! [`on_disconnect`] is about handlers that hold their lock: a waiting request is dropped in any case.
+//! [`finish_on_disconnect`] is about handlers that hold their lock: a waiting request is dropped in any case.
 //!
 //! # When the lock is released
 //!
@@ -149,8 +148,7 @@
 //! than [`release_timeout`]: the layer keeps the last frame, or the end, back until then.
 //!
 //! With [`HoldUntil::Body`] a body that is complete in memory holds the lock too, until it has been sent, apart
-//! from what is in the buffers of the server and of both systems. A server takes a frame of any size at once, so a
-//! large frame is sent in pieces of 64 KiB; the last piece is sent when the lock is free.
+//! from what is in the buffers of the server and of both systems.
 //!
 //! A body ends with a [`LockBodyError`] if the hold is lost while it is sent, if it is not sent within
 //! [`max_body_hold`] or [`max_hold`], if it panics, or if the grace of [`shutdown`] is over. The server then cuts
@@ -184,12 +182,12 @@
 //! # Policies
 //!
 //! [`policy`] takes settings, key and answers from the client's configuration at each request, so that a reload
-//! takes effect with the next request. The builder's own settings override the policy, unless the configuration
-//! has `override = "config"`. [`LockLayer::routes`](crate::LockLayer::routes) takes the routes from the
+//! takes effect with the next request. The builder's own settings override the policy.
+//! [`LockLayer::routes`](crate::LockLayer::routes) takes the routes from the
 //! configuration too, for a whole router; the next section says how they relate to the router's routes. A layer
 //! without a client follows the configuration of the current client at each request.
 //!
-//! If a policy is not enforced for a request (`enforce` below 100), the request runs anyway, and the log records
+//! If a policy is not enforced for a request (`enforce = false`), the request runs anyway, and the log records
 //! what would have blocked it. The request acquires the lock if the lock is free. It waits for the store's answer
 //! for 50 ms at most, and not at all while a previous answer is overdue. Its handler may run without the lock, so
 //! it should take an `Option` of a [`HeldLock`](crate::HeldLock). Errors before there is a policy, such as a
@@ -197,27 +195,27 @@
 //!
 //! # Routes
 //!
-//! A configured route matches by method and path. Of several routes that match, the most specific one counts: the
-//! one with the most fixed text from the left. `{id}` is one segment, and `{*rest}`, at the end, is the rest of the
-//! path, at least one segment: `/admin/{*rest}` is every path below `/admin`, and not `/admin` itself. Of two routes
-//! that match the same paths, the first one that locks the method counts; a later route that can never match is an
-//! error when the configuration is loaded. Fixed text is compared decoded. A thousand routes cost a request no
-//! more than a few.
+//! A configured route matches by method and path, as axum's router matches it, with the crate `matchit`: `{id}` is one
+//! segment, and `{*rest}`, at the end, is the rest of the path, at least one segment. Of several routes that lock the
+//! method and match the path, the most specific one counts, whatever the router's own routes are: `/orders/{id}` in the
+//! file is every request for such a path, also where the router has a route `/orders/special`. Fixed text is compared
+//! decoded. A path that no configured route matches is looked up by the text of the route that axum's router has
+//! matched, in case an outer service has rewritten the path.
 //!
-//! If axum's router, nested or not, has matched the request, the configured route has to cover the router's route:
-//!
-//! | configured | the router's route | the request is |
+//! | configured | the request | is |
 //! |---|---|---|
-//! | `/orders/{id}` | `/orders/{order}` | locked: names do not matter |
-//! | `/orders/mine` | `/orders/{id}` | locked: it is a part of the router's route |
-//! | `/files/{dir}/{file}` | `/files/{*path}` | locked, likewise |
-//! | `/admin/{*rest}` | `/admin/users/{id}` | locked: everything below |
-//! | `/orders/{id}` | `/orders/special` | **not locked**: the router has a route of its own for it |
-//! | `/orders/{id}` | `/orders/{id}/` | **not locked**: a slash at the end is another path |
+//! | `/orders/{id}` | `/orders/7`, by the router's `/orders/{order}` | locked: names do not matter |
+//! | `/orders/mine` | `/orders/mine`, by the router's `/orders/{id}` | locked |
+//! | `/orders/{id}` | `/orders/special`, by the router's `/orders/special` | locked |
+//! | `/admin/{*rest}` | `/admin/users/7` | locked: everything below |
+//! | `/orders/{id}` | `/orders/7/` | not locked: a slash at the end is another path |
 //!
-//! If a request is not locked because of the last line but one, and no other route locks it, the layer logs a
-//! warning with both patterns, once for each pair and for 1024 pairs at most: to lock `/orders/special`, list it as
-//! well. If no router has matched, as in a fallback, the path decides.
+//! Of two routes that match the same paths, the first one that locks the method counts. A route of the router whose
+//! path is spelt nearly as a configured one, and not matched by it, is logged once.
+//!
+//! A request that no route of axum's router matched is passed on, so that 404 stays the router's answer. If the key of a
+//! layer needs a parameter that the matched route does not have, the answer is 500, and the layer logs an error with its
+//! first request for that route.
 //!
 //! # Answers
 //!
@@ -250,13 +248,17 @@
 //! whatever its method. After a loss it is absent: the handler was cut off, and how far it came is unknown.
 //! Therefore the status is then 500, which proxies do not retry.
 //!
-//! `Retry-After`, with 409 and 503, is how long this layer's requests hold their locks on average, or the rest of
-//! the holder's lease if that is fixed; in whole seconds, at least one, plus up to a quarter of random jitter. No
-//! answer shows the key, the owner id or a token. The log shows the key, in `tracing` events: at `error` for what
-//! an operator has to mend, at `warn` for what passes, at `debug` for the rest.
+//! `Retry-After`, with 409 and 503, is one second, the rest of the holder's lease if that is fixed, or two seconds if
+//! the store fails; plus up to a quarter of random jitter if it is longer than a second. No answer shows the key, the
+//! owner id or a token. The log shows the key, in `tracing` events: at `error` for what an operator has to fix, at
+//! `warn` for what passes, at `debug` for the rest.
+//!
+//! A handler that locks by itself gives the same answers with [`LockResponse`], into which a
+//! [`LockError`](lock_runtime::LockError) converts.
 //!
 //! [`busy`] changes the 409; with 429 it also changes the 503 of requests that waited. A [`RefusalResponder`]
-//! makes the whole answer from a [`Refusal`], which has the kind, the status and `retry_after`.
+//! makes the whole answer from a [`LockResponse`], which has the kind, the status and `retry_after`, and the request's
+//! head.
 //!
 //! Requests with gRPC's content type get trailers only, `grpc-status` and `grpc-message`:
 //!
@@ -286,8 +288,8 @@
 //!
 //! A tonic server has a timer of its own around its layers for `grpc-timeout`, and so has tonic's channel; both
 //! answer `CANCELLED`. Whichever timer fires first ends the request's wait. If the key is in the message and not
-//! in the metadata, let the handler lock by itself; with the feature `tonic` it answers as the layer would:
-//! [`status_of`], [`LockStatus`].
+//! in the metadata, let the handler lock by itself; with the feature `tonic-014` it answers as the layer would:
+//! [`status_of`].
 //!
 //! [`extension`]: HttpLockLayerBuilder::extension
 //! [`key_fn`]: HttpLockLayerBuilder::key_fn
@@ -300,30 +302,32 @@
 //! [`methods`]: HttpLockLayerBuilder::methods
 //! [`all_methods`]: HttpLockLayerBuilder::all_methods
 //! [`all_methods_but`]: HttpLockLayerBuilder::all_methods_but
-//! [`read_ahead_pool`]: HttpLockLayerBuilder::read_ahead_pool
-//! [`safe_methods`]: HttpLockLayerBuilder::safe_methods
-//! [`on_missing`]: HttpLockLayerBuilder::on_missing
+//! [`share_safe_methods`]: HttpLockLayerBuilder::share_safe_methods
+//! [`skip_missing_key`]: HttpLockLayerBuilder::skip_missing_key
 //! [`busy`]: HttpLockLayerBuilder::busy
 //! [`hold`]: HttpLockLayerBuilder::hold
 //! [`max_hold`]: HttpLockLayerBuilder::max_hold
-//! [`on_disconnect`]: HttpLockLayerBuilder::on_disconnect
+//! [`finish_on_disconnect`]: HttpLockLayerBuilder::finish_on_disconnect
 //! [`release_timeout`]: HttpLockLayerBuilder::release_timeout
 //! [`responder`]: HttpLockLayerBuilder::responder
 //! [`settings`]: HttpLockLayerBuilder::settings
 //! [`options`]: HttpLockLayerBuilder::options
 //! [`policy`]: HttpLockLayerBuilder::policy
 //! [`routes`]: HttpLockLayerBuilder::routes
-//! [`held_extension`]: HttpLockLayerBuilder::held_extension
 //! [`read_ahead`]: HttpLockLayerBuilder::read_ahead
 //! [`request_body`]: HttpLockLayerBuilder::request_body
-//! [`Wait::Never`]: lock_runtime::Wait::Never
+//! [`Wait::None`]: lock_runtime::Wait::None
 //! [`Wait::Forever`]: lock_runtime::Wait::Forever
 
 mod answer {
+    pub(crate) mod context;
+    mod convert;
     pub(crate) mod grpc;
-    pub(crate) mod problem;
-    pub(crate) mod refusal;
-    #[cfg(feature = "tonic")]
+    pub(crate) mod kind;
+    mod problem;
+    pub(crate) mod responder;
+    pub(crate) mod response;
+    #[cfg(feature = "tonic-014")]
     pub(crate) mod status;
 }
 mod call {
@@ -334,28 +338,37 @@ mod call {
     mod serving;
     mod waiting;
 }
+mod config {
+    pub(crate) mod checks;
+    pub(crate) mod settings;
+    mod shadow;
+    pub(crate) mod value_type;
+}
 mod error;
 mod frames;
 mod layer;
 mod request {
     pub(crate) mod key;
+    pub(crate) mod path;
+    pub(crate) mod place;
+    pub(crate) mod pool;
     pub(crate) mod read_ahead;
+    pub(crate) mod read_body;
     pub(crate) mod route;
     pub(crate) mod template;
+    mod values;
 }
 
-pub use answer::problem::{ProblemDetails, RefusalResponder};
-pub use answer::refusal::{Refusal, RefusalKind};
-#[cfg(feature = "tonic")]
-pub use answer::status::{LockStatus, status_of};
+pub use answer::kind::RefusalKind;
+pub use answer::responder::RefusalResponder;
+pub use answer::response::LockResponse;
+#[cfg(feature = "tonic-014")]
+pub use answer::status::status_of;
 pub use call::body::LockBody;
 pub use call::future::HttpLockFuture;
 pub use call::service::{HttpLockService, RequestDeadline};
-pub use error::{BuildError, KeyError, LockBodyError};
+pub use config::checks::check;
+pub use config::settings::HoldUntil;
+pub use error::{KeyError, LockBodyError};
 pub use layer::HttpLockLayer;
 pub use layer::builder::HttpLockLayerBuilder;
-pub use lock_runtime::policy::{
-    BusyStatus, HoldUntil, Methods, OnDisconnect, OnMissingKey, SafeMethods,
-};
-pub use request::key::KeyExtractor;
-pub use request::read_ahead::ReadAheadBody;

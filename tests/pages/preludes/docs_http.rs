@@ -30,3 +30,8 @@ async fn charge() -> String {
 async fn pay() -> &'static str {
     "paid"
 }
+
+#[derive(serde::Deserialize)]
+struct Cart {
+    id: u64,
+}

@@ -1,4 +1,4 @@
-//! A command-line program without async in its own code, for tests of the blocking face from process to process.
+//! A command-line program without async in its own code, for tests of blocking calls from process to process.
 //!
 //! `blocking_worker <redis url> <history directory> <counter file> <rounds>`: adds one to the number in the file so many
 //! times, each time under the lock `counter`, and prints the number of the last round. With `hold` for file and rounds, it
@@ -12,8 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, thread};
 
-use lock_runtime::blocking::{LockClient, LockGuard};
-use lock_runtime::{Lease, LockError, LockOptions, distributed_lock};
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions, distributed_lock};
 use lock_tests::history::{Recorder, Share};
 use lock_tests::witness::Witness;
 
@@ -23,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let usage =
         "usage: blocking_worker <redis url> <history directory> (hold | <counter file> <rounds>)";
     let [url, dir, work @ ..] = &args[..] else { return Err(usage.into()) };
-    let client = LockClient::connect(url)?;
+    let client = LockClient::builder().connect_blocking(url)?;
     client.install();
     let recorder = Arc::new(Recorder::create(Path::new(dir))?);
     let witness = |name| Witness::new(&recorder, 0, name, Share::Exclusive);
@@ -38,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         _ => return Err(usage.into()),
     }
-    let report = client.shutdown(Duration::from_secs(5))?;
+    let report = client.blocking_shutdown(Duration::from_secs(5))?;
     if report.is_clean() {
         Ok(())
     } else {
@@ -60,7 +59,7 @@ fn add_one(file: &Path, witness: &Witness) -> Result<Result<u64, Box<dyn Error>>
 }
 
 fn hold(client: &LockClient, witness: &Witness) -> Result<(), LockError> {
-    let options = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(1))).build()?;
+    let options = LockOptions::new().lease(Lease::Watchdog(Duration::from_secs(1)));
     let work = |hold: &LockGuard| {
         let mut holding = witness.is_inside();
         println!("held");
@@ -70,7 +69,7 @@ fn hold(client: &LockClient, witness: &Witness) -> Result<(), LockError> {
         }
         println!("lost");
     };
-    match witness.call_blocking(|| client.mutex("held").with(options).run(work)) {
+    match witness.call_blocking(|| client.mutex("held").with(options).run_blocking(work)) {
         Err(LockError::Lost { .. }) => Ok(()),
         other => other,
     }

@@ -121,7 +121,7 @@ async fn hold(
     acquired: oneshot::Sender<()>,
 ) -> Result<(), LockError> {
     let name = format!("own:{job:?}");
-    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build()?;
+    let options = LockOptions::new().lease(Lease::Watchdog(lease));
     let witness = Witness::new(&recorder, task, &name, job.share());
     let held = witness.acquire(job.acquire(&client, &name, options)).await?;
     // Or else the worker has ended.

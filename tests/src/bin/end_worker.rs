@@ -15,12 +15,11 @@
 
 use std::any::Any;
 use std::future::pending;
-use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_runtime::quorum::Quorum;
+use lock_runtime::client::RestartGuard;
 use lock_runtime::{LockClient, LockError, LockGuard, LockKey, MultiLock, distributed_lock};
 use lock_tests::history::{Recorder, Share};
 use lock_tests::witness::Witness;
@@ -89,9 +88,7 @@ fn outside(runtime: Runtime, to: &Arc<Recorder>, url: &str, what: &str) -> Resul
 
 async fn client(url: &str, what: &str) -> Result<LockClient, LockError> {
     match what {
-        "quorum" => {
-            Ok(Quorum::builder().without_restart_guard().connect([url]).await?.client().clone())
-        }
+        "quorum" => Ok(LockClient::builder().connect_quorum([url], RestartGuard::Off).await?),
         _ => LockClient::connect(url).await,
     }
 }
@@ -112,7 +109,7 @@ async fn take(to: &Arc<Recorder>, client: &LockClient, what: &str) -> Result<Vec
         "write" => hold(alone(), client.rw_lock("k").write()).await?,
         "semaphore" => {
             let share = Share::Permits { count: 1, limit: 1 };
-            let permit = client.semaphore("k", NonZeroU32::MIN).acquire();
+            let permit = client.semaphore("k", 1).acquire();
             hold(witness(to, 0, what, share), permit).await?
         }
         "multi" => hold(alone(), client.multi_lock(["{k}", "{k}:2"]).lock()).await?,

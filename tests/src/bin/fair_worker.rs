@@ -61,7 +61,7 @@ async fn obey(line: &str, client: &LockClient, recorder: &Arc<Recorder>) -> Outc
         }
         ["take", name, lease] => {
             let lease = Lease::Watchdog(Duration::from_millis(lease.parse()?));
-            let options = LockOptions::builder().lease(lease).build()?;
+            let options = LockOptions::new().lease(lease);
             let lock = client.fair_mutex(name).with(options);
             let witness = Witness::new(recorder, KEEPER, name, Share::Exclusive);
             tokio::spawn(async move {

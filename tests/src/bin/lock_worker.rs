@@ -23,8 +23,6 @@
 mod permits;
 #[path = "lock_worker/rw.rs"]
 mod rw;
-
-use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,7 +145,7 @@ impl Worker {
             }
             ["lock-at-least", name, ms] => {
                 let at_least = Duration::from_millis(ms.parse()?);
-                let options = LockOptions::builder().at_least(at_least).build()?;
+                let options = LockOptions::new().at_least(at_least);
                 let mutex = self.client.mutex(name).with(options);
                 let token = self.keep(held, name, Share::Exclusive, mutex.lock()).await?;
                 println!("locked {token}");
@@ -193,15 +191,15 @@ impl Worker {
             "read" => self.client.rw_lock(name).read().await,
             "write" => self.client.rw_lock(name).write().await,
             "semaphore" => {
-                let permit = self.client.semaphore(name, NonZeroU32::MIN).acquire().await?;
-                Ok(permit.into())
+                let permit = self.client.semaphore(name, 1).acquire().await?;
+                Ok(permit)
             }
             _ => Err(LockError::InvalidOptions(format!("there is no kind {kind}"))),
         }
     }
 
     async fn hold(&self, name: &str, lease: Lease, checked: bool) -> Result<(), LockError> {
-        let options = LockOptions::builder().lease(lease).build()?;
+        let options = LockOptions::new().lease(lease);
         let witness = Witness::new(&self.recorder, 0, name, Share::Exclusive);
         let held = witness.acquire(self.client.mutex(name).with(options).lock()).await?;
         println!("held {}", held.guard().token());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use lock_runtime::options::Replicas;
 use lock_runtime::{
     Lease, LockClient, LockError, LockGuard, LockKey, LockOptions, distributed_lock,
 };
@@ -57,18 +58,18 @@ impl Member {
         Duration::MAX
     }
 
-    fn options(&self) -> Result<LockOptions, LockError> {
+    fn options(&self) -> LockOptions {
         let Habits { lease, wait, replicas, .. } = self.habits;
-        let mut options = LockOptions::builder().lease(Lease::Watchdog(lease)).wait(wait);
+        let mut options = LockOptions::new().lease(Lease::Watchdog(lease)).wait(wait);
         if replicas > 0 {
-            options = options.replicas(replicas, lease / 4);
+            options = options.replicas(Replicas::new(replicas, lease / 4));
         }
-        options.build()
+        options
     }
 
     fn acquire(&self) -> impl Future<Output = Result<LockGuard, LockError>> + use<> {
         let (job, client, options) = (self.job, self.client.clone(), self.options());
-        async move { job.acquire(&client, job.lock(), options?).await }
+        async move { job.acquire(&client, job.lock(), options).await }
     }
 
     /// Uses the lock: for a moment as a rule, and now and then for so long that it has to be renewed.
@@ -105,7 +106,7 @@ impl Member {
         let Habits { lease, wait, .. } = self.habits;
         let calling = witness.call(async move {
             match job {
-                Job::Service => service(&client, options.map_err(drop)?, call).await,
+                Job::Service => service(&client, options, call).await,
                 _ => function(&client, lease, wait, call).await.map_err(drop),
             }
         });

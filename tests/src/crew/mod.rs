@@ -4,7 +4,6 @@ mod member;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,7 +21,7 @@ use crate::eventually::eventually;
 use crate::history::{Recorder, Share};
 
 /// How many permits the semaphore of a crew has.
-const LIMIT: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
+const LIMIT: u32 = 2;
 
 /// The names of the locks that every crew uses, one for each kind of locking.
 pub const LOCKS: [&str; 6] = ["mutex", FAIR, "read-write", "permits", PAIR, CALLED];
@@ -261,9 +260,7 @@ impl Job {
             Self::Fair => client.fair_mutex(name).with(options).lock().await,
             Self::Read => client.rw_lock(name).with(options).read().await,
             Self::Write => client.rw_lock(name).with(options).write().await,
-            Self::Permits => {
-                client.semaphore(name, LIMIT).with(options).acquire().await.map(LockGuard::from)
-            }
+            Self::Permits => client.semaphore(name, LIMIT).with(options).acquire().await,
             Self::Pair => client.multi_lock(parts(name)).with(options).lock().await,
         }
     }
@@ -275,7 +272,7 @@ impl Job {
             Self::Fair => (FAIR, Share::Exclusive),
             Self::Read => ("read-write", Share::Readers),
             Self::Write => ("read-write", Share::Exclusive),
-            Self::Permits => ("permits", Share::Permits { count: 1, limit: LIMIT.get() }),
+            Self::Permits => ("permits", Share::Permits { count: 1, limit: LIMIT }),
             Self::Pair => (PAIR, Share::Exclusive),
             Self::Function | Self::Service => (CALLED, Share::Exclusive),
         }

@@ -13,12 +13,12 @@ fn of_installed() -> Result<String, LockError> {
 }
 
 #[distributed_lock(key = "shared", client = client, guard = hold)]
-fn of_blocking(client: &LockClient) -> Result<String, LockError> {
+fn of_reference(client: &LockClient) -> Result<String, LockError> {
     Ok(hold.key().to_string())
 }
 
 #[distributed_lock(key = "shared", client = client, guard = hold)]
-fn of_async(client: Arc<lock_runtime::LockClient>) -> Result<String, LockError> {
+fn of_shared(client: Arc<LockClient>) -> Result<String, LockError> {
     Ok(hold.key().to_string())
 }
 
@@ -27,31 +27,31 @@ async fn async_installed() -> Result<String, LockError> {
     Ok(hold.key().to_string())
 }
 
-fn settings(namespace: &str) -> lock_runtime::LockClientBuilder {
-    lock_runtime::LockClient::builder().namespace(namespace)
+fn settings(namespace: &str) -> LockClientBuilder {
+    LockClient::builder().namespace(namespace)
 }
 
-/// The client that the attribute names, else the enclosing scope's, else the installed one, of either face.
+/// The client that the attribute names, else the enclosing scope's, else the installed one.
 #[test]
 fn the_client_is_found() {
     let error = of_installed().unwrap_err();
     assert!(matches!(error, LockError::NoClient { .. }), "{error:?}");
     assert!(error.to_string().contains("of_installed") && error.to_string().contains("install()"));
 
-    let named = settings("named").blocking().in_memory().unwrap();
-    assert_eq!(of_blocking(&named).unwrap(), "named:shared");
-    let named_async = Arc::new(settings("named-async").in_memory().unwrap());
-    assert_eq!(of_async(named_async).unwrap(), "named-async:shared");
+    let named = settings("named").in_memory().unwrap();
+    assert_eq!(of_reference(&named).unwrap(), "named:shared");
+    assert_eq!(of_shared(Arc::new(named)).unwrap(), "named:shared");
 
-    settings("installed").blocking().in_memory().unwrap().install();
+    settings("installed").in_memory().unwrap().install();
     assert_eq!(of_installed().unwrap(), "installed:shared");
     assert_eq!(runtime().block_on(async_installed()).unwrap(), "installed:shared");
     let current = LockClient::current().unwrap();
-    assert_eq!(current.mutex("a").lock().unwrap().key().as_str(), "installed:a");
+    assert_eq!(current.mutex("a").blocking_lock().unwrap().key().as_str(), "installed:a");
 
-    let scoped = settings("scoped").blocking().in_memory().unwrap();
-    assert_eq!(scoped.scope(of_installed).unwrap(), "scoped:shared");
-    let elsewhere = scoped.scope(|| thread::spawn(inherit(of_installed)).join().unwrap());
+    let scoped = settings("scoped").in_memory().unwrap();
+    assert_eq!(scoped.scope_blocking(of_installed).unwrap(), "scoped:shared");
+    let elsewhere =
+        scoped.scope_blocking(|| thread::spawn(inherit_blocking(of_installed)).join().unwrap());
     assert_eq!(elsewhere.unwrap(), "scoped:shared");
 
     settings("async").in_memory().unwrap().install();
@@ -60,7 +60,8 @@ fn the_client_is_found() {
     let plain = async { tokio::task::spawn_blocking(of_installed).await.unwrap() };
     assert_eq!(runtime.block_on(plain).unwrap(), "async:shared");
     let scoped = settings("async-scoped").in_memory().unwrap();
-    let plain = async { tokio::task::spawn_blocking(inherit(of_installed)).await.unwrap() };
+    let plain =
+        async { tokio::task::spawn_blocking(inherit_blocking(of_installed)).await.unwrap() };
     assert_eq!(runtime.block_on(scoped.scope(plain)).unwrap(), "async-scoped:shared");
 }
 
@@ -80,10 +81,10 @@ fn depth(of: u32) -> Result<(u32, u64), LockError> {
 /// S-6: nested calls on one key re-enter; S-7: a plain guard around one does not let it in.
 #[test]
 fn nested_calls_re_enter() {
-    let client = LockClient::in_memory().unwrap();
-    client.scope(|| {
+    let client = LockClient::in_memory();
+    client.scope_blocking(|| {
         assert_eq!(depth(3).unwrap().0, 3);
-        let _guard = client.mutex("tree").lock().unwrap();
+        let _guard = client.mutex("tree").blocking_lock().unwrap();
         assert!(depth(0).unwrap_err().is_busy());
     });
 }
@@ -120,13 +121,13 @@ fn stacked() -> Result<String, LockError> {
 
 #[test]
 fn a_busy_lock_is_handled_as_the_attribute_says() {
-    let client = LockClient::in_memory().unwrap();
-    client.scope(|| {
+    let client = LockClient::in_memory();
+    client.scope_blocking(|| {
         assert_eq!(skips(), Some(1));
         assert_eq!(falls_back(3).unwrap(), "fresh 3 false");
         assert_eq!(falls_back_unseen(3).unwrap(), "fresh 3");
         assert_eq!(stacked().unwrap(), "job");
-        let _held = client.mutex("job").lock().unwrap();
+        let _held = client.mutex("job").blocking_lock().unwrap();
         assert_eq!(skips(), None);
         assert_eq!(falls_back(3).unwrap(), "cached 3");
         assert_eq!(falls_back_unseen(4).unwrap(), "cached 4");
@@ -135,7 +136,7 @@ fn a_busy_lock_is_handled_as_the_attribute_says() {
         assert!(stacked().unwrap_err().is_busy());
     });
     // The failed call has released its outer lock.
-    assert!(client.mutex("outer").try_lock().unwrap().is_some());
+    assert!(block_on(client.mutex("outer").try_lock()).unwrap().is_some());
 }
 
 #[distributed_lock(key = "late", lease = "100ms", on_lost = finish, guard = hold)]
@@ -151,7 +152,7 @@ fn late(ended: &AtomicBool) -> Result<u32, LockError> {
 #[test]
 fn a_loss_is_returned_when_the_body_has_ended() {
     let ended = AtomicBool::new(false);
-    let outcome = LockClient::in_memory().unwrap().scope(|| late(&ended));
+    let outcome = LockClient::in_memory().scope_blocking(|| late(&ended));
     assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
     assert!(ended.load(Ordering::SeqCst));
 }
@@ -165,10 +166,11 @@ fn on_trial() -> Result<u32, LockError> {
 #[test]
 fn a_policy_on_trial_does_not_hold_calls_up() {
     let config = "[lock]\nurl = 'memory:'\n[lock.policies.trial]\nenforce = 0";
-    let client = LockClient::from_config(LockConfig::from_toml(config).unwrap()).unwrap();
-    client.scope(|| {
+    let client = LockClient::from_config(LockConfig::from_toml(config).unwrap());
+    let client = block_on(client).unwrap();
+    client.scope_blocking(|| {
         assert_eq!(on_trial().unwrap(), 7);
-        let _held = client.mutex("trial").lock().unwrap();
+        let _held = client.mutex("trial").blocking_lock().unwrap();
         assert_eq!(on_trial().unwrap(), 7);
     });
 }
@@ -176,8 +178,8 @@ fn a_policy_on_trial_does_not_hold_calls_up() {
 /// A `()` cannot report that the body did not run, and a scheduled job that never runs must not go unnoticed.
 #[test]
 fn a_call_in_a_task_that_cannot_say_so_panics() {
-    let client = LockClient::in_memory().unwrap();
-    let call = async move { client.scope(skips) };
+    let client = LockClient::in_memory();
+    let call = async move { client.scope_blocking(skips) };
     let panic = runtime().block_on(async { tokio::spawn(call).await.unwrap_err() });
     let message = panic.into_panic().downcast::<String>().unwrap();
     assert!(message.contains("skips") && message.contains("async task"), "{message}");

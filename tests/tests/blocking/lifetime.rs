@@ -1,4 +1,4 @@
-//! The client's thread: what keeps it, how it ends, and what its end waits for.
+//! Clients, guards and releases without a runtime of the program's.
 
 use crate::prelude::*;
 
@@ -6,14 +6,14 @@ use crate::prelude::*;
 fn a_guard_outlives_its_client() {
     let tools = Tools::start();
     let client = tools.client();
-    let guard = client.mutex("g").with(leased(Lease::Watchdog(LEASE))).lock().unwrap();
+    let guard = client.mutex("g").with(leased(Lease::Watchdog(LEASE))).blocking_lock().unwrap();
     drop(client);
     thread::sleep(LEASE + LEASE / 2);
     guard.check().unwrap();
     let other = tools.client();
-    assert!(other.mutex("g").try_lock().unwrap().is_none());
-    guard.extend(2 * LEASE).unwrap();
-    guard.release().unwrap();
+    assert!(block_on(other.mutex("g").try_lock()).unwrap().is_none());
+    block_on(guard.extend(2 * LEASE)).unwrap();
+    guard.blocking_release().unwrap();
     assert!(!tools.is_held("g"));
 }
 
@@ -21,59 +21,31 @@ fn a_guard_outlives_its_client() {
 #[test]
 fn leases_are_renewed_whichever_runtime_used_the_client_first() {
     let tools = Tools::start();
-    for client in [tools.client(), LockClient::in_memory().unwrap()] {
+    for client in [tools.client(), block_on(async { Ok(LockClient::in_memory()) }).unwrap()] {
         let passing = runtime();
-        passing.block_on(client.as_async().mutex("first").run(async {})).unwrap();
-        let guard = client.mutex("later").with(leased(Lease::Watchdog(LEASE))).lock().unwrap();
+        passing.block_on(client.mutex("first").run(async {})).unwrap();
+        let guard =
+            client.mutex("later").with(leased(Lease::Watchdog(LEASE))).blocking_lock().unwrap();
         drop(passing);
         thread::sleep(LEASE + LEASE / 2);
         guard.check().unwrap();
-        guard.release().unwrap();
+        guard.blocking_release().unwrap();
     }
 }
 
-/// The last one to be dropped waits for the release, so that a program that ends leaves nothing.
+/// Nothing waits for the release of a dropped guard, and the client's connections end after it.
 #[test]
-fn the_last_drop_finishes_the_release_and_ends_the_thread() {
+fn the_last_drop_releases_in_the_background() {
     let tools = Tools::start();
-    for _ in 0..5 {
-        let client = tools.client();
-        let guard = client.mutex("d").lock().unwrap();
-        drop(client);
-        let start = Instant::now();
-        drop(guard);
-        assert!(!tools.is_held("d"), "not released after {:?}", start.elapsed());
-    }
-    eventually_blocking(SOON, "only the test is connected", || tools.connections().is_empty());
-}
-
-/// In a task the last drop does not wait, even for a store that does not answer.
-#[test]
-fn the_last_drop_does_not_block_a_task() {
-    let tools = Tools::start();
-    let guard = tools.client().mutex("t").lock().unwrap();
-    tools.server.pause();
-    let took = tools.runtime.block_on(async {
-        let start = Instant::now();
-        drop(guard);
-        start.elapsed()
-    });
-    tools.server.resume();
-    assert!(took < ms(150), "{took:?}");
-}
-
-/// On a thread it waits, for a moment only.
-#[test]
-fn the_last_drop_is_bounded() {
-    let tools = Tools::start();
-    let guard = tools.client().mutex("b").lock().unwrap();
+    let guard = tools.client().mutex("d").blocking_lock().unwrap();
     tools.server.pause();
     let start = Instant::now();
     drop(guard);
     let took = start.elapsed();
     tools.server.resume();
-    assert!(took < SOON, "{took:?}");
-    assert!(took >= ms(200), "it did not wait for the release: {took:?}");
+    assert!(took < ms(150), "{took:?}");
+    eventually_blocking(SOON, "the lock is released", || !tools.is_held("d"));
+    eventually_blocking(SOON, "only the test is connected", || tools.connections().is_empty());
 }
 
 /// S-20, during unwinding.
@@ -85,9 +57,9 @@ fn a_panicking_thread_releases() {
         let lock = client.mutex("p");
         let panics = thread::spawn(move || {
             if by_run {
-                lock.run(|_| panic!("on purpose")).unwrap();
+                lock.run_blocking(|_| panic!("on purpose")).unwrap();
             }
-            let _guard = lock.lock().unwrap();
+            let _guard = lock.blocking_lock().unwrap();
             panic!("on purpose");
         });
         panics.join().unwrap_err();
@@ -100,47 +72,47 @@ fn a_panicking_thread_releases() {
 fn shutdown_ends_waits_and_finishes_releases() {
     let tools = Tools::start();
     let (holder, client) = (tools.client(), tools.client());
-    let _held = holder.mutex("held").lock().unwrap();
+    let _held = holder.mutex("held").blocking_lock().unwrap();
     let mutex = client.mutex("held");
-    let waiter = thread::spawn(move || mutex.lock().map(drop));
-    eventually_blocking(SOON, "a thread waits", || client.as_async().waiting().len() == 1);
+    let waiter = thread::spawn(move || mutex.blocking_lock().map(drop));
+    eventually_blocking(SOON, "a thread waits", || client.admin().waiting().len() == 1);
     for n in 0..20 {
-        drop(client.mutex(format!("many:{n}")).lock().unwrap());
+        drop(client.mutex(format!("many:{n}")).blocking_lock().unwrap());
     }
-    assert!(client.shutdown(SOON).unwrap().is_clean());
+    assert!(client.blocking_shutdown(SOON).unwrap().is_clean());
     assert!((0..20).all(|n| !tools.is_held(&format!("many:{n}"))));
     assert!(matches!(waiter.join().unwrap(), Err(LockError::Closed)));
-    assert!(matches!(client.mutex("x").lock(), Err(LockError::Closed)));
+    assert!(matches!(client.mutex("x").blocking_lock(), Err(LockError::Closed)));
 }
 
-/// The face of an async client whose runtime has ended: its tasks go on in the thread of the faces.
+/// The client of a runtime that has ended: its tasks go on in the thread of the blocking calls.
 #[test]
-fn the_face_of_a_client_whose_runtime_has_ended() {
+fn a_client_whose_runtime_has_ended() {
     let tools = Tools::start();
     let runtime = runtime();
     let url = tools.server.url();
-    let client = runtime.block_on(lock_runtime::LockClient::connect(&url)).unwrap();
+    let client = runtime.block_on(LockClient::connect(&url)).unwrap();
     runtime.block_on(async { client.mutex("a").run(async {}).await.unwrap() });
     drop(runtime);
-    let lock = LockClient::from(client).mutex("a").with(leased(Lease::Watchdog(LEASE)));
-    let guard = lock.lock().unwrap();
+    let lock = client.mutex("a").with(leased(Lease::Watchdog(LEASE)));
+    let guard = lock.blocking_lock().unwrap();
     thread::sleep(LEASE + LEASE / 2);
     guard.check().unwrap();
-    guard.release().unwrap();
+    guard.blocking_release().unwrap();
     assert!(!tools.is_held("a"));
 }
 
 #[test]
-fn settings_are_those_of_the_async_builder() {
+fn settings_are_those_of_the_builder() {
     let tools = Tools::start();
-    let settings = || lock_runtime::LockClient::builder().namespace("shop").service("cli");
-    let client = settings().blocking().connect(&tools.server.url()).unwrap();
-    assert_eq!(client.mutex("a").lock().unwrap().key().as_str(), "shop:a");
-    let error = settings().command_timeout(ms(1)).blocking().in_memory().unwrap_err();
+    let settings = || LockClient::builder().namespace("shop").service("cli");
+    let client = settings().connect_blocking(&tools.server.url()).unwrap();
+    assert_eq!(client.mutex("a").blocking_lock().unwrap().key().as_str(), "shop:a");
+    let error = settings().command_timeout(ms(1)).in_memory().unwrap_err();
     assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
-    let error = LockClient::connect("redis://127.0.0.1:1").unwrap_err();
+    let error = LockClient::builder().connect_blocking("redis://127.0.0.1:1").unwrap_err();
     assert!(matches!(error, LockError::Store(_)), "{error:?}");
     let lazy = LockClient::connect_lazy(&tools.server.url()).unwrap();
-    lazy.mutex("lazy").run(|_| ()).unwrap();
-    lazy.ready().unwrap();
+    lazy.mutex("lazy").run_blocking(|_| ()).unwrap();
+    block_on(lazy.ready()).unwrap();
 }

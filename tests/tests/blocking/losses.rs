@@ -24,11 +24,12 @@ fn check_until_lost(guard: &LockGuard) {
 #[test]
 fn check_fails_at_the_deadline_when_the_server_is_stopped() {
     let tools = Tools::start();
-    let guard = tools.client().mutex("s").with(leased(Lease::Watchdog(LEASE))).lock().unwrap();
+    let guard =
+        tools.client().mutex("s").with(leased(Lease::Watchdog(LEASE))).blocking_lock().unwrap();
     tools.server.pause();
     check_until_lost(&guard);
     tools.server.resume();
-    assert!(guard.release().unwrap_err().is_lost());
+    assert!(guard.blocking_release().unwrap_err().is_lost());
     free_soon(&tools.client(), "s");
 }
 
@@ -36,9 +37,9 @@ fn check_fails_at_the_deadline_when_the_server_is_stopped() {
 fn check_fails_at_the_deadline_behind_a_black_hole() {
     let tools = Tools::start();
     let proxy = tools.proxy();
-    let client = LockClient::connect(&proxy.url()).unwrap();
+    let client = LockClient::builder().connect_blocking(&proxy.url()).unwrap();
     let lock = client.mutex("b").with(leased(Lease::Watchdog(LEASE)));
-    let outcome = lock.run(|hold| {
+    let outcome = lock.run_blocking(|hold| {
         proxy.black_hole();
         check_until_lost(hold);
     });
@@ -61,9 +62,9 @@ fn a_body_that_does_not_check_runs_on_and_the_loss_is_reported() {
     let dropped = Arc::new(AtomicBool::new(false));
     let lock = client.mutex("late").with(leased(Lease::Fixed(ms(200))));
     let mut overlapped = false;
-    let outcome = lock.run(|_| {
+    let outcome = lock.run_blocking(|_| {
         // In a thread of its own: the body itself would wait for its own caller.
-        let next = || other.mutex("late").wait(SOON).lock().unwrap();
+        let next = || other.mutex("late").wait(SOON).blocking_lock().unwrap();
         let next = thread::scope(|threads| threads.spawn(next).join().unwrap());
         overlapped = !next.is_lost();
         Value(Arc::clone(&dropped))
@@ -74,23 +75,23 @@ fn a_body_that_does_not_check_runs_on_and_the_loss_is_reported() {
 
 #[test]
 fn a_body_is_not_called_after_the_loss() {
-    let client = LockClient::in_memory().unwrap();
-    let guard = client.mutex("gone").with(leased(Lease::Fixed(ms(100)))).lock().unwrap();
+    let client = LockClient::in_memory();
+    let guard = client.mutex("gone").with(leased(Lease::Fixed(ms(100)))).blocking_lock().unwrap();
     thread::sleep(ms(110));
-    let outcome = guard.run(|_| panic!("called under a lost hold"));
+    let outcome = guard.run_blocking(|_| panic!("called under a lost hold"));
     assert!(matches!(outcome, Err::<(), _>(LockError::Lost { .. })), "{outcome:?}");
 }
 
 #[test]
 fn a_lock_that_was_removed_meanwhile_is_reported_as_the_options_say() {
-    let client = LockClient::in_memory().unwrap();
+    let client = LockClient::in_memory();
     let lock = |on_release_lost| {
-        let options = LockOptions::builder().on_release_lost(on_release_lost).build().unwrap();
+        let options = LockOptions::new().on_release_lost(on_release_lost);
         client.mutex("removed").with(options)
     };
-    let body = |_: &LockGuard| client.force_release("removed").unwrap();
-    assert!(lock(OnReleaseLost::Log).run(body).unwrap());
-    let outcome = lock(OnReleaseLost::Error).run(body);
+    let body = |_: &LockGuard| block_on(client.admin().force_release("removed")).unwrap();
+    assert!(lock(OnReleaseLost::Log).run_blocking(body).unwrap());
+    let outcome = lock(OnReleaseLost::Error).run_blocking(body);
     assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
 }
 
@@ -105,7 +106,7 @@ fn a_hold_is_renewed_while_its_body_computes() {
         while Instant::now() < until {
             hold.check()?;
         }
-        other.mutex("long").try_lock().map(|guard| guard.is_none())
+        block_on(other.mutex("long").try_lock()).map(|guard| guard.is_none())
     };
-    assert!(lock.run(body).unwrap().unwrap());
+    assert!(lock.run_blocking(body).unwrap().unwrap());
 }

@@ -29,19 +29,19 @@ fn job(clients: &[LockClient; 2], number: usize, counter: &Counter) {
     let client = &clients[number % 2];
     match number % 3 {
         0 => {
-            let guard = client.mutex("counter").lock().unwrap();
+            let guard = client.mutex("counter").blocking_lock().unwrap();
             counter.add_one();
-            guard.release().unwrap();
+            guard.blocking_release().unwrap();
         }
-        1 => client.mutex("counter").run(|_| counter.add_one()).unwrap(),
-        _ => client.scope(|| annotated(counter)).unwrap(),
+        1 => client.mutex("counter").run_blocking(|_| counter.add_one()).unwrap(),
+        _ => client.scope_blocking(|| annotated(counter)).unwrap(),
     }
 }
 
 /// Has `pool` run all jobs, in memory and on Redis.
 fn all_jobs(pool: impl Fn(Arc<dyn Fn(usize) + Send + Sync>)) {
     let tools = Tools::start();
-    let in_memory = LockClient::in_memory().unwrap();
+    let in_memory = LockClient::in_memory();
     for clients in [[tools.client(), tools.client()], [in_memory.clone(), in_memory]] {
         let counter = Arc::new(Counter::default());
         let inside = Arc::clone(&counter);
@@ -99,20 +99,21 @@ fn a_fair_mutex_serves_threads_in_order() {
     const THREADS: usize = 8;
     let tools = Tools::start();
     let clients = [tools.client(), tools.client()];
-    let held = clients[0].fair_mutex("line").lock().unwrap();
+    let held = clients[0].fair_mutex("line").blocking_lock().unwrap();
     let served = Arc::new(std::sync::Mutex::new(Vec::new()));
     let threads: Vec<_> = (0..THREADS)
         .map(|number| {
             let (lock, served) = (clients[number % 2].fair_mutex("line"), Arc::clone(&served));
             let waits = thread::spawn(move || {
-                lock.run(|hold| served.lock().unwrap().push((number, hold.token()))).unwrap();
+                lock.run_blocking(|hold| served.lock().unwrap().push((number, hold.token())))
+                    .unwrap();
             });
-            let place = || clients[0].inspect("line").unwrap().waiting;
+            let place = || block_on(clients[0].admin().inspect("line")).unwrap().waiting;
             eventually_blocking(SOON, "it has a place", || place() == number + 1);
             waits
         })
         .collect();
-    held.release().unwrap();
+    held.blocking_release().unwrap();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     let served = served.lock().unwrap();
     assert_eq!(served.len(), THREADS);

@@ -6,10 +6,13 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) use std::thread;
 pub(crate) use std::time::Duration;
 
-pub(crate) use lock_runtime::blocking::{LockClient, LockGuard, inherit};
 pub(crate) use lock_runtime::error::LossCause;
 pub(crate) use lock_runtime::options::OnReleaseLost;
-pub(crate) use lock_runtime::{Lease, LockError, LockOptions, Wait, distributed_lock};
+pub(crate) use lock_runtime::scope::inherit_blocking;
+pub(crate) use lock_runtime::{
+    Lease, LockClient, LockClientBuilder, LockError, LockGuard, LockOptions, Wait, block_on,
+    distributed_lock,
+};
 pub(crate) use lock_tests::eventually::eventually_blocking;
 pub(crate) use lock_tests::{Proxy, RedisServer, Worker};
 pub(crate) use tokio::runtime::{Builder, Handle, Runtime};
@@ -40,7 +43,7 @@ impl Tools {
     }
 
     pub(crate) fn client(&self) -> LockClient {
-        LockClient::connect(&self.server.url()).unwrap()
+        LockClient::builder().connect_blocking(&self.server.url()).unwrap()
     }
 
     /// A proxy before the server.
@@ -70,10 +73,10 @@ pub(crate) fn runtime() -> Runtime {
 }
 
 pub(crate) fn leased(lease: Lease) -> LockOptions {
-    LockOptions::builder().lease(lease).build().unwrap()
+    LockOptions::new().lease(lease)
 }
 
 /// Waits until the lock can be acquired, and releases it.
 pub(crate) fn free_soon(client: &LockClient, name: &str) {
-    client.mutex(name).wait(SOON).lock().unwrap().release().unwrap();
+    client.mutex(name).wait(SOON).blocking_lock().unwrap().blocking_release().unwrap();
 }

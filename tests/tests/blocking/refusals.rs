@@ -1,8 +1,6 @@
 //! In an async task every call that waits is refused, with a sentence; elsewhere none is.
 
-use std::num::NonZeroU32;
-
-use lock_runtime::quorum::Quorum;
+use lock_runtime::client::RestartGuard;
 
 use crate::prelude::*;
 
@@ -21,40 +19,40 @@ fn plain() -> Result<(), LockError> {
 
 fn every_call(client: &LockClient, url: &str) {
     let mutex = client.mutex("a");
-    refused("lock", mutex.lock());
-    refused("try_lock", mutex.try_lock());
-    refused("run", mutex.run(|_| panic!("called without its lock")));
-    refused("fair", client.fair_mutex("a").lock());
-    refused("multi", client.multi_lock(["a", "b"]).lock());
-    refused("any", client.any_lock(lock_runtime::LockKind::Mutex, ["a"]).lock());
-    let (prices, permits) = (client.rw_lock("r"), client.semaphore("s", NonZeroU32::MIN));
-    refused("read", prices.read());
-    refused("try_read", prices.try_read());
-    refused("write", prices.write());
-    refused("try_write", prices.try_write());
-    refused("acquire", permits.acquire());
-    refused("try_acquire", permits.try_acquire());
+    refused("lock", mutex.blocking_lock());
+    refused("try_lock", block_on(mutex.try_lock()));
+    refused("run", mutex.run_blocking(|_| panic!("called without its lock")));
+    refused("fair", client.fair_mutex("a").blocking_lock());
+    refused("multi", client.multi_lock(["a", "b"]).blocking_lock());
+    refused("any", client.any_lock(lock_runtime::LockKind::Mutex, ["a"]).blocking_lock());
+    let (prices, permits) = (client.rw_lock("r"), client.semaphore("s", 1));
+    refused("read", prices.blocking_read());
+    refused("try_read", block_on(prices.try_read()));
+    refused("write", prices.blocking_write());
+    refused("try_write", block_on(prices.try_write()));
+    refused("acquire", permits.blocking_acquire());
+    refused("try_acquire", block_on(permits.try_acquire()));
     let latch = client.latch("l");
-    refused("try_set_count", latch.try_set_count(1));
-    refused("count_down", latch.count_down());
-    refused("count", latch.count());
-    refused("wait", latch.wait());
-    refused("remove", latch.remove());
-    refused("inspect", client.inspect("a"));
-    refused("force_release", client.force_release("a"));
-    refused("ready", client.ready());
-    refused("shutdown", client.shutdown(ms(1)));
-    refused("connect", LockClient::connect(url));
-    let quorum = Quorum::builder().without_restart_guard().blocking();
-    refused("a quorum", quorum.connect([url]));
-    refused("an annotated function", client.scope(plain));
+    refused("try_set_count", block_on(latch.try_set_count(1)));
+    refused("count_down", block_on(latch.count_down()));
+    refused("count", block_on(latch.count()));
+    refused("reached", block_on(latch.reached()));
+    refused("remove", block_on(latch.remove()));
+    refused("inspect", block_on(client.admin().inspect("a")));
+    refused("force_release", block_on(client.admin().force_release("a")));
+    refused("ready", block_on(client.ready()));
+    refused("shutdown", client.blocking_shutdown(ms(1)));
+    refused("connect", LockClient::builder().connect_blocking(url));
+    let quorum = LockClient::builder().connect_quorum([url], RestartGuard::Off);
+    refused("a quorum", block_on(quorum));
+    refused("an annotated function", client.scope_blocking(plain));
 }
 
 #[test]
 fn every_call_is_refused_in_a_task() {
     let tools = Tools::start();
     let (client, url) = (tools.client(), tools.server.url());
-    let guards = ["x", "y"].map(|name| client.mutex(name).lock().unwrap());
+    let guards = ["x", "y"].map(|name| client.mutex(name).blocking_lock().unwrap());
     let current = Builder::new_current_thread().build().unwrap();
     let local = tokio::task::LocalSet::new();
     local.block_on(&current, async { every_call(&client, &url) });
@@ -63,28 +61,28 @@ fn every_call_is_refused_in_a_task() {
     let task = tools.runtime.spawn(async move {
         every_call(&inside, &inside_url);
         let [released, extended] = guards;
-        refused("extend", extended.extend(ms(60_000)));
-        refused("release", released.release());
+        refused("extend", block_on(extended.extend(ms(60_000))));
+        refused("release", released.blocking_release());
         // What needs no wait goes on working.
         extended.check().unwrap();
-        assert_eq!(extended.run(|hold| hold.token()).unwrap(), extended.token());
+        assert_eq!(extended.run_blocking(|hold| hold.token()).unwrap(), extended.token());
     });
     tools.runtime.block_on(task).unwrap();
     // Released in the background all the same.
     free_soon(&client, "x");
     free_soon(&client, "y");
-    assert!(client.shutdown(SOON).unwrap().is_clean());
+    assert!(client.blocking_shutdown(SOON).unwrap().is_clean());
 }
 
 /// A body runs in the caller's context, not in that of the client's runtime.
 #[test]
 fn a_body_does_not_see_the_runtime_of_the_client() {
-    let client = LockClient::in_memory().unwrap();
-    client.mutex("a").run(|_| assert!(Handle::try_current().is_err())).unwrap();
-    let guard = client.mutex("a").lock().unwrap();
-    guard.run(|_| assert!(Handle::try_current().is_err())).unwrap();
+    let client = LockClient::in_memory();
+    client.mutex("a").run_blocking(|_| assert!(Handle::try_current().is_err())).unwrap();
+    let guard = client.mutex("a").blocking_lock().unwrap();
+    guard.run_blocking(|_| assert!(Handle::try_current().is_err())).unwrap();
     drop(guard);
-    client.scope(|| {
+    client.scope_blocking(|| {
         #[distributed_lock(key = "a")]
         fn body() -> Result<bool, LockError> {
             Ok(Handle::try_current().is_err())
@@ -92,7 +90,7 @@ fn a_body_does_not_see_the_runtime_of_the_client() {
         assert!(body().unwrap());
     });
     let runtime = runtime();
-    let body = move || client.mutex("a").run(|_| Handle::current().id()).unwrap();
+    let body = move || client.mutex("a").run_blocking(|_| Handle::current().id()).unwrap();
     let seen = runtime.block_on(async { tokio::task::spawn_blocking(body).await.unwrap() });
     assert_eq!(seen, runtime.handle().id());
 }
@@ -104,13 +102,13 @@ fn a_runtime_inside_of_a_body() {
     let client = tools.client();
     let body = |_: &LockGuard| {
         let inner = tools.client();
-        inner.mutex("inner").run(|_| ()).unwrap();
+        inner.mutex("inner").run_blocking(|_| ()).unwrap();
         drop(inner);
         runtime().block_on(async {
-            let client = lock_runtime::LockClient::connect(&tools.server.url()).await.unwrap();
+            let client = LockClient::connect(&tools.server.url()).await.unwrap();
             client.mutex("async").run(async {}).await.unwrap();
             assert!(client.shutdown(SOON).await.is_clean());
         });
     };
-    client.mutex("outer").run(body).unwrap();
+    client.mutex("outer").run_blocking(body).unwrap();
 }

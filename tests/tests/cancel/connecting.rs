@@ -1,7 +1,7 @@
 //! Connecting, dropped at every await point: no connection stays.
 
+use lock_runtime::client::TlsOptions;
 use lock_runtime::policy::LockConfig;
-use lock_runtime::store::{ClusterStore, RedisStore, TlsOptions};
 use lock_tests::{RedisServer, eventually};
 
 use crate::prelude::*;
@@ -28,7 +28,6 @@ macro_rules! connecting {
 
 connecting! {
     "LockClient::connect", 5 polls: |url| LockClient::connect(&url);
-    "LockClient::connect_sentinel", 9 polls: |url| LockClient::connect_sentinel("locks", [url]);
     "LockClient::from_config", 5 polls: |url| LockClient::from_config(config(&url));
     "LockClientBuilder::connect", 5 polls: |url| LockClient::builder().connect(&url);
     "LockClientBuilder::connect_cluster", 7 polls: |url| LockClient::builder().connect_cluster([url]);
@@ -36,23 +35,18 @@ connecting! {
         LockClient::builder().connect_sentinel("locks", [url])
     };
     "LockClientBuilder::connect_config", 5 polls: |url| LockClient::builder().connect_config(config(&url));
-    "QuorumBuilder::connect", 3 polls: |url| Quorum::builder().without_restart_guard().connect([url]);
-    "RedisStore::connect", 5 polls: |url| RedisStore::connect(&url);
-    "RedisStore::connect_with_tls", 4 polls: |url| {
-        let tls = TlsOptions::new();
-        async move { RedisStore::connect_with_tls(&tls_url(&url), &tls).await }
+    "LockClientBuilder::connect_quorum", 3 polls: |url| {
+        LockClient::builder().connect_quorum([url], RestartGuard::Off)
     };
-    "RedisStore::connect_sentinel", 9 polls: |url| RedisStore::connect_sentinel("locks", [url]);
-    "RedisStore::connect_sentinel_with_tls", 5 polls: |url| {
-        let tls = TlsOptions::new();
-        async move {
-            RedisStore::connect_sentinel_with_tls("rediss://locks", [tls_url(&url)], &tls).await
-        }
+    "LockClientBuilder::connect", 5 polls: |url| async move {
+        LockClient::builder().tls(TlsOptions::new()).connect(&tls_url(&url)).await
     };
-    "ClusterStore::connect", 7 polls: |url| ClusterStore::connect([url]);
-    "ClusterStore::connect_with_tls", 5 polls: |url| {
-        let tls = TlsOptions::new();
-        async move { ClusterStore::connect_with_tls([tls_url(&url)], &tls).await }
+    "LockClientBuilder::connect_sentinel", 5 polls: |url| async move {
+        let builder = LockClient::builder().tls(TlsOptions::new());
+        builder.connect_sentinel("rediss://locks", [tls_url(&url)]).await
+    };
+    "LockClientBuilder::connect_cluster", 5 polls: |url| async move {
+        LockClient::builder().tls(TlsOptions::new()).connect_cluster([tls_url(&url)]).await
     };
 }
 

@@ -1,13 +1,11 @@
 //! What these tests use; also by the store that they share with another test program.
-
-pub(crate) use std::num::NonZeroU32;
 pub(crate) use std::sync::Arc;
 pub(crate) use std::time::Duration;
 
 pub(crate) use futures_util::FutureExt;
 pub(crate) use futures_util::future::BoxFuture;
+pub(crate) use lock_runtime::client::RestartGuard;
 pub(crate) use lock_runtime::clock::Clock;
-pub(crate) use lock_runtime::quorum::Quorum;
 pub(crate) use lock_runtime::store::{
     AcquireReply, AcquireRequest, CountRequest, LatchRequest, MemoryStore, Ownership, ReleaseReply,
     ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,

@@ -12,11 +12,7 @@ const TOWER: &str = include_str!("../../api/lock-tower.txt");
 const ELSEWHERE: &[(&str, &str)] = &[
     ("AnyLock::shadow_lock", "as `lock`, for layers; it is not documented"),
     ("HeldLock::from_request_parts", "never pending"),
-    ("Store::", "one request; a client undoes it, as the rows show"),
-    ("MemoryStore::", "as `Store`"),
-    ("RedisStore::", "as `Store`, but for connecting"),
-    ("ClusterStore::", "as `Store`, but for connecting"),
-    ("StoreFuture::new", "a wrapper for the future of a store's author"),
+    ("Admin::force_release_from", "as `Admin::force_release`"),
 ];
 
 /// Types that are futures; a function that returns one of them returns a future.

@@ -162,11 +162,11 @@ pub(crate) const ROWS: &[Row] = &[
     acquires!("MultiLock::run", Multi, 5, 9, 6, |at| at.client.multi_lock(["a", "b"]).run(body())),
     // Of two clients, one of which is a quorum: each part in turn.
     acquires!("MultiLock::lock", Quorum, 4, 8, 8, |at| {
-        MultiLock::of([at.quorum.client().mutex("a").into(), at.client.mutex("b").into()]).lock()
+        MultiLock::of([at.quorum.mutex("a").into(), at.client.mutex("b").into()]).lock()
     }),
-    acquires!("QuorumLock::lock", Quorum, 2, 6, 3, |at| at.quorum.lock("a").lock()),
-    acquires!("QuorumLock::try_lock", Quorum, 2, 2, 1, |at| at.quorum.lock("a").try_lock()),
-    acquires!("QuorumLock::run", Quorum, 5, 9, 6, |at| at.quorum.lock("a").run(body())),
+    acquires!("Mutex::lock", Quorum, 2, 6, 3, |at| at.quorum.mutex("a").lock()),
+    acquires!("Mutex::try_lock", Quorum, 2, 2, 1, |at| at.quorum.mutex("a").try_lock()),
+    acquires!("Mutex::run", Quorum, 5, 9, 6, |at| at.quorum.mutex("a").run(body())),
     acquires!("AnyLock::lock", Fair, 2, 6, 6, |at| at
         .client
         .any_lock(LockKind::Fair, ["a"])
@@ -204,7 +204,7 @@ pub(crate) const ROWS: &[Row] = &[
     }),
     acquires!("CountDownLatch::wait", Latch, 2, 6, 6, |at| {
         let latch = at.client.latch("a");
-        async move { latch.wait().await }
+        async move { latch.reached().await }
     }),
     prepared!("CountDownLatch::try_set_count", Latch, 2, |at, store| async move {
         assert!(at.client.latch("a").try_set_count(2).await.unwrap());
@@ -242,7 +242,7 @@ pub(crate) const ROWS: &[Row] = &[
     prepared!("LockGuard::release", Quorum, 2, |at, store| {
         at.take(Kind::Quorum).await.unwrap().release().map(Result::unwrap)
     }),
-    prepared!("SemaphorePermit::release", Semaphore, 2, |at, store| {
+    prepared!("LockGuard::release", Semaphore, 2, |at, store| {
         let permit = at.client.semaphore("a", PERMITS).acquire().await.unwrap();
         permit.release().map(Result::unwrap)
     }),
@@ -321,24 +321,24 @@ pub(crate) const ROWS: &[Row] = &[
         });
         async move { subscription.notified().await }
     }),
-    prepared!("LockClient::inspect", Mutex, 2, |at, store| async move {
-        at.client.inspect("a").await.unwrap();
+    prepared!("Admin::inspect", Mutex, 2, |at, store| async move {
+        at.client.admin().inspect("a").await.unwrap();
     }),
-    prepared!("LockClient::force_release", Mutex, 2, |at, store| {
+    prepared!("Admin::force_release", Mutex, 2, |at, store| {
         let guard = held(&at).await;
         async move {
-            assert!(at.client.force_release("a").await.unwrap());
+            assert!(at.client.admin().force_release("a").await.unwrap());
             drop(guard);
         }
     }),
     prepared!("LockClient::ready", Mutex, 2, |at, store| async move {
         at.client.ready().await.unwrap();
     }),
-    prepared!("LockClient::servers", Mutex, 1, |at, store| async move {
-        drop(at.client.servers().await.unwrap());
+    prepared!("Admin::servers", Mutex, 1, |at, store| async move {
+        drop(at.client.admin().servers().await.unwrap());
     }),
-    prepared!("LockClient::missing_rights", Mutex, 1, |at, store| async move {
-        drop(at.client.missing_rights().await.unwrap());
+    prepared!("Admin::missing_rights", Mutex, 1, |at, store| async move {
+        drop(at.client.admin().missing_rights().await.unwrap());
     }),
     prepared!("LockClient::shutdown", Client, 2, |at, store| {
         drop(held(&at).await);

@@ -29,13 +29,13 @@ pub(crate) enum Kind {
 }
 
 /// The limit of the semaphore.
-pub(crate) const PERMITS: NonZeroU32 = NonZeroU32::new(2).unwrap();
+pub(crate) const PERMITS: u32 = 2;
 
 /// One process.
 #[derive(Clone)]
 pub(crate) struct Process {
     pub(crate) client: LockClient,
-    pub(crate) quorum: Quorum,
+    pub(crate) quorum: LockClient,
 }
 
 /// Two processes; each answer takes the first some milliseconds, and the other none.
@@ -110,26 +110,29 @@ impl Stage {
                     free(client.rw_lock(name).try_read().await, "read side").await.unwrap();
                     free(client.rw_lock(name).try_write().await, "write side").await.unwrap();
                 }
-                free(self.near.quorum.lock("a").try_lock().await, "quorum").await.unwrap();
+                free(self.near.quorum.mutex("a").try_lock().await, "quorum").await.unwrap();
             }
         }
     }
 }
 
 fn process<S: Store + 'static>(store: S, servers: impl Iterator<Item = S>) -> Process {
-    let options = LockOptions::builder().lease(Lease::Watchdog(secs(30))).build().unwrap();
+    let options = LockOptions::new().lease(Lease::Watchdog(secs(30)));
     // Long enough for a hold to pass from task to task.
-    let client = || LockClient::builder().options(options).handoff_window(secs(1));
+    let client = || LockClient::builder().options(options.clone()).handoff_window(secs(1));
     let servers = servers.map(|server| Arc::new(server) as Arc<dyn Store>);
-    let quorum = Quorum::builder().without_restart_guard().client(client());
-    Process { client: client().store(store).unwrap(), quorum: quorum.stores(servers).unwrap() }
+    let quorum = client();
+    Process {
+        client: client().store(store).unwrap(),
+        quorum: quorum.quorum_of(servers, RestartGuard::Off).unwrap(),
+    }
 }
 
 impl Process {
     /// A process whose client is this one. Its quorum is in memory.
     pub(crate) fn of(client: LockClient) -> Self {
         let servers = [Arc::new(MemoryStore::new()) as Arc<dyn Store>];
-        let quorum = Quorum::builder().without_restart_guard().stores(servers).unwrap();
+        let quorum = LockClient::builder().quorum_of(servers, RestartGuard::Off).unwrap();
         Self { client, quorum }
     }
 
@@ -141,12 +144,10 @@ impl Process {
             Kind::Fair => client.fair_mutex("a").lock().await,
             Kind::Read => client.rw_lock("a").read().await,
             Kind::Write => client.rw_lock("a").write().await,
-            Kind::Semaphore => {
-                client.semaphore("a", PERMITS).acquire_many(PERMITS).await.map(LockGuard::from)
-            }
+            Kind::Semaphore => client.semaphore("a", PERMITS).acquire_many(PERMITS).await,
             Kind::Multi => client.multi_lock(["a", "b"]).lock().await,
             Kind::Several => client.any_lock(LockKind::Write, ["a", "b"]).lock().await,
-            Kind::Quorum => self.quorum.lock("a").lock().await,
+            Kind::Quorum => self.quorum.mutex("a").lock().await,
             Kind::Latch | Kind::Client => panic!("nothing to take"),
         }
     }

@@ -20,7 +20,7 @@ async fn attribute(id: u64) -> Result<u64, LockError> {
 async fn by_hand(id: u64) -> Result<u64, LockError> {
     let key = LockKey::builder().text("order:").part(&id).build()?;
     let client = LockClient::current().unwrap();
-    let options = client.options().to_builder().wait(Duration::from_secs(2)).build()?;
+    let options = client.options().wait(Duration::from_secs(2));
     let guard = client.mutex(key).with(options).lock().await?;
     let result = guard.run(async move { Ok(ready(id).await) }).await?;
     guard.release().await?;

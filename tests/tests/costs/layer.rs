@@ -35,7 +35,7 @@ async fn a_layer_allocates_nothing_but_the_key() {
     let key = || LockKey::builder().text("order:").part("POST").build().unwrap();
     let bare = allocations(ROUNDS, async || {
         drop(request());
-        let lock = locks.any_lock(LockKind::Mutex, [key()]).with(options);
+        let lock = locks.any_lock(LockKind::Mutex, [key()]).with(options.clone());
         let guard = lock.lock().await.unwrap();
         drop(guard.run(async { answer() }).await.unwrap());
         guard.release().await.unwrap();

@@ -39,6 +39,7 @@ async fn a_known_edge_allocates_nothing() {
     );
     assert!(on < off + ROUNDS / 10, "{on} allocations with the lock order, {off} without");
     let client = LockClient::in_memory();
-    let seen = client.lock_order().edges.iter().filter(|edge| edge.outer == "cost-outer").count();
+    let seen =
+        client.admin().lock_order().edges.iter().filter(|edge| edge.outer == "cost-outer").count();
     assert_eq!(seen, 3, "of one class, of another, and of the attribute's");
 }

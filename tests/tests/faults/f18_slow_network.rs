@@ -18,10 +18,9 @@ async fn a_late_grant_is_none() {
         // The end of a lease is not published.
         let released = Heard::on(&drill.server, "redisson_lock__channel:{own:Mutex}").await;
         drill.proxy.delay(LEASE * 6 / 10);
-        let options = LockOptions::builder().lease(Lease::Fixed(LEASE)).wait(LEASE * 2);
-        let options = options.build().unwrap();
+        let options = LockOptions::new().lease(Lease::Fixed(LEASE)).wait(LEASE * 2);
         let acquires = Job::ALL.map(|job| {
-            let (patient, options) = (patient.clone(), options);
+            let (patient, options) = (patient.clone(), options.clone());
             async move { job.acquire(&patient, &own_name(job), options).await }
         });
         for outcome in join_all(acquires).await {

@@ -20,8 +20,7 @@ async fn renewals_go_on() {
     let lease = LEASE * 3;
     let held = hold_each(&drill.near.client, lease).await;
     let since = Instant::now();
-    let replicated = watched(LEASE).to_builder().wait(secs(1)).replicas(1, LEASE / 2);
-    let replicated = replicated.build().unwrap();
+    let replicated = watched(LEASE).wait(secs(1)).replicas(Replicas::new(1, LEASE / 2));
     let acquired = drill.near.client.mutex("replicated").with(replicated).lock().await;
     let error = acquired.unwrap_err();
     assert!(matches!(error, LockError::NotReplicated { .. }), "{error:?}");

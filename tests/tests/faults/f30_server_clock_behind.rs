@@ -27,7 +27,7 @@ async fn only_the_dead_keep_their_locks() {
     drill.all_work().await;
     let client = &quiet_client(&drill).await;
     let waits = Job::ALL.map(|job| async move {
-        let options = watched(LEASE).to_builder().wait(LEASE).build().unwrap();
+        let options = watched(LEASE).wait(LEASE);
         let other = if job == Job::Read { Job::Write } else { job };
         let error = other.acquire(client, &own_name(job), options).await.unwrap_err();
         let left = error.holder_remaining().unwrap_or_default();
@@ -39,7 +39,7 @@ async fn only_the_dead_keep_their_locks() {
         let parts = [format!("{{{name}}}one"), format!("{{{name}}}two")];
         let names = if job == Job::Pair { parts.to_vec() } else { vec![name] };
         for name in names {
-            assert!(client.force_release(name).await.unwrap(), "{job:?} was held");
+            assert!(client.admin().force_release(name).await.unwrap(), "{job:?} was held");
         }
     }
     release_each(hold_each(client, LEASE * 10).await).await;

@@ -47,7 +47,7 @@ async fn it_is_a_collision() {
         let error = several.lock().await.expect_err("acquired what is no lock");
         assert!(is_refused(&error), "{create:?}: {error:?}");
         assert!(!raw.exists("ours").await, "locked in part");
-        let freed = client.force_release("theirs").await;
+        let freed = client.admin().force_release("theirs").await;
         assert!(!matches!(freed, Ok(true)), "{create:?}: {freed:?}");
         assert_eq!(raw.cmd(&["DUMP", "theirs"]).await, before, "{create:?}");
         raw.del("theirs").await;

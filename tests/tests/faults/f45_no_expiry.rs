@@ -49,7 +49,7 @@ async fn a_dead_holder_is_waited_for_and_freed() {
         });
         let listens = async || !raw.lock_channels().await.is_empty();
         eventually(SOON, "it waits", listens).await;
-        assert!(client.force_release(kind).await.unwrap());
+        assert!(client.admin().force_release(kind).await.unwrap());
         timeout(SOON, waiter).await.expect("not freed").unwrap().unwrap().release().await.unwrap();
     }
 }

@@ -9,7 +9,7 @@ use crate::prelude::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_lock_recovers() {
     let mut world = Failover::start(RedisServer::builder(), 1).await;
-    world.defaults = "replicas = { at_least = 1, timeout = '250ms' }";
+    world.defaults = "replicas = { acks = 1, timeout = '250ms' }";
     let mut drill = Drill::among(world, Habits { replicas: 1, ..Habits::default() }).await;
     let cut_off = async |drill: &mut Drill<Failover>| {
         drill.nodes[1].pause();
@@ -18,7 +18,7 @@ async fn every_lock_recovers() {
         sleep(2 * LEASE).await;
         let grants = [drill.near.grants(), drill.far.grants()];
         for kind in EXCLUSIVE {
-            let options = LockOptions::builder().wait(ANSWER).replicas(1, ms(100)).build().unwrap();
+            let options = LockOptions::new().wait(ANSWER).replicas(Replicas::new(1, ms(100)));
             let name = format!("alone {kind}");
             let error = take(&drill.near.client, kind, &name, options).await.unwrap_err();
             let no_replica = matches!(error, LockError::NotReplicated { acked: 0, wanted: 1, .. });

@@ -14,7 +14,7 @@ async fn no_replica_is_asked() {
         drill.nodes[1].pause();
         drill.near.works().await;
         for kind in EXCLUSIVE {
-            let found = drill.near.client.inspect(format!("kept {kind}")).await.unwrap();
+            let found = drill.near.client.admin().inspect(format!("kept {kind}")).await.unwrap();
             assert!(found.kind.is_some(), "{kind}: {found:?}");
         }
         drill.nodes[1].resume();

@@ -6,10 +6,6 @@
 
 use crate::prelude::*;
 
-const fn some(permits: u32) -> NonZeroU32 {
-    NonZeroU32::new(permits).unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lower_limit_counts_at_once() {
     let server = RedisServer::start().await;
@@ -17,9 +13,9 @@ async fn a_lower_limit_counts_at_once() {
     let (before, after) = (connect().await, connect().await);
     let mut held = Vec::new();
     for _ in 0..5 {
-        held.push(before.semaphore("permits", some(5)).acquire().await.unwrap());
+        held.push(before.semaphore("permits", 5).acquire().await.unwrap());
     }
-    let lowered = after.semaphore("permits", some(2));
+    let lowered = after.semaphore("permits", 2);
     while held.len() >= 2 {
         assert!(lowered.try_acquire().await.unwrap().is_none(), "{} are in use", held.len());
         held.pop().unwrap().release().await.unwrap();
@@ -40,7 +36,7 @@ async fn permits_of_the_dead_come_back() {
     assert_eq!(worker.next_line(SOON).await, "ready");
     worker.send(&format!("take permits 3 2 {}", LEASE.as_millis()));
     assert_eq!(worker.next_line(SOON).await, "took");
-    let permits = client.semaphore("permits", some(3));
+    let permits = client.semaphore("permits", 3);
     let recorder = Arc::new(Recorder::create(history.path()).unwrap());
     let [first, second] = [1, 2].map(|count| {
         Witness::new(&recorder, count.into(), "permits", Share::Permits { count, limit: 3 })
@@ -49,12 +45,12 @@ async fn permits_of_the_dead_come_back() {
     assert!(permits.try_acquire().await.unwrap().is_none());
     worker.sigkill();
     let start = Instant::now();
-    let two = second.acquire(permits.acquire_many(some(2)));
+    let two = second.acquire(permits.acquire_many(2));
     let two = timeout(SOON, two).await.expect("lost permits").unwrap();
     eprintln!("all permits are back after {:?}", start.elapsed());
     one.release().await.unwrap();
     two.release().await.unwrap();
-    let all = permits.acquire_many(some(3)).await.unwrap();
+    let all = permits.acquire_many(3).await.unwrap();
     all.release().await.unwrap();
     checked(history.path(), 3);
 }

@@ -1,12 +1,11 @@
 //! What most faults need.
 #![allow(unused_imports, reason = "no fault needs all of it")]
-
-pub(crate) use std::num::NonZeroU32;
 pub(crate) use std::sync::Arc;
 pub(crate) use std::time::Duration;
 
 pub(crate) use futures_util::future::join_all;
 pub(crate) use lock_runtime::error::{BusyReason, LossCause, StoreErrorKind};
+pub(crate) use lock_runtime::options::Replicas;
 pub(crate) use lock_runtime::policy::LockConfig;
 pub(crate) use lock_runtime::{
     FencingToken, Lease, LockClient, LockError, LockGuard, LockOptions, Wait,
@@ -41,17 +40,17 @@ pub(crate) const fn secs(secs: u64) -> Duration {
 
 /// Options with a lease that the watchdog renews.
 pub(crate) fn watched(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
+    LockOptions::new().lease(Lease::Watchdog(lease))
 }
 
 /// Options with a lease that nothing renews.
 pub(crate) fn fixed(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
+    LockOptions::new().lease(Lease::Fixed(lease))
 }
 
 /// Options that wait so long for a busy lock.
 pub(crate) fn waits(wait: impl Into<Wait>) -> LockOptions {
-    LockOptions::builder().wait(wait).build().unwrap()
+    LockOptions::new().wait(wait)
 }
 
 /// The kinds of locks of which one task at a time has one.

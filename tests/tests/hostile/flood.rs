@@ -46,14 +46,14 @@ async fn a_flood_of_messages_delays_no_renewal() {
     watch_panics();
     let server = Arc::new(RedisServer::start().await);
     let (client, other) = (connect(&server).await, connect(&server).await);
-    let watched = LockOptions::builder().lease(Lease::Watchdog(LEASE)).build().unwrap();
+    let watched = LockOptions::new().lease(Lease::Watchdog(LEASE));
     let names: Vec<_> = (0..20).map(|number| format!("held:{number}")).collect();
     let mut held = Vec::new();
     for name in &names {
-        held.push(client.mutex(name).with(watched).lock().await.unwrap());
+        held.push(client.mutex(name).with(watched.clone()).lock().await.unwrap());
     }
     // A waiter of the same client, so that its connection gets all messages, and wakes for each.
-    let contended = other.mutex("contended").with(watched).lock().await.unwrap();
+    let contended = other.mutex("contended").with(watched.clone()).lock().await.unwrap();
     let waiter = tokio::spawn(client.mutex("contended").with(watched).lock());
     let raw = server.client();
     lock_tests::eventually(SOON, "the waiter listens", async || {

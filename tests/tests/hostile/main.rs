@@ -55,5 +55,5 @@ fn no_panics() {
 
 /// Options that wait so long for a busy lock.
 fn waits(wait: Duration) -> LockOptions {
-    LockOptions::builder().wait(wait).build().unwrap()
+    LockOptions::new().wait(wait)
 }

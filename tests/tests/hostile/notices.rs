@@ -1,8 +1,5 @@
 //! Forged and malformed messages on the channels of locks: hints at most (S-15).
 
-use std::num::NonZeroU32;
-use std::sync::Arc;
-
 use lock_runtime::{LockError, LockGuard};
 use lock_tests::eventually;
 use tokio::task::JoinHandle;
@@ -14,15 +11,15 @@ use super::*;
 const KINDS: [&str; 5] = ["mutex", "fair", "write", "semaphore", "multi"];
 
 async fn take(client: &LockClient, kind: &str, wait: Duration) -> Result<LockGuard, LockError> {
-    let options = Arc::new(waits(wait));
+    let options = waits(wait);
     match kind {
         "mutex" => client.mutex(kind).with(options).lock().await,
         "fair" => client.fair_mutex(kind).with(options).lock().await,
         "write" => client.rw_lock(kind).with(options).write().await,
         "multi" => client.multi_lock([kind, "more"]).with(options).lock().await,
         _ => {
-            let semaphore = client.semaphore(kind, NonZeroU32::MIN).with(options);
-            semaphore.acquire().await.map(LockGuard::from)
+            let semaphore = client.semaphore(kind, 1).with(options);
+            semaphore.acquire().await
         }
     }
 }

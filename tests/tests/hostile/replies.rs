@@ -153,9 +153,9 @@ async fn asks(reply: Vec<u8>) {
     let shown = reply[..reply.len().min(60)].escape_ascii().to_string();
     let server = Impostor::start().await;
     // What may be left of each attempt is given up after its lease, until when it shares scripts with other requests.
-    let options = LockOptions::builder().wait(ms(250)).lease(Lease::Fixed(ms(500)));
+    let options = LockOptions::new().wait(ms(250)).lease(Lease::Fixed(ms(500)));
     let client = LockClient::builder().command_timeout(ms(400)).store_patience(ms(250));
-    let client = client.options(options.build().unwrap());
+    let client = client.options(options);
     let client = client.connect(&format!("redis://127.0.0.1:{}", server.port)).await.unwrap();
     server.answer(Reply::Wrong(reply));
     for kind in ["mutex", "try", "fair", "write"] {

@@ -21,11 +21,11 @@ pub(crate) use std::time::Duration;
 
 pub(crate) use futures_util::future::{BoxFuture, join_all};
 pub(crate) use futures_util::{FutureExt, poll};
+pub(crate) use lock_runtime::client::RestartGuard;
 pub(crate) use lock_runtime::clock::Clock;
 pub(crate) use lock_runtime::error::{BusyReason, LossCause, StoreError, StoreErrorKind};
-pub(crate) use lock_runtime::options::{LockOptionsBuilder, LockSettings, OnLost};
-pub(crate) use lock_runtime::policy::{LockConfig, LockFile};
-pub(crate) use lock_runtime::quorum::Quorum;
+pub(crate) use lock_runtime::options::{OnLost, Replicas};
+pub(crate) use lock_runtime::policy::LockConfig;
 pub(crate) use lock_runtime::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, LatchRequest, MemoryStore, OwnerId,
     Ownership, RedisStore, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture,
@@ -126,12 +126,12 @@ pub(crate) fn fixed(lease: Duration) -> LockOptions {
 }
 
 pub(crate) fn leased(lease: Lease) -> LockOptions {
-    LockOptions::builder().lease(lease).build().unwrap()
+    LockOptions::new().lease(lease)
 }
 
 /// Options that wait so long for a busy lock.
 pub(crate) fn waits(wait: impl Into<Wait>) -> LockOptions {
-    LockOptions::builder().wait(wait).build().unwrap()
+    LockOptions::new().wait(wait)
 }
 
 /// What is left of an expiry.

@@ -19,7 +19,7 @@ fn client(text: &str) -> LockClient {
 
 #[distributed_lock(key = "cart:{id}", policy = "checkout", client = client)]
 async fn check_out(client: &LockClient, id: u64) -> Result<Option<HoldKind>, LockError> {
-    Ok(client.inspect(format!("cart:{id}")).await?.kind)
+    Ok(client.admin().inspect(format!("cart:{id}")).await?.kind)
 }
 
 #[distributed_lock(key = "cart:{id}", policy = "checkout", client = client, kind = write, wait = "30ms")]
@@ -27,7 +27,7 @@ async fn check_out_by_literals(
     client: &LockClient,
     id: u64,
 ) -> Result<Option<HoldKind>, LockError> {
-    Ok(client.inspect(format!("cart:{id}")).await?.kind)
+    Ok(client.admin().inspect(format!("cart:{id}")).await?.kind)
 }
 
 #[distributed_lock(key = "cart:{id}", policy = "checkout", client = client, on_busy = skip)]
@@ -38,7 +38,7 @@ async fn check_out_or_skip(client: &LockClient, id: u64) -> Option<()> {
 
 #[distributed_lock(key = "cart:{id}", policy = "trial", client = client)]
 async fn try_out(client: &LockClient, id: u64) -> Result<bool, LockError> {
-    Ok(client.inspect(format!("cart:{id}")).await?.kind.is_some())
+    Ok(client.admin().inspect(format!("cart:{id}")).await?.kind.is_some())
 }
 
 #[distributed_lock(key = "cart:{id}", policy = "trial", client = client, guard = hold)]
@@ -60,18 +60,6 @@ async fn a_policy_says_what_the_attribute_leaves_out() {
     let client = client(FAIR);
     assert_eq!(check_out(&client, 1).await.unwrap(), Some(HoldKind::Fair));
     assert_eq!(check_out_by_literals(&client, 2).await.unwrap(), Some(HoldKind::Write));
-}
-
-#[tokio::test]
-async fn the_configuration_may_have_the_last_word() {
-    let client = client(&format!("[lock]\noverride = 'config'\n{FAIR}"));
-    assert_eq!(check_out_by_literals(&client, 1).await.unwrap(), Some(HoldKind::Fair));
-    // It is silent about the wait: the literal's 30 ms, not the 3 s of the defaults.
-    let held = client.fair_mutex("cart:1").lock().await.unwrap();
-    let error = check_out_by_literals(&client, 1).await.unwrap_err();
-    let LockError::Timeout { waited, .. } = error else { panic!("{error:?}") };
-    assert!(waited < Duration::from_secs(2), "{waited:?}");
-    held.release().await.unwrap();
 }
 
 #[tokio::test]
@@ -114,7 +102,7 @@ async fn skip_waits_only_if_its_policy_says_so() {
 
 #[tokio::test]
 async fn what_is_not_enforced_delays_no_call() {
-    let client = client("[lock.policies.trial]\nenforce = 0\nwait = '60s'");
+    let client = client("[lock.policies.trial]\nenforce = false\nwait = '60s'");
     assert!(try_out(&client, 1).await.unwrap(), "a free lock was not taken");
     let held = client.mutex("cart:1").lock().await.unwrap();
     let start = Instant::now();
@@ -131,7 +119,7 @@ async fn what_is_not_enforced_delays_no_call() {
 async fn what_is_not_enforced_outlives_its_store() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
-    let trial = config("[lock.policies.trial]\nenforce = 0\nwait = '60s'");
+    let trial = config("[lock.policies.trial]\nenforce = false\nwait = '60s'");
     let client = LockClient::builder().config(trial).connect(&proxy.url()).await.unwrap();
     no_question_asked(&client).await.unwrap();
     proxy.black_hole();
@@ -160,18 +148,27 @@ async fn sites_are_checked_before_there_is_traffic() {
     assert_eq!((first.policy(), first.kind()), (Some("checkout"), None));
 
     let good = "[lock.policies.checkout]\n[lock.policies.trial]\n[lock.policies.pinned]";
-    assert_eq!(client(good).check_sites(), Ok(()));
+    client(good).admin().check_sites().unwrap();
     let bad = "[lock.policies.checkout]\n[lock.policies.pinned]\nmax_hold = '1m'";
-    let error = client(bad).check_sites().unwrap_err();
+    let error = client(bad).admin().check_sites().unwrap_err();
     let texts: Vec<_> = error.problems().iter().map(ToString::to_string).collect();
     assert_eq!(texts.len(), 4, "{texts:?}");
     // Whether it is logged, or returned by `main`: one problem on a line.
     assert_eq!(error.to_string(), texts.join("\n"));
     assert_eq!(format!("{error:?}"), texts.join("\n"));
     let of_main =
-        (|| -> Result<(), Box<dyn std::error::Error>> { Ok(client(bad).check_sites()?) })();
+        (|| -> Result<(), Box<dyn std::error::Error>> { Ok(client(bad).admin().check_sites()?) })();
     assert_eq!(of_main.unwrap_err().to_string(), texts.join("\n"));
     assert!(texts[..3].iter().all(|text| text.contains("no lock policy \"trial\"")), "{texts:?}");
     assert!(texts[3].contains("policy/attribute.rs:"), "{texts:?}");
     assert!(texts[3].contains("contradicts its policy \"pinned\""), "{texts:?}");
+
+    // A reload refuses what breaks a function that works, and nothing else.
+    let works = client(good);
+    let refused = works.reload(config(bad)).unwrap_err();
+    assert_eq!(refused.to_string(), texts.join("\n"));
+    assert!(works.policy("trial").is_ok(), "the old one is in effect");
+    client(bad).reload(config(bad)).unwrap();
+    works.reload(config(&format!("{good}\n[lock.policies.more]"))).unwrap();
+    assert!(works.policy("more").is_ok());
 }

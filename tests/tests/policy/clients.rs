@@ -116,17 +116,44 @@ async fn other_addresses_are_refused() {
 /// Options of the client that the file does not go with are found before anything is locked.
 #[test]
 fn a_configuration_has_to_go_with_the_client() {
-    let fixed = LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(5))).build().unwrap();
+    let fixed = LockOptions::new().lease(Lease::Fixed(Duration::from_secs(5)));
     let config = read("[lock.policies.p]\nmax_hold = '1m'").unwrap();
-    let expected = "invalid lock options: lock.policies.p contradicts the options of the client: \
-                    invalid lock options: max_hold 1m has no meaning with a fixed lease, which is \
-                    never renewed";
+    let expected = "lock.policies.p: contradicts the options of the client: invalid lock options: max_hold 1m has \
+                    no meaning with a fixed lease, which is never renewed";
     let builder = LockClient::builder().options(fixed);
     let error = builder.clone().config(config.clone()).in_memory().unwrap_err();
-    assert_eq!(error.to_string(), expected);
+    assert_eq!(error.to_string(), format!("invalid lock options: {expected}"));
     let client = builder.in_memory().unwrap();
     assert_eq!(client.reload(config).unwrap_err().to_string(), expected);
     assert!(client.config().is_none());
+}
+
+/// Times and certificates of the file are those of the client.
+#[tokio::test]
+async fn a_client_has_the_times_and_certificates_of_its_file() {
+    let text = "[lock]\nurl = 'memory:'\nstore_patience = '25h'";
+    let error = LockClient::from_config(read(text).unwrap()).await.unwrap_err();
+    assert!(error.to_string().contains("store_patience"), "{error}");
+    let text = "[lock]\nurl = 'memory:'\ncommand_timeout = '1ms'";
+    let error = LockClient::from_config(read(text).unwrap()).await.unwrap_err();
+    assert!(error.to_string().contains("command_timeout"), "{error}");
+
+    let server = RedisServer::start().await;
+    server.kill();
+    let text = format!("[lock]\nurl = '{}'\nstore_patience = '50ms'", server.url());
+    let config = read(&text).unwrap();
+    let client = LockClient::builder().config(config).connect_lazy(&server.url()).unwrap();
+    let acquire = tokio::time::timeout(Duration::from_secs(3), client.mutex("a").lock());
+    acquire.await.expect("it waits for the default time").unwrap_err();
+
+    for (tls, told) in [
+        ("ca = '/nowhere/ca.pem'", "lock.tls.ca: the file /nowhere/ca.pem cannot be read"),
+        ("key = '/nowhere/key.pem'", "lock.tls has a `certificate` or a `key` without the other"),
+    ] {
+        let text = format!("[lock]\nurl = 'rediss://127.0.0.1:1'\ntls = {{ {tls} }}");
+        let error = LockClient::from_config(read(&text).unwrap()).await.unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -2,28 +2,29 @@
 
 use figment::providers::{Env, Format, Json, Serialized, Toml};
 use figment::{Figment, Jail};
-use lock_runtime::policy::{LockConfig, LockFile};
-use serde::Deserialize;
+use lock_runtime::policy::{LockConfig, Policy};
+use lock_runtime::{LockKind, Wait};
+use serde::{Deserialize, Serialize};
 
 const TOML: &str = r#"
     [lock]
     url = "redis://127.0.0.1:6379"
     namespace = "shop"
-    override = "config"
+    store_patience = "20s"
     [lock.defaults]
     wait = "3s"
     lease = "watchdog 30s"
     [lock.base.strict]
     kind = "fair"
-    replicas = { at_least = 1, timeout = "200ms" }
+    replicas = { acks = 1, timeout = "200ms" }
     [lock.policies.checkout]
     base = "strict"
     key = "cart:{header.x-cart}"
     max_hold = "5m"
     max_waiters = 100
-    enforce = 50
+    enforce = false
     http = { busy = 409, hold = "auto", methods = ["POST"] }
-    [lock.policies."tenant-*"]
+    [lock.policies.tenant]
     on_lost = "finish"
     [[lock.routes]]
     methods = ["POST"]
@@ -36,16 +37,16 @@ const TOML: &str = r#"
 
 const JSON: &str = r#"{
     "lock": {
-        "url": "redis://127.0.0.1:6379", "namespace": "shop", "override": "config",
+        "url": "redis://127.0.0.1:6379", "namespace": "shop", "store_patience": "20s",
         "defaults": { "wait": "3s", "lease": "watchdog 30s" },
-        "base": { "strict": { "kind": "fair", "replicas": { "at_least": 1, "timeout": "200ms" } } },
+        "base": { "strict": { "kind": "fair", "replicas": { "acks": 1, "timeout": "200ms" } } },
         "policies": {
             "checkout": {
                 "base": "strict", "key": "cart:{header.x-cart}", "max_hold": "5m",
-                "max_waiters": 100, "enforce": 50,
+                "max_waiters": 100, "enforce": false,
                 "http": { "busy": 409, "hold": "auto", "methods": ["POST"] }
             },
-            "tenant-*": { "on_lost": "finish" }
+            "tenant": { "on_lost": "finish" }
         },
         "routes": [
             { "methods": ["POST"], "path": "/orders/{id}/pay", "policy": "checkout", "hold": "body" }
@@ -58,21 +59,21 @@ const YAML: &str = r#"
 lock:
   url: redis://127.0.0.1:6379
   namespace: shop
-  override: config
+  store_patience: 20s
   defaults: { wait: 3s, lease: watchdog 30s }
   base:
     strict:
       kind: fair
-      replicas: { at_least: 1, timeout: 200ms }
+      replicas: { acks: 1, timeout: 200ms }
   policies:
     checkout:
       base: strict
       key: "cart:{header.x-cart}"
       max_hold: 5m
       max_waiters: 100
-      enforce: 50
+      enforce: false
       http: { busy: 409, hold: auto, methods: [POST] }
-    "tenant-*":
+    tenant:
       on_lost: finish
   routes:
     - { methods: [POST], path: "/orders/{id}/pay", policy: checkout, hold: body }
@@ -80,15 +81,21 @@ server:
   port: 80
 "#;
 
+/// A program's own configuration.
+#[derive(Debug, Deserialize)]
+struct App {
+    lock: LockConfig,
+}
+
 #[test]
 fn every_format_says_the_same() {
-    let toml = toml::from_str::<LockFile>(TOML).unwrap().lock;
-    assert_eq!((toml.policies().count(), toml.routes().len()), (2, 1));
+    let toml = toml::from_str::<App>(TOML).unwrap().lock;
+    assert_eq!(toml.policies().count(), 2);
     for other in [
-        serde_json::from_str::<LockFile>(JSON).unwrap().lock,
-        serde_json::from_value::<LockFile>(serde_json::from_str(JSON).unwrap()).unwrap().lock,
-        serde_norway::from_str::<LockFile>(YAML).unwrap().lock,
-        Figment::from(Toml::string(TOML)).extract::<LockFile>().unwrap().lock,
+        serde_json::from_str::<App>(JSON).unwrap().lock,
+        serde_json::from_value::<App>(serde_json::from_str(JSON).unwrap()).unwrap().lock,
+        serde_norway::from_str::<App>(YAML).unwrap().lock,
+        Figment::from(Toml::string(TOML)).extract::<App>().unwrap().lock,
         Figment::from(Json::string(JSON)).extract_inner("lock").unwrap(),
         LockConfig::from_deserializer(toml::Deserializer::parse(TOML).unwrap()).unwrap(),
         LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(JSON)).unwrap(),
@@ -96,6 +103,64 @@ fn every_format_says_the_same() {
     ] {
         assert_eq!(other, toml);
     }
+}
+
+/// What is written is read again as the same, in other formats too; and it says nothing that was left out.
+#[test]
+fn what_is_written_is_read_again() {
+    #[derive(Serialize)]
+    struct Written<'a> {
+        lock: &'a LockConfig,
+    }
+    let config = LockConfig::from_toml(TOML).unwrap();
+    let json = serde_json::to_value(Written { lock: &config }).unwrap();
+    let expected: serde_json::Value = serde_json::from_str(JSON).unwrap();
+    assert_eq!(json["lock"], expected["lock"]);
+    let yaml = serde_norway::to_string(&Written { lock: &config }).unwrap();
+    assert_eq!(
+        LockConfig::from_deserializer(serde_norway::Deserializer::from_str(&yaml)),
+        Ok(config.clone())
+    );
+    let figment = Figment::from(Serialized::default("lock", &config));
+    assert_eq!(LockConfig::from_figment(&figment), Ok(config));
+    assert_eq!(serde_json::to_string(&LockConfig::default()).unwrap(), "{}");
+}
+
+/// The crates `figment` and `config` read it by themselves, as a field of a program's own configuration.
+#[test]
+#[allow(clippy::result_large_err, reason = "the loader's own error")]
+fn other_loaders_read_it_as_a_field() {
+    Jail::expect_with(|jail| {
+        jail.create_file("app.toml", TOML)?;
+        jail.set_env("MYAPP_LOCK__POLICIES__CHECKOUT__WAIT", "5s");
+        let figment =
+            Figment::new().merge(Toml::file("app.toml")).merge(Env::prefixed("MYAPP_").split("__"));
+        let by_figment: App = figment.extract()?;
+        let by_config: App = config::Config::builder()
+            .add_source(config::File::with_name("app.toml"))
+            .add_source(
+                config::Environment::with_prefix("MYAPP").prefix_separator("_").separator("__"),
+            )
+            .build()
+            .and_then(config::Config::try_deserialize)
+            .map_err(|error| error.to_string())?;
+        assert_eq!(by_figment.lock, by_config.lock);
+        let wait = by_config.lock.policy("checkout").map(|policy| policy.wait);
+        assert_eq!(wait.ok(), Some(Some(Wait::UpTo(std::time::Duration::from_secs(5)))));
+        Ok(())
+    });
+}
+
+/// A policy is a target of serde by itself.
+#[test]
+fn a_policy_is_read_and_written_alone() {
+    let policy: Policy = toml::from_str("kind = 'semaphore(3)'\nlease = 'watchdog 45s'").unwrap();
+    assert_eq!(policy.kind.map(|kind| kind.to_string()).as_deref(), Some("semaphore(3)"));
+    assert!(!matches!(policy.kind, Some(LockKind::Mutex)));
+    let json = serde_json::to_value(&policy).unwrap();
+    assert_eq!(json, serde_json::json!({ "kind": "semaphore(3)", "lease": "watchdog 45s" }));
+    assert_eq!(serde_json::from_value::<Policy>(json).unwrap(), policy);
+    assert!(toml::from_str::<Policy>("wiat = '3s'").is_err());
 }
 
 #[test]
@@ -120,10 +185,10 @@ fn every_format_names_the_path() {
     let wrong_json = JSON.replace("\"5m\"", "5");
     let wrong_yaml = YAML.replace("5m", "5");
     for error in [
-        toml::from_str::<LockFile>(&wrong_toml).unwrap_err().to_string(),
-        serde_json::from_str::<LockFile>(&wrong_json).unwrap_err().to_string(),
-        serde_norway::from_str::<LockFile>(&wrong_yaml).unwrap_err().to_string(),
-        Figment::from(Toml::string(&wrong_toml)).extract::<LockFile>().unwrap_err().to_string(),
+        toml::from_str::<App>(&wrong_toml).unwrap_err().to_string(),
+        serde_json::from_str::<App>(&wrong_json).unwrap_err().to_string(),
+        serde_norway::from_str::<App>(&wrong_yaml).unwrap_err().to_string(),
+        Figment::from(Toml::string(&wrong_toml)).extract::<App>().unwrap_err().to_string(),
         LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(&wrong_json))
             .unwrap_err()
             .to_string(),
@@ -153,14 +218,17 @@ fn a_figment_names_the_file() {
                 && error.ends_with("(line 2, column 8)"),
             "{error}"
         );
-        jail.create_file("two.toml", "[lock.policies.p]\nwait = '0s'\nmax_hold = '0s'")?;
+        jail.create_file(
+            "two.toml",
+            "[lock.policies.p]\nwait = '0s'\n[lock.policies.q]\nmax_hold = '0s'",
+        )?;
         let error = LockConfig::from_toml_file("two.toml").unwrap_err().to_string();
         let lines: Vec<_> = error.lines().collect();
         assert_eq!(
             lines,
             [
-                "two.toml: lock.policies.p.wait: \"0s\" never waits; write \"none\" to say so",
-                "two.toml: lock.policies.p.max_hold: \"0s\" says nothing; omit it, or set a positive duration",
+                "two.toml: lock.policies.p.wait: a wait of zero never waits; use \"none\" to say so",
+                "two.toml: lock.policies.q.max_hold: max_hold is zero; omit it, or set a positive duration",
             ]
         );
         jail.create_file("open.toml", "[lock\n")?;
@@ -175,7 +243,7 @@ fn a_figment_names_the_file() {
 #[allow(clippy::result_large_err, reason = "the loader's own error")]
 fn a_file_of_a_figment_that_is_missing_is_an_error() {
     Jail::expect_with(|jail| {
-        jail.set_env("LOCK_URL", "memory:");
+        jail.set_env("MYAPP_LOCK__URL", "memory:");
         let missing =
             [with_environment(Toml::file("app.toml")), with_environment(Json::file("app.json"))];
         for (figment, name) in missing.iter().zip(["TOML file", "JSON file"]) {
@@ -201,7 +269,11 @@ fn a_duration_without_quotes_is_told_to_have_them() {
             LockConfig::from_toml_file("app.toml").unwrap_err().to_string(),
         ] {
             assert!(error.contains("app.toml: "), "{error}");
-            assert!(error.contains("; write it in quotes: \"8s\" (line 2, column "), "{error}");
+            assert!(
+                error
+                    .contains("; write a duration in quotes, as in wait = \"8s\" (line 2, column "),
+                "{error}"
+            );
         }
         Ok(())
     });
@@ -215,15 +287,15 @@ fn a_policy_that_is_misspelt_in_a_variable_is_told_of() {
         let log = lock_tests::Log::start_at(tracing::Level::WARN);
         jail.create_file("app.toml", TOML)?;
         let read = || LockConfig::from_figment(&with_environment(Toml::file("app.toml")));
-        jail.set_env("LOCK_POLICIES__CHECKOUT__WAIT", "5s");
+        jail.set_env("MYAPP_LOCK__POLICIES__CHECKOUT__WAIT", "5s");
         assert!(read().is_ok());
         assert_eq!(log.text(), "");
         // Far from all names: it may be a policy that only variables set.
-        jail.set_env("LOCK_POLICIES__REFUND__WAIT", "5s");
+        jail.set_env("MYAPP_LOCK__POLICIES__REFUND__WAIT", "5s");
         assert!(read().is_ok());
         assert!(log.text().contains("lock.policies.refund is set by environment variables only"));
-        jail.set_env("LOCK_POLICIES__CHEKOUT__WAIT", "5s");
-        jail.set_env("LOCK_BASE__STRICTT__HTTP__BUSY", "409");
+        jail.set_env("MYAPP_LOCK__POLICIES__CHEKOUT__WAIT", "5s");
+        jail.set_env("MYAPP_LOCK__BASE__STRICTT__HTTP__BUSY", "409");
         let error = read().unwrap_err();
         let problems: Vec<_> =
             error.problems().iter().map(|it| (it.path(), it.message())).collect();
@@ -239,7 +311,7 @@ fn a_policy_that_is_misspelt_in_a_variable_is_told_of() {
                 ("lock.base.strictt", &*told("strict"))
             ]
         );
-        assert!(error.to_string().contains("`LOCK_` environment variable(s)"), "{error}");
+        assert!(error.to_string().contains("`MYAPP_` environment variable(s)"), "{error}");
         // Where variables say all, no name is known to be right.
         assert!(LockConfig::from_figment(&with_environment(Toml::string(""))).is_ok());
         Ok(())
@@ -264,22 +336,30 @@ fn a_file_without_the_table_is_told_so() {
 #[test]
 #[allow(clippy::result_large_err, reason = "the loader's own error")]
 fn a_variable_with_one_underscore_is_told_the_path() {
-    Jail::expect_with(|jail| {
-        jail.set_env("LOCK_DEFAULTS_WAIT", "250ms");
-        let figment = with_environment(Toml::string("[lock]"));
-        let error = LockConfig::from_figment(&figment).unwrap_err().to_string();
-        assert!(error.contains("`defaults_wait`"), "{error}");
-        assert!(error.contains("did you mean `defaults.wait`?"), "{error}");
-        assert!(error.contains("environment variable"), "{error}");
-        Ok(())
-    });
+    for (variable, told) in [
+        ("MYAPP_LOCK__DEFAULTS_WAIT", "did you mean `defaults.wait`?"),
+        (
+            "MYAPP_LOCK_DEFAULTS__WAIT",
+            "write two underscores for each step down, as in …LOCK__DEFAULTS",
+        ),
+        ("MYAPP_LOCK_URL", "lock_url: is no table of locks; write two underscores"),
+    ] {
+        Jail::expect_with(|jail| {
+            jail.set_env(variable, "250ms");
+            // Not of locks.
+            jail.set_env("MYAPP_LOCK_FILE", "app.lock");
+            let figment = with_environment(Toml::string("[lock]"));
+            let error = LockConfig::from_figment(&figment).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+            assert!(error.contains("environment variable"), "{error}");
+            Ok(())
+        });
+    }
 }
 
 /// What the module's documentation shows.
 fn with_environment(file: impl figment::Provider) -> Figment {
-    let variables = Env::prefixed("LOCK_")
-        .map(|key| format!("lock.{}", key.as_str().replace("__", ".")).into());
-    Figment::from(file).merge(variables)
+    Figment::from(file).merge(Env::prefixed("MYAPP_").split("__"))
 }
 
 #[test]
@@ -287,24 +367,24 @@ fn with_environment(file: impl figment::Provider) -> Figment {
 fn variables_of_the_environment_come_over_the_file() {
     Jail::expect_with(|jail| {
         jail.create_file("app.toml", TOML)?;
-        jail.set_env("LOCK_NAMESPACE", "shop-7");
-        jail.set_env("LOCK_DEFAULTS__WAIT", "250ms");
-        jail.set_env("LOCK_POLICIES__CHECKOUT__MAX_HOLD", "1m");
-        jail.set_env("LOCK_POLICIES__CHECKOUT__ENFORCE", "5");
-        jail.set_env("LOCK_POLICIES__CHECKOUT__HTTP__METHODS", "[PUT, POST]");
-        jail.set_env("LOCK_POLICIES__REFUND__BASE", "strict");
+        jail.set_env("MYAPP_LOCK__NAMESPACE", "shop-7");
+        jail.set_env("MYAPP_LOCK__DEFAULTS__WAIT", "250ms");
+        jail.set_env("MYAPP_LOCK__POLICIES__CHECKOUT__MAX_HOLD", "1m");
+        jail.set_env("MYAPP_LOCK__POLICIES__CHECKOUT__ENFORCE", "true");
+        jail.set_env("MYAPP_LOCK__POLICIES__CHECKOUT__HTTP__METHODS", "[PUT, POST]");
+        jail.set_env("MYAPP_LOCK__POLICIES__REFUND__BASE", "strict");
         let config: LockConfig = with_environment(Toml::file("app.toml")).extract_inner("lock")?;
         let changed = TOML
             .replace("\"shop\"", "\"shop-7\"")
             .replace("wait = \"3s\"", "wait = \"250ms\"")
             .replace("\"5m\"", "\"1m\"")
-            .replace("enforce = 50", "enforce = 5")
+            .replace("enforce = false", "enforce = true")
             .replace("methods = [\"POST\"] }", "methods = [\"PUT\", \"POST\"] }");
         let changed = format!("{changed}\n[lock.policies.refund]\nbase = 'strict'");
-        assert_eq!(config, toml::from_str::<LockFile>(&changed).unwrap().lock);
+        assert_eq!(config, toml::from_str::<App>(&changed).unwrap().lock);
 
-        jail.set_env("LOCK_POLICIES__CHECKOUT__MAX_HOLD", "60");
-        let error = with_environment(Toml::file("app.toml")).extract::<LockFile>().unwrap_err();
+        jail.set_env("MYAPP_LOCK__POLICIES__CHECKOUT__MAX_HOLD", "60");
+        let error = with_environment(Toml::file("app.toml")).extract::<App>().unwrap_err();
         let error = error.to_string();
         assert!(error.contains("lock.policies.checkout.max_hold: "), "{error}");
         Ok(())
@@ -319,20 +399,13 @@ fn defaults_of_the_program_lie_under_the_file() {
     assert_eq!(config.defaults().max_waiters, Some(7));
 }
 
-#[test]
-fn a_name_that_is_given_twice_is_refused() {
-    let text = r#"{ "lock": { "policies": { "p": { "wait": "1s" }, "p": { "wait": "2s" } } } }"#;
-    let error = serde_json::from_str::<LockFile>(text).unwrap_err().to_string();
-    assert!(error.contains("\"p\" is given twice; take one out"), "{error}");
-}
-
 /// A YAML table without entries is no table to YAML.
 #[test]
 fn an_empty_table_may_be_left_empty() {
     let text = "lock:\n  url: 'memory:'\n  policies:\n    p:\n  base:\n";
-    let config = serde_norway::from_str::<LockFile>(text).unwrap().lock;
+    let config = serde_norway::from_str::<App>(text).unwrap().lock;
     assert_eq!(
         config,
-        toml::from_str::<LockFile>("[lock]\nurl='memory:'\n[lock.policies.p]").unwrap().lock
+        toml::from_str::<App>("[lock]\nurl='memory:'\n[lock.policies.p]").unwrap().lock
     );
 }

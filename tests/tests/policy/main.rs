@@ -6,11 +6,11 @@ mod bad_files;
 mod clients;
 mod formats;
 mod large_files;
+mod names;
 mod precedence;
 mod reload;
 mod secrets;
 mod sites;
-mod wildcards;
 
 use lock_runtime::policy::{ConfigError, LockConfig};
 

@@ -1,12 +1,12 @@
-//! Who has the last word: client's options, defaults, bases, policy, literal, call.
+//! Which value wins: of the client's options, the defaults, the bases, the policy, and the call.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::read;
-use lock_runtime::options::{LockSettings, OnLost, OnReleaseLost, Replicas};
-use lock_runtime::policy::{BusyStatus, HoldUntil, LockConfig, Methods, Policy, SafeMethods};
+use lock_runtime::options::{OnLost, OnReleaseLost, Replicas};
+use lock_runtime::policy::{LockConfig, Policy};
 use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions, Wait};
+use tokio::time::Instant;
 
 /// The layers that speak, as bits from the lowest: defaults, far base, near base, policy.
 const LAYERS: [(u8, &str, u64); 4] = [
@@ -17,8 +17,8 @@ const LAYERS: [(u8, &str, u64); 4] = [
 ];
 
 /// A configuration in which the layers of `speaking` each say how long to wait.
-fn configured(speaking: u8, overrides: &str) -> LockConfig {
-    let mut text = format!("[lock]\noverride = '{overrides}'\n");
+fn configured(speaking: u8) -> LockConfig {
+    let mut text = String::new();
     for (bit, table, seconds) in LAYERS {
         text += &format!("[{table}]\n");
         text += match table {
@@ -37,40 +37,28 @@ fn seconds(seconds: u64) -> Wait {
     Wait::UpTo(Duration::from_secs(seconds))
 }
 
-fn waiting(wait: Wait) -> LockSettings {
-    LockSettings::default().wait(wait)
-}
-
 fn client_with(config: LockConfig) -> LockClient {
-    let options = LockOptions::builder().wait(seconds(60)).build().unwrap();
+    let options = LockOptions::new().wait(seconds(60));
     LockClient::builder().options(options).config(config).in_memory().unwrap()
 }
 
-/// Every combination of layers that speak, with a literal and without one, either way round.
-#[test]
-fn the_highest_layer_that_speaks_wins() {
+/// Every combination of layers that speak. Where nobody speaks, the client's own options hold, and a call has the last
+/// word.
+#[tokio::test(start_paused = true)]
+async fn the_highest_layer_that_speaks_wins() {
     for speaking in 0..16_u8 {
         let from_file = LAYERS.iter().rfind(|(bit, ..)| speaking & bit != 0).map(|layer| layer.2);
-        for (overrides, literal, expected) in [
-            ("literals", None, from_file),
-            ("literals", Some(9), Some(9)),
-            ("config", None, from_file),
-            // Over the defaults a literal wins in any case.
-            ("config", Some(9), if speaking > 1 { from_file } else { Some(9) }),
-        ] {
-            let client = client_with(configured(speaking, overrides));
-            let policy = client.policy("p").unwrap();
-            let literals = literal.map_or(LockSettings::default(), |s| waiting(seconds(s)));
-            assert_eq!(policy.settings().wait, from_file.map(seconds), "{speaking:04b}");
-            assert_eq!(
-                policy.resolve(literals).wait,
-                expected.map(seconds),
-                "{speaking:04b} {overrides} {literal:?}"
-            );
-            // Where nobody speaks, the client's own options.
-            let options = client.options_of(&policy, literals).unwrap();
-            assert_eq!(options.wait(), seconds(expected.unwrap_or(60)));
-        }
+        let client = client_with(configured(speaking));
+        assert_eq!(client.policy("p").unwrap().wait, from_file.map(seconds), "{speaking:04b}");
+        let held = client.mutex("a").lock().await.unwrap();
+        let start = Instant::now();
+        let error = client.policy_lock("p", ["a"]).lock().await.unwrap_err();
+        assert!(matches!(error, LockError::Timeout { .. }), "{error:?}");
+        assert_eq!(start.elapsed().as_secs(), from_file.unwrap_or(60), "{speaking:04b}");
+        let start = Instant::now();
+        client.policy_lock("p", ["a"]).wait(seconds(9)).lock().await.unwrap_err();
+        assert_eq!(start.elapsed().as_secs(), 9);
+        held.release().await.unwrap();
     }
 }
 
@@ -79,14 +67,14 @@ fn the_highest_layer_that_speaks_wins() {
 async fn defaults_hold_for_every_lock() {
     let client = client_with(read("[lock.defaults]\nwait = 'none'\nlease = '7s'").unwrap());
     assert_eq!(
-        (client.options().wait(), client.options().lease().duration().as_secs()),
-        (Wait::Never, 7)
+        (client.options().get_wait(), client.options().get_lease().duration().as_secs()),
+        (Wait::None, 7)
     );
     let guard = client.mutex("a").lock().await.unwrap();
     assert!(guard.remaining() <= Duration::from_secs(7));
     let busy = client.mutex("a").lock().await.unwrap_err();
     assert!(matches!(busy, LockError::Busy { .. }), "{busy:?}");
-    let call = LockOptions::builder().wait(Duration::from_millis(20)).build().unwrap();
+    let call = LockOptions::new().wait(Duration::from_millis(20));
     let waited = client.mutex("a").with(call).lock().await.unwrap_err();
     assert!(matches!(waited, LockError::Timeout { .. }), "{waited:?}");
     guard.release().await.unwrap();
@@ -109,60 +97,56 @@ fn every_field_is_inherited() {
         at_least = "1s"
         max_hold = "5m"
         max_waiters = 100
-        replicas = { at_least = 1, timeout = "200ms" }
-        http = { busy = 423, hold = "body", safe_methods = "shared" }
-        enforce = 30
+        release_timeout = "100ms"
+        replicas = { acks = 1, timeout = "200ms" }
+        enforce = false
         [lock.policies.p]
         base = "b"
         "#;
     let inherited = policy(all);
-    let expected = LockSettings::default()
-        .kind(LockKind::Semaphore(NonZeroU32::new(3).unwrap()))
-        .wait(Wait::Forever)
-        .lease(Lease::Watchdog(Duration::from_secs(40)))
-        .on_lost(OnLost::Finish)
-        .on_release_lost(OnReleaseLost::Error)
-        .at_least(Duration::from_secs(1))
-        .max_hold(Duration::from_secs(300))
-        .max_waiters(100)
-        .replicas(Replicas::new(1, Duration::from_millis(200)));
-    assert_eq!(inherited.settings(), expected);
-    assert_eq!((inherited.key(), inherited.enforce()), (Some("cart:{path.id}"), 30));
-    assert_eq!(inherited.http().busy, Some(BusyStatus::Locked));
+    let mut expected = Policy::default();
+    expected.key = Some("cart:{path.id}".to_owned());
+    expected.kind = Some(LockKind::Semaphore(3));
+    expected.wait = Some(Wait::Forever);
+    expected.lease = Some(Lease::Watchdog(Duration::from_secs(40)));
+    expected.on_lost = Some(OnLost::Finish);
+    expected.on_release_lost = Some(OnReleaseLost::Error);
+    expected.at_least = Some(Duration::from_secs(1));
+    expected.max_hold = Some(Duration::from_secs(300));
+    expected.max_waiters = Some(100);
+    expected.release_timeout = Some(Duration::from_millis(100));
+    expected.replicas = Some(Replicas::new(1, Duration::from_millis(200)));
+    expected.enforce = Some(false);
+    assert_eq!(inherited, expected);
 
-    let own = policy(&format!(
-        "{all}\nkey = 'k'\nkind = 'read'\nenforce = 0\nhttp = {{ busy = 409, methods = ['PUT'] }}"
-    ));
-    assert_eq!(own.settings(), expected.kind(LockKind::Read));
-    assert_eq!((own.key(), own.enforce()), (Some("k"), 0));
-    let http = own.http();
-    assert_eq!((http.busy, http.hold), (Some(BusyStatus::Conflict), Some(HoldUntil::Body)));
-    assert_eq!(http.safe_methods, Some(SafeMethods::Shared));
-    assert_eq!(http.methods, Some(Methods::These(vec!["PUT".to_owned()])));
+    let own = policy(&format!("{all}\nkey = 'k'\nkind = 'read'\nenforce = true\nmax_waiters = 7"));
+    expected.key = Some("k".to_owned());
+    expected.kind = Some(LockKind::Read);
+    expected.enforce = Some(true);
+    expected.max_waiters = Some(7);
+    assert_eq!(own, expected);
 }
 
-/// A policy that says nothing leaves all to others, and is enforced.
+/// A policy that says nothing leaves all to others.
 #[test]
 fn an_empty_policy_says_nothing() {
-    let empty = policy("[lock.policies.p]");
-    assert_eq!(empty.settings(), LockSettings::default());
-    assert_eq!((empty.key(), empty.enforce()), (None, 100));
-    assert_eq!(*empty.http(), lock_runtime::policy::HttpPolicy::default());
+    assert_eq!(policy("[lock.policies.p]"), Policy::default());
 }
 
-/// Shadow mode: the share of calls that a lock holds up is what the policy says.
+/// The settings for layers are inherited one by one, and so reported.
 #[test]
-fn enforcement_is_a_share_of_calls() {
-    for (percent, least, most) in
-        [(0, 0, 0), (1, 20, 220), (50, 4_600, 5_400), (100, 10_000, 10_000)]
-    {
-        let policy = policy(&format!("[lock.policies.p]\nenforce = {percent}"));
-        let decide = || {
-            fastrand::seed(42);
-            (0..10_000).map(|_| policy.is_enforced_now()).collect::<Vec<_>>()
-        };
-        let enforced = decide().into_iter().filter(|enforced| *enforced).count();
-        assert!((least..=most).contains(&enforced), "{percent} %: {enforced} of 10000");
-        assert_eq!(decide(), decide(), "the same seed decides alike");
-    }
+fn http_settings_are_inherited_one_by_one() {
+    let text = |busy: &str| {
+        read(&format!(
+            "[lock.defaults]\nhttp = {{ hold = 'body' }}\n[lock.base.b]\nhttp = {{ busy = {busy} }}\n\
+             [lock.policies.p]\nbase = 'b'\nkey = 'k'\nhttp = {{ methods = ['PUT'] }}"
+        ))
+        .unwrap()
+    };
+    let written = serde_json::to_value(text("423").policy("p").unwrap()).unwrap();
+    let expected = serde_json::json!({ "hold": "body", "busy": 423, "methods": ["PUT"] });
+    assert_eq!(written["http"], expected);
+    let client = client_with(text("404"));
+    let error = lock_tower::LockLayer::http().client(client).policy("p").build().unwrap_err();
+    assert!(error.to_string().contains(": lock.base.b.http.busy: "), "{error}");
 }

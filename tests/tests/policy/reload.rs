@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use super::read;
 use futures_util::future::join_all;
-use lock_runtime::options::LockSettings;
 use lock_runtime::store::MemoryStore;
-use lock_runtime::{Lease, LockClient, LockClientBuilder, LockError, LockKind, LockOptions, Wait};
+use lock_runtime::{Lease, LockClient, LockClientBuilder, LockError, LockOptions, Wait};
 use lock_tests::{RedisServer, Ttl};
 use tokio::time::timeout;
 
@@ -21,8 +20,8 @@ const OTHER: &str = "[lock]\nnamespace = 'shop'\n[lock.defaults]\nlease = '20s'\
 
 /// A client that starts with the first, and whose own lease is short.
 fn builder() -> LockClientBuilder {
-    let options = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(2))).build();
-    LockClient::builder().options(options.unwrap()).config(read(ONE).unwrap())
+    let options = LockOptions::new().lease(Lease::Watchdog(Duration::from_secs(2)));
+    LockClient::builder().options(options).config(read(ONE).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,12 +36,9 @@ async fn nothing_is_lost_while_configurations_come_and_go() {
         let (client, counted) = (client.clone(), Arc::clone(&counted));
         tokio::spawn(async move {
             for _ in 0..20 {
-                // As an attribute does it, with time for a reload in between.
-                let policy = client.policy("p").unwrap();
+                let lock = client.policy_lock("p", [format!("key-{}", task % 8)]);
                 tokio::task::yield_now().await;
-                let options = client.options_of(&policy, LockSettings::default()).unwrap();
-                let lock = client.any_lock(LockKind::Mutex, [format!("key-{}", task % 8)]);
-                let guard = lock.with(options).lock().await.unwrap();
+                let guard = lock.lock().await.unwrap();
                 let add = async {
                     counted.fetch_add(1, Ordering::SeqCst);
                     tokio::task::yield_now().await;
@@ -79,17 +75,15 @@ async fn nothing_is_lost_while_configurations_come_and_go() {
     held.release().await.unwrap();
 }
 
-/// A policy that was got before a reload goes on by its own configuration, as a whole.
+/// A policy is of one configuration, with its defaults.
 #[test]
 fn a_policy_is_of_one_configuration() {
     let client = builder().in_memory().unwrap();
     let before = client.policy("p").unwrap();
     client.reload(read(OTHER).unwrap()).unwrap();
-    let options = client.options_of(&before, LockSettings::default()).unwrap();
-    assert_eq!(options.max_hold(), Some(Duration::from_secs(60)));
-    assert_eq!(options.lease().duration(), Duration::from_secs(2));
-    let options = client.options_of(&client.policy("p").unwrap(), LockSettings::default()).unwrap();
-    assert_eq!((options.max_hold(), options.lease().duration().as_secs()), (None, 20));
+    let after = client.policy("p").unwrap();
+    assert_eq!((before.max_hold, before.lease), (Some(Duration::from_secs(60)), None));
+    assert_eq!((after.max_hold, after.lease), (None, Some(Lease::Fixed(Duration::from_secs(20)))));
 }
 
 /// Clones share it, and locks that are made from here on follow it, those without a policy too.
@@ -101,7 +95,7 @@ async fn a_reload_is_seen_by_all_clones() {
     let old = clone.mutex("a");
     let next = "[lock.defaults]\nwait = 'none'\n[lock.policies.q]";
     client.reload(read(next).unwrap()).unwrap();
-    assert_eq!(clone.options().wait(), Wait::Never);
+    assert_eq!(clone.options().get_wait(), Wait::None);
     assert!(clone.mutex("a").lock().await.unwrap_err().is_busy());
     assert!(clone.policy("q").is_ok());
     assert!(matches!(clone.policy("p"), Err(LockError::UnknownPolicy { .. })));
@@ -119,8 +113,8 @@ fn another_namespace_is_refused() {
     let error = client.reload(read("[lock]\nnamespace = 'store'").unwrap()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "invalid lock options: lock.namespace is \"store\" and was \"shop\", so the same locks would \
-         have other names; start a new client for it"
+        "lock.namespace: is \"store\" and was \"shop\", so the same locks would have other names; start a new client \
+         for it"
     );
     assert!(client.policy("p").is_ok(), "the old one stays");
     assert!(LockClient::in_memory().reload(read(ONE).unwrap()).is_err());

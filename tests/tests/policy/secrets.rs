@@ -1,17 +1,16 @@
-//! A configuration has passwords in it, wherever it is wrong: no error shows one.
+//! Addresses have passwords, hosts and users in them, wherever a configuration is wrong: no error shows any part of one.
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::fmt::Write;
 
 use figment::providers::{Env, Format, Json, Toml};
 use figment::{Figment, Jail};
+use lock_runtime::LockClient;
 use lock_runtime::policy::{ConfigError, LockConfig};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 use super::{from_figment, read};
-
-const SECRET: &str = "s3cr3t";
 
 /// An error in all its forms, with all its causes.
 fn everything(error: &(dyn Error + 'static)) -> String {
@@ -24,130 +23,221 @@ fn everything(error: &(dyn Error + 'static)) -> String {
     all
 }
 
-/// What is accepted has its namespace and the names of its policies shown, as they are.
-fn check(what: &str, outcome: Result<LockConfig, ConfigError>) {
-    let Err(error) = outcome else { return };
-    let shown = everything(&error);
-    assert!(!shown.contains(SECRET), "{what}\nshows its secret:\n{shown}");
+/// What nothing but an address says, in pieces of three characters.
+fn pieces(text: &str) -> HashSet<String> {
+    let chars: Vec<char> = text.chars().collect();
+    chars.windows(3).map(|piece| piece.iter().collect()).collect()
 }
 
-fn json(text: &str) -> Result<LockConfig, ConfigError> {
-    LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(text))
+/// How to write an address, which is in the errors, and the names of the schemes in this test.
+const HELP: &str = "redis://user:password@host:port/database rediss://… unix:///path memory: valkey:// http:// redis//:";
+
+/// Checks that no error says a piece of the address, of the reader, of a client, or of a layer.
+fn check(what: &str, address: &str, outcome: Result<LockConfig, ConfigError>) {
+    let shown = match outcome {
+        Err(error) => everything(&error),
+        Ok(config) => {
+            let client = LockClient::builder().config(config.clone()).in_memory();
+            let client = client.as_ref().err().map(|error| everything(error));
+            let layer = lock_tower::http::check(&config).err().map(|error| everything(&error));
+            [client, layer].into_iter().flatten().collect()
+        }
+    };
+    let help = pieces(HELP);
+    let said = pieces(&shown);
+    let told: Vec<_> =
+        pieces(address).into_iter().filter(|it| !help.contains(it) && said.contains(it)).collect();
+    assert!(told.is_empty(), "{what}\nshows {told:?}:\n{shown}");
 }
 
-fn yaml(text: &str) -> Result<LockConfig, ConfigError> {
-    LockConfig::from_deserializer(serde_norway::Deserializer::from_str(text))
+/// Addresses, right and wrong, of characters that no message has: each has a scheme.
+fn address() -> impl Strategy<Value = String> {
+    let scheme = prop::sample::select(vec![
+        "redis://",
+        "rediss://",
+        "valkey://",
+        "unix://",
+        "redis:/",
+        "http://",
+        "redis//:",
+    ]);
+    let part = "[QXZJKVW%_.~!$&()*+,;=-]{0,9}";
+    let port = "(:[89]{1,6}|:[QXZ]{1,4})?";
+    let rest = "(/[89]{0,3}|/[QXZ]{3,6})?([?#][QXZJ=&]{0,8})?";
+    (scheme, part, part, part, port, rest, any::<[bool; 2]>()).prop_map(
+        |(scheme, user, password, host, port, rest, [has_user, odd])| {
+            let credentials = match has_user {
+                true => format!("{user}:{password}@"),
+                false => String::new(),
+            };
+            let odd = if odd { "@QQ/:" } else { "" };
+            format!("{scheme}{credentials}{host}{odd}{port}{rest}")
+        },
+    )
 }
 
-/// The wrong file, and what is said of it.
+/// Files in which the address is where it should be, and where it should not, with other mistakes beside it.
 #[rustfmt::skip]
-const WRONG: &[(&str, &str)] = &[
-    // What the parser finds, which draws the line.
-    ("lock.url = \"redis://:s3cr3t@h\" junk", "the TOML cannot be parsed: "),
-    ("lock.url = \"redis://:s3cr3t@h", "the TOML cannot be parsed: "),
-    ("lock.url = redis://:s3cr3t@h", "the TOML cannot be parsed: "),
-    ("lock = { url = \"redis://:s3cr3t@h\", wait }", "the TOML cannot be parsed: "),
-    ("lock.url = \"redis://:s3cr3t\\@h\"", "the TOML cannot be parsed: "),
-    ("[lock]\nurl = \"redis://:s3cr3t@h\"\nurl = \"redis://:s3cr3t@h\"", "the TOML cannot be parsed: "),
-    ("[lock]\nredis://:s3cr3t@h", "the TOML cannot be parsed: "),
-    ("[redis://:s3cr3t@h]", "the TOML cannot be parsed: "),
-    // A fault elsewhere in the line.
-    ("lock = { url = \"redis://:s3cr3t@h\", policies.p.wait = 3 }", "lock.policies.p.wait: invalid type: integer `3`, expected how long to wait: \"3s\", \"none\" or \"forever\" (line 1, column "),
-    ("lock = { url = \"redis://:s3cr3t@h\", namespce = \"shop\" }", "lock.namespce: unknown field `namespce`, expected one of `url`, "),
-    ("lock = { quorum = [\"redis://:s3cr3t@h\", 3] }", "lock.quorum[1]: invalid type: integer, expected a string"),
-    ("lock = { sentinel = { master = \"redis://:s3cr3t@h\", node = [] } }", "lock.sentinel.node: unknown field `node`, expected `master` or `nodes`; did you mean `nodes`?"),
-    // In the wrong place.
-    ("[lock]\nurl.\"redis://:s3cr3t@h\" = 1", "lock.url: invalid type: map, expected a string"),
-    ("[lock]\nurl = 739184", "lock.url: invalid type: integer, expected a string"),
-    ("[lock]\n\"redis://:s3cr3t@h\" = 1", "lock.…: unknown field `…`, expected one of `url`, "),
-    ("[lock.defaults]\n\"wauser:s3cr3tt\" = 1", "lock.defaults.…: unknown field `…`, expected one of `base`, "),
-    ("[lock]\nnamespace = \"user:s3cr3t{\"", "lock.namespace: invalid lock key"),
-    ("[lock]\npassword = \"s3cr3t\"", "lock.password: unknown field `password`, expected one of "),
-    ("[lock.sentinel]\nmaster = \"m\"\nnodes = []\npassword = \"s3cr3t\"", "lock.sentinel.password: unknown field `password`, expected "),
-    ("[lock]\nnamespace = \"redis://:s3cr3t@h\\n\"", "lock.namespace: invalid lock key"),
-    ("[lock]\noverride = \"redis://:s3cr3t@h\"", "lock.override: unknown variant `…`, expected `literals` or `config`"),
-    ("[lock.defaults]\nwait = \"redis://:s3cr3t@h\"", "lock.defaults.wait: invalid value: string \"…\", expected how long to wait: "),
-    ("[lock.defaults]\nwait = \":s3cr3t@h\"", "lock.defaults.wait: invalid value: string \"…\", expected how long to wait: "),
-    ("[lock.defaults]\nwait = \"user:s3cr3t\"", "lock.defaults.wait: invalid value: string \"…\", expected how long to wait: "),
-    ("[lock.defaults]\nwait = \"s3cr3t%40x\"", "lock.defaults.wait: invalid value: string \"…\", expected how long to wait: "),
-    ("[lock.policies.p]\nbase = \"redis://:s3cr3t@h\"", "lock.policies.p.base: there is no lock.base.…; add it"),
-    ("[lock.policies.\"redis://:s3cr3t@h\"]\nwait = \"0s\"", "lock.policies.….wait: \"0s\" never waits"),
-    ("[lock.policies.\"redis://:s3cr3t@h\"]\nwait = 3", "lock.policies.….wait: invalid type: integer `3`, expected "),
-    ("[lock.policies.p]\nkey = \"redis://:s3cr3t@{h\"", "lock.policies.p.key: \"…\" has a `{` that is never closed"),
-    ("[lock.policies.p]\nkey = \"k:{redis://:s3cr3t@h}\"", "lock.policies.p.key: \"…\" has a mistake between its braces"),
-    ("[lock.policies.p]\nkey = \"k:{header.a:s3cr3t@h}\"", "lock.policies.p.key: \"…\" has a mistake between its braces"),
-    ("[[lock.routes]]\npath = \"/{a}\"\npolicy = \"p\"\nkey = \"k:{path.s3cr3t@h}\"\n[lock.policies.p]", "lock.routes[0].key: \"…\" has `{path.…}`, which is not in"),
-    ("[[lock.routes]]\npath = \"/{s3cr3t@h}\"\npolicy = \"p\"\n[lock.policies.p]\nkey = \"k:{path.a}\"", "lock.routes[0].path: \"…\" does not have `{path.…}`"),
-    // An address that cannot be parsed is shown without what may be a password.
-    ("[lock]\nurl = \"redis://user:s3cr3t@h:abc\"", "lock.url: \"redis://…@h:…\" has a port that is no number"),
-    ("[lock]\nurl = \"redis://user:s3cr3t\"", "lock.url: \"redis://…:…\" has a port that is no number"),
-    ("[lock]\nurl = \"redis://:x/s3cr3t@h\"", "lock.url: \"redis://…@h\" has no host"),
-    ("[lock]\nurl = \"http://s3cr3t\"", "lock.url: \"http://…\" is no address"),
-    ("[lock]\nquorum = [\"redis://:s3cr3t@\"]\nrestart_guard = \"none\"", "lock.quorum[0]: \"redis://…@\" has no host"),
-    ("[lock.policies.p]\nhttp.methods = [\"redis://:s3cr3t@h\"]", "lock.policies.p.http.methods[0]: \"…\" is no method"),
-    ("[[lock.routes]]\npath = \"redis://:s3cr3t@h\"\npolicy = \"redis://:s3cr3t@h\"", "lock.routes[0].policy: no lock policy \"…\": "),
-    ("[lock.base.\"redis://:s3cr3t@h\"]\nbase = \"redis://:s3cr3t@h\"", "lock.base.….base: bases go round in a circle: … → …; break it"),
+const FILES: &[&str] = &[
+    "lock.url = 'ADDRESS'",
+    "lock = 'ADDRESS'",
+    "lock.url = 'ADDRESS' junk",
+    "lock.url = 'ADDRESS",
+    "lock.url = ADDRESS",
+    "lock = { url = 'ADDRESS', wait }",
+    "lock.url = \"\\QADDRESS\"",
+    "[lock]\nurl = 'ADDRESS'\nurl = 'ADDRESS'",
+    "[lock]\nADDRESS",
+    "['ADDRESS']",
+    "[ADDRESS]",
+    "lock.url = ['ADDRESS']",
+    "lock.url.'ADDRESS' = 1",
+    "lock.'ADDRESS' = 1",
+    "lock.url = 'ADDRESS'\nlock.cluster = ['ADDRESS']",
+    "lock.cluster = ['ADDRESS', 'ADDRESS', 3]",
+    "lock.cluster = ['ADDRESS', 'ADDRESS']",
+    "lock.cluster = 'ADDRESS'",
+    "lock.quorum = ['ADDRESS']",
+    "lock.quorum = ['ADDRESS', 'redis://b']\nlock.restart_guard = 'none'",
+    "lock.sentinel = { master = 'ADDRESS', nodes = ['ADDRESS'] }",
+    "lock.sentinel = { master = 'ADDRESS', nodes = 'ADDRESS' }",
+    "lock.sentinel = { master = 'ADDRESS', 'ADDRESS' = [] }",
+    "lock.sentinel = 'ADDRESS'",
+    "lock = { url = 'ADDRESS', policies.p.wait = 3 }",
+    "lock = { url = 'ADDRESS', namespce = 'shop' }",
+    "lock = { url = 'ADDRESS', defaults = { wait = 'never', lease = '1' } }",
+    "lock = { url = 'ADDRESS', policies = { p = { wait = '0s', lease = '1ms', base = 'b' } } }",
+    "lock.tls = 'ADDRESS'",
+    "lock.tls.'ADDRESS' = 'a'",
+    "lock.restart_guard = 'ADDRESS'",
+    "lock.store_patience = 'ADDRESS'",
+    "lock.defaults = 'ADDRESS'",
+    "lock.defaults.wait = 'ADDRESS'",
+    "lock.defaults.lease = 'ADDRESS'",
+    "lock.defaults.kind = 'ADDRESS'",
+    "lock.defaults.on_lost = 'ADDRESS'",
+    "lock.defaults.max_waiters = 'ADDRESS'",
+    "lock.defaults.enforce = 'ADDRESS'",
+    "lock.defaults.replicas = 'ADDRESS'",
+    "lock.defaults.'ADDRESS' = 1",
+    "lock.policies.p.base = 'ADDRESS'",
+    "lock.policies.'ADDRESS' = { wait = '0s' }",
+    "lock.policies.'ADDRESS' = { wait = 3 }",
+    "lock.base.'ADDRESS'.base = 'ADDRESS'",
+    "lock.policies.p.key = '{ADDRESS'",
+    "lock.policies.p.key = 'k:{ADDRESS}'",
+    "lock.policies.p.http = 'ADDRESS'",
+    "lock.policies.p.http.busy = 'ADDRESS'",
+    "lock.policies.p.http.hold = 'ADDRESS'",
+    "lock.policies.p.http.methods = ['ADDRESS']",
+    "lock.policies.p.http.methods = 'all but ADDRESS'",
+    "lock.policies.p.http.'ADDRESS' = 1",
+    "lock.routes = 'ADDRESS'",
+    "lock.routes = ['ADDRESS']",
+    "lock.routes = [{ path = 'ADDRESS', policy = 'ADDRESS' }]",
+    "lock.policies.p.key = 'k:{path.a}'\nlock.routes = [{ path = '/{ADDRESS}', policy = 'p' }]",
+    "lock.policies.p = {}\nlock.routes = [{ path = '/{a}', policy = 'p', key = 'k:{path.ADDRESS}' }]",
+    "lock.policies.p = {}\nlock.routes = [{ path = '/a', policy = 'p', methods = ['ADDRESS'] }]",
 ];
 
 #[test]
-fn no_fault_shows_a_password() {
-    for (text, expected) in WRONG {
-        let outcome = read(text);
-        let said = outcome.as_ref().expect_err(text).to_string();
-        check(text, outcome);
-        assert!(said.starts_with(expected), "{text}\n{said}");
-        assert!(!said.contains("739184"), "{said}");
+fn every_file_is_wrong_or_has_an_address() {
+    for file in FILES {
+        let text = file.replace("ADDRESS", "http://QXZ:JKV@WWW:999999/ZZZ");
+        let outcome = read(&text);
+        let is_refused = match &outcome {
+            Err(_) => true,
+            Ok(config) => lock_tower::http::check(config).is_err(),
+        };
+        assert!(is_refused, "{text}");
+        check(&text, "http://QXZ:JKV@WWW:999999/ZZZ", outcome);
     }
-    // With the place, where the parser knows it.
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_error_shows_a_part_of_an_address(
+        address in address(),
+        file in prop::sample::select(FILES),
+    ) {
+        let text = file.replace("ADDRESS", &address);
+        check(&text, &address, read(&text));
+        check(&text, &address, from_figment(&Figment::new().merge(Toml::string(&text))));
+        // The same in formats of one pass.
+        let Ok(parsed) = toml::from_str::<serde_json::Value>(&text) else { return Ok(()) };
+        let json = parsed.to_string();
+        check(&json, &address, LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(&json)));
+        check(&json, &address, LockConfig::from_deserializer(serde_norway::Deserializer::from_str(&json)));
+        check(&json, &address, from_figment(&Figment::new().merge(Json::string(&json))));
+        // In a program's own configuration, where no parser draws a line.
+        #[derive(Debug, serde::Deserialize)]
+        struct App { #[serde(default)] lock: LockConfig }
+        let own = serde_json::from_value::<App>(parsed).map(|app| app.lock);
+        let own = own.map_err(|error| error.to_string());
+        if let Err(said) = own {
+            let said = pieces(&said);
+            let help = pieces(HELP);
+            let told: Vec<_> = pieces(&address).into_iter().filter(|it| !help.contains(it) && said.contains(it)).collect();
+            prop_assert!(told.is_empty(), "{json} shows {told:?}");
+        }
+    }
+}
+
+/// The place is told, where the parser knows it.
+#[test]
+fn an_error_names_the_place() {
     let said = read("[lock]\nurl = \"redis://:s3cr3t@h\" junk").unwrap_err().to_string();
+    assert!(said.starts_with("the TOML cannot be parsed: "), "{said}");
     assert!(said.contains("(line 2, column "), "{said}");
 }
 
 #[test]
 #[allow(clippy::result_large_err, reason = "the loader's own error")]
-fn no_loader_shows_a_password() {
-    for (text, _) in WRONG {
-        check(text, from_figment(&Figment::new().merge(Toml::string(text))));
-    }
+fn no_file_shows_an_address() {
+    const ADDRESS: &str = "redis://:s3cr3t@hidden";
     Jail::expect_with(|jail| {
-        let broken = "[lock]\nurl = 'redis://:s3cr3t@h' junk\n";
-        jail.create_file("broken.toml", broken)?;
-        jail.create_file("broken.json", r#"{ "lock": { "url": "redis://:s3cr3t@h" "#)?;
+        jail.create_file("broken.toml", &format!("[lock]\nurl = '{ADDRESS}' junk\n"))?;
+        jail.create_file("broken.json", &format!(r#"{{ "lock": {{ "url": "{ADDRESS}" "#))?;
         let error = from_figment(&Figment::new().merge(Toml::file("broken.toml"))).unwrap_err();
         assert!(error.to_string().contains("line 2, column"), "{error}");
-        check(broken, Err(error));
-        check("JSON", from_figment(&Figment::new().merge(Json::file("broken.json"))));
+        check("TOML", ADDRESS, Err(error));
+        check("JSON", ADDRESS, from_figment(&Figment::new().merge(Json::file("broken.json"))));
         Ok(())
     });
 }
 
 #[test]
 #[allow(clippy::result_large_err, reason = "the loader's own error")]
-fn no_variable_shows_a_password() {
+fn no_variable_shows_an_address() {
+    const ADDRESS: &str = "redis://:s3cr3t@hidden";
     for (name, value, expected) in [
-        ("LOCK_URL", "{a=s3cr3t}", "lock.url: invalid type: found map, expected a string"),
-        ("LOCK_URL", "739184", "lock.url: invalid type: found unsigned int"),
-        ("LOCK_URL__PASSWORD", "s3cr3t", "lock.url: "),
-        ("LOCK_QUORUM", "redis://:s3cr3t@h", "lock.quorum: invalid type: text"),
-        ("LOCK_REDIS", "redis://:s3cr3t@h", "lock.redis: unknown field"),
-        ("LOCK_DEFAULTS__WAIT", "redis://:s3cr3t@h", "lock.defaults.wait: invalid value"),
-        ("LOCK_DEFAULTS__WAIT", "3", "lock.defaults.wait: invalid type"),
+        ("APP_LOCK__URL", "{a=s3cr3t}", "lock.url: invalid type: found map, expected a string"),
+        ("APP_LOCK__URL", "739184", "lock.url: invalid type: found unsigned int"),
+        ("APP_LOCK__URL__PASSWORD", "s3cr3t", "lock.url: "),
+        ("APP_LOCK__QUORUM", ADDRESS, "lock.quorum: invalid type: found string"),
+        ("APP_LOCK__REDIS", ADDRESS, "lock.redis: unknown field"),
+        ("APP_LOCK__DEFAULTS__WAIT", ADDRESS, "lock.defaults.wait: invalid value"),
+        ("APP_LOCK__DEFAULTS__WAIT", "3", "lock.defaults.wait: invalid type"),
+        ("APP_LOCK_URL", ADDRESS, "lock_url: is no table of locks"),
     ] {
         Jail::expect_with(|jail| {
             jail.create_file(
                 "app.toml",
-                "[lock]\nurl = 'redis://:s3cr3t@h'\nnamespace = 'shop'\n",
+                &format!("[lock]\nurl = '{ADDRESS}'\nnamespace = 'shop'\n"),
             )?;
-            let variables = Env::prefixed("LOCK_")
-                .map(|key| format!("lock.{}", key.as_str().replace("__", ".")).into());
-            let all = || Figment::new().merge(Toml::file("app.toml")).merge(variables.clone());
+            let all = || {
+                let variables = Env::prefixed("APP_").split("__");
+                Figment::new().merge(Toml::file("app.toml")).merge(variables)
+            };
             let right = from_figment(&all());
             assert_eq!(right.as_ref().unwrap().namespace(), Some("shop"));
-            assert!(!format!("{right:?}\n{right:#?}").contains(SECRET));
+            assert!(!format!("{right:?}\n{right:#?}").contains("s3cr3t"));
             jail.set_env(name, value);
             let outcome = from_figment(&all());
             let said = outcome.as_ref().expect_err(name).to_string();
-            check(name, outcome);
+            check(name, ADDRESS, outcome);
             assert!(
                 said.contains(&format!("environment variable(s): {expected}")),
                 "{name}: {said}"
@@ -158,88 +248,10 @@ fn no_variable_shows_a_password() {
     }
 }
 
-/// Addresses in all their forms, right and nearly right.
-fn address() -> impl Strategy<Value = String> {
-    let form = prop::sample::select(vec![
-        "redis://:s3cr3t@h",
-        "rediss://user:s3cr3t@h:6379/2",
-        "redis//:s3cr3t@h",
-        "redis://h:6379?password=s3cr3t",
-        "redis://s3cr3t@h",
-        "redis://:s3cr3t%40x@h",
-        "redis://:x#s3cr3t@h",
-        "unix:///run/redis.sock?pass=s3cr3t",
-        "user:s3cr3t@h",
-    ]);
-    form.prop_map(str::to_owned)
-}
-
-/// A change to a text: where, how much goes, and what comes.
-type Change = (prop::sample::Index, usize, String);
-
-fn changes() -> impl Strategy<Value = Vec<Change>> {
-    let noise = prop_oneof![
-        3 => Just(String::new()),
-        4 => r#"['"{}\[\],=:\n|#@/ \\`.&*!-]"#,
-        1 => address(),
-    ];
-    prop::collection::vec((any::<prop::sample::Index>(), 0..4_usize, noise), 1..3)
-}
-
-fn changed(text: &str, changes: &[Change]) -> String {
-    let mut chars: Vec<char> = text.chars().collect();
-    for (at, gone, noise) in changes {
-        let at = at.index(chars.len() + 1);
-        // The secret itself stays whole, or it could not be told.
-        let end = (at + gone).min(chars.len());
-        drop(chars.splice(at..end, noise.chars()));
-    }
-    chars.into_iter().collect()
-}
-
-proptest! {
-    // The same files in every run. An error shows the part of a value that tells what is wrong, and changes that move the password
-    // into that part are rare, so a random seed fails one run in many, and none tells which change of the code did it.
-    #![proptest_config(ProptestConfig {
-        cases: 2_000,
-        rng_seed: RngSeed::Fixed(1),
-        ..ProptestConfig::default()
-    })]
-
-    #[test]
-    fn no_broken_file_shows_a_password(address in address(), changes in changes()) {
-        let toml = format!(
-            "# {address}\n[lock]\nurl = '{address}'\nnamespace = 'shop'\n\
-             [lock.policies.p]\nwait = '3s'\nkind = 'fair'\n"
-        );
-        let inline = format!(
-            "lock = {{ sentinel = {{ master = \"{address}\", nodes = [\"{address}\"] }}, \
-             defaults = {{ wait = \"3s\" }}, override = \"config\" }}\n"
-        );
-        let dotted = format!("lock.quorum = ['{address}', '{address}/2']\nlock.defaults.wait = 3\n");
-        for text in [toml, inline, dotted] {
-            let text = changed(&text, &changes);
-            check(&text, read(&text));
-            check(&text, from_figment(&Figment::new().merge(Toml::string(&text))));
-        }
-        let text = format!(
-            r#"{{ "lock": {{ "url": "{address}", "defaults": {{ "wait": "3s", "kind": "fair" }} }} }}"#
-        );
-        let text = changed(&text, &changes);
-        check(&text, json(&text));
-        let text = format!(
-            "lock:\n  url: {address}\n  cluster: [ '{address}' ]\n  defaults:\n    wait: 3s\n"
-        );
-        let text = changed(&text, &changes);
-        check(&text, yaml(&text));
-    }
-}
-
-/// What this module is for: a parser's own error shows the line.
+/// Why a file is not read by its parser alone: the parser's own error shows the line.
 #[test]
 fn the_error_of_a_parser_shows_the_line() {
-    for text in ["lock.url = \"redis://:s3cr3t@h\" junk", WRONG[8].0] {
-        let error = toml::from_str::<lock_runtime::policy::LockFile>(text).unwrap_err();
-        assert!(error.to_string().contains(SECRET), "{error}");
-    }
+    let text = "lock.url = \"redis://:s3cr3t@h\" junk";
+    let error = toml::from_str::<toml::Table>(text).unwrap_err();
+    assert!(error.to_string().contains("s3cr3t"), "{error}");
 }

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::read;
-use lock_runtime::options::LockSettings;
 use lock_runtime::site::LockSite;
-use lock_runtime::{Lease, LockKind, Wait};
+use lock_runtime::{Lease, LockKind, LockOptions, Wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -17,26 +16,26 @@ const fn site(line: u32) -> LockSite {
 fn saying(
     line: u32,
     policy: &'static str,
-    say: impl FnOnce(LockSettings) -> LockSettings,
+    say: impl FnOnce(LockOptions) -> LockOptions,
 ) -> LockSite {
-    let settings = say(LockSettings::default());
-    site(line).with(Some(policy).filter(|policy| !policy.is_empty()), settings)
+    let options = say(LockOptions::new());
+    site(line).with(Some(policy).filter(|policy| !policy.is_empty()), options)
 }
 
 fn problems(config: &str, sites: &[LockSite]) -> Vec<String> {
     let config = read(config).unwrap();
-    let found = config.check(sites).err();
+    let found = config.check_sites(sites).err();
     let found = found.iter().flat_map(|error| error.problems());
     found.map(ToString::to_string).collect()
 }
 
 #[test]
 fn what_fits_is_silent() {
-    let config = "[lock.policies.'tenant-*']\nmax_hold = '5m'";
+    let config = "[lock.policies.tenant]\nmax_hold = '5m'";
     let sites = [
         site(1),
-        saying(2, "tenant-7", |it| it.wait(Wait::Never)),
-        saying(3, "tenant-8", |it| it.lease(Lease::Watchdog(SECOND))),
+        saying(2, "tenant", |it| it.wait(Wait::None)),
+        saying(3, "tenant", |it| it.lease(Lease::Watchdog(SECOND))),
         saying(4, "", |it| it.lease(Lease::Fixed(SECOND))),
     ];
     assert_eq!(problems(config, &sites), [""; 0]);
@@ -65,16 +64,16 @@ fn unknown_policies_and_contradictions_are_reported_by_place() {
          1s has no meaning with a fixed lease, which is never renewed",
         ]
     );
-    // Where the configuration wins, its lease stands and the literal of site 5 does not.
-    let config = format!("[lock]\noverride = 'config'\n{config}");
-    assert_eq!(problems(&config, &sites[4..]).len(), 1);
 }
 
 /// Without a policy, the literals meet the defaults.
 #[test]
 fn defaults_can_be_contradicted_too() {
-    let sites =
-        [saying(7, "", |it| it.max_hold(SECOND)), saying(8, "", |it| it.kind(LockKind::Fair))];
+    let fair = |mut it: LockOptions| {
+        it.kind = Some(LockKind::Fair);
+        it
+    };
+    let sites = [saying(7, "", |it| it.max_hold(SECOND)), saying(8, "", fair)];
     assert_eq!(
         problems("[lock.defaults]\nlease = '2s'", &sites),
         [

@@ -89,4 +89,9 @@ impl Shop {
     }
 }
 
+#[distributed_lock(key = "a", map_err = to_my_error)]
+async fn map_err_unknown() -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

@@ -47,7 +47,7 @@ async fn colon() -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "a", guard = hold, when = id > 0)]
+#[distributed_lock(key = "a", guard = id, when = id > 0)]
 async fn guard_of_nothing(id: u64) -> Result<(), LockError> {
     Ok(())
 }

@@ -1,4 +1,4 @@
-use lock_runtime::blocking::LockGuard;
+use lock_runtime::LockGuard;
 use lock_runtime::{LockError, distributed_lock};
 
 #[distributed_lock(key = "nightly", guard = hold)]

@@ -85,4 +85,14 @@ async fn wait_zero() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "a", release_timeout = "250")]
+async fn release_timeout_without_unit() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "a", release_timeout = 1)]
+async fn release_timeout_without_quotes() -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

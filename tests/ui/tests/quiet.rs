@@ -105,7 +105,27 @@ async fn option() -> Option<u64> {
     Some(3)
 }
 
-#[distributed_lock(key = "{name}", wait = Wait::Never)]
+#[distributed_lock(key = "nightly", map_err = std::io::Error::other)]
+async fn mapped() -> std::io::Result<u64> {
+    Ok(4)
+}
+
+#[distributed_lock(key = "stock", when = !dry, guard = hold)]
+async fn perhaps(dry: bool) -> Result<bool, LockError> {
+    Ok(hold.is_some())
+}
+
+#[distributed_lock(key = "stock", when = !dry, guard = hold, on_busy = fallback(never))]
+async fn perhaps_or(dry: bool) -> Result<bool, LockError> {
+    Ok(hold.is_some())
+}
+
+async fn never(dry: bool) -> Result<bool, LockError> {
+    yield_now().await;
+    Ok(dry)
+}
+
+#[distributed_lock(key = "{name}", wait = Wait::None)]
 async fn mutable(mut name: String) -> Result<String, LockError> {
     name.push('!');
     Ok(name)
@@ -136,7 +156,7 @@ async fn generic<'a, T: Debug + Sync>(
 }
 
 #[distributed_lock(key = "hidden")]
-async fn hidden(values: &[u64]) -> Result<impl Iterator<Item = &u64>, LockError> {
+async fn hidden(values: &[u64]) -> Result<impl IntoIterator<Item = &u64>, LockError> {
     Ok(values.iter())
 }
 
@@ -366,10 +386,13 @@ async fn it_compiles_and_runs() -> Result<(), LockError> {
     assert_eq!(Shop::associated().await?, None);
     unit().await;
     assert_eq!(option().await, Some(3));
+    assert_eq!(mapped().await.ok(), Some(4));
+    assert!(perhaps(false).await? && !perhaps(true).await?);
+    assert!(perhaps_or(false).await? && !perhaps_or(true).await?);
     assert_eq!(mutable("a".to_owned()).await?, "a!");
     assert_eq!(patterns((1, (2, 3)), 0).await?, 4);
     assert_eq!(generic("k", 1, &5).await?, &5);
-    assert_eq!(hidden(&[1, 2]).await?.count(), 2);
+    assert_eq!(hidden(&[1, 2]).await?.into_iter().count(), 2);
     assert_eq!(block(2).await?, 2);
     assert!(on_one_line(2).await? < on_one_line_with_guard().await?);
     on_one_line_without_value().await;

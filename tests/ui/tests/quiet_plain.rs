@@ -10,8 +10,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::blocking::LockClient;
-use lock_runtime::{LockError, distributed_lock};
+use lock_runtime::{LockClient, LockError, block_on, distributed_lock};
 
 struct Shop {
     client: LockClient,
@@ -44,7 +43,7 @@ impl Shop {
     }
 
     fn cached(&self, item: &str) -> Result<String, LockError> {
-        let is_free = self.client.mutex(item).try_lock()?.is_some();
+        let is_free = block_on(self.client.mutex(item).try_lock())?.is_some();
         Ok(format!("{item} {} {}", self.tenant, is_free))
     }
 }
@@ -55,6 +54,25 @@ fn unit() {}
 #[distributed_lock(key = "nightly", on_busy = skip, guard = hold)]
 fn option() -> Option<u64> {
     Some(hold.token().get())
+}
+
+#[distributed_lock(key = "nightly", map_err = std::io::Error::other)]
+fn mapped() -> std::io::Result<u64> {
+    Ok(4)
+}
+
+#[distributed_lock(key = "stock", when = !dry, guard = hold)]
+fn perhaps(dry: bool) -> Result<bool, LockError> {
+    Ok(hold.is_some())
+}
+
+#[distributed_lock(key = "stock", when = !dry, guard = hold, on_busy = fallback(never))]
+fn perhaps_or(dry: bool) -> Result<bool, LockError> {
+    Ok(hold.is_some())
+}
+
+fn never(dry: bool) -> Result<bool, LockError> {
+    Ok(dry && LockClient::in_memory()?.mutex("stock").try_lock()?.is_some())
 }
 
 #[distributed_lock(key = "{name}")]
@@ -78,16 +96,19 @@ fn on_one_line(number: u64) -> Result<u64, LockError> { Ok(number) }
 
 #[test]
 fn runs() -> Result<(), LockError> {
-    let client = LockClient::in_memory()?;
+    let client = LockClient::in_memory();
     let patience = Duration::from_secs(1);
     let mut shop = Shop { client: client.clone(), tenant: "t".to_owned(), patience, sold: 0 };
     *shop.expressions()? += 1;
-    client.scope(|| {
+    client.scope_blocking(|| {
         assert!(shop.with_hold(2)? > 2);
         assert_eq!(shop.fresh("x")?, "x 2");
         assert_eq!(shop.fresh_with_hold("x")?, "x false");
         unit();
         assert!(option().is_some());
+        assert_eq!(mapped().ok(), Some(4));
+        assert!(perhaps(false)? && !perhaps(true)?);
+        assert!(perhaps_or(false)? && !perhaps_or(true)?);
         assert_eq!(mutable("a".to_owned())?, "a!");
         assert!(stacked(true)? && !stacked(false)?);
         assert_eq!(on_one_line(2)?, 2);

@@ -23,7 +23,7 @@ async fn pay_over_http(Path(id): Path<u64>, lock: HeldLock) -> String {
 }
 
 fn service(client: LockClient) -> Result<Router, Box<dyn std::error::Error>> {
-    let wait = LockOptions::builder().wait(Duration::from_secs(2)).build()?;
+    let wait = LockOptions::new().wait(Duration::from_secs(2));
     let layer =
         LockLayer::http().client(client.clone()).key("order:{path.id:u64}").options(wait).build()?;
     let orders = Router::new().route("/orders/{id}/pay", post(pay_over_http)).route_layer(layer);

@@ -9,20 +9,20 @@ use lock_runtime::{Lease, LockOptions, Wait};
 pub(super) fn settings() -> Vec<(&'static str, String)> {
     let options = LockOptions::default();
     let seconds = |time: Duration| format_duration(time).to_string();
-    let wait = match options.wait() {
-        Wait::Never => "none".to_owned(),
+    let wait = match options.get_wait() {
+        Wait::None => "none".to_owned(),
         Wait::UpTo(time) => seconds(time),
         Wait::Forever => "forever".to_owned(),
         other => format!("{other:?}"),
     };
-    let lease = match options.lease() {
+    let lease = match options.get_lease() {
         Lease::Watchdog(time) => format!("watchdog {}", seconds(time)),
         Lease::Fixed(time) => seconds(time),
         other => format!("{other:?}"),
     };
     // As their names in a file, in lower case.
-    let on_lost = format!("{:?}", options.on_lost()).to_lowercase();
-    let on_release_lost = format!("{:?}", options.on_release_lost()).to_lowercase();
+    let on_lost = format!("{:?}", options.get_on_lost()).to_lowercase();
+    let on_release_lost = format!("{:?}", options.get_on_release_lost()).to_lowercase();
     let quoted = |text: &str| format!("{text:?}");
     vec![
         ("kind", quoted("mutex")),

@@ -110,7 +110,7 @@ impl Table {
         values
     }
 
-    /// `{ at_least = 1, timeout = "200ms" }`.
+    /// `{ acks = 1, timeout = "200ms" }`.
     fn in_line(&self) -> String {
         let fields =
             self.values("").into_iter().map(|(field, value, _)| format!("{field} = {value}"));

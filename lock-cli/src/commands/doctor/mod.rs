@@ -38,7 +38,7 @@ struct Check {
 
 pub(super) async fn doctor(client: &LockClient) -> Result<Answer, Failure> {
     let mut checks = Vec::new();
-    for report in client.servers().await? {
+    for report in client.admin().servers().await? {
         checks.extend(server::checks(&report));
     }
     checks.extend(rights::checks(client).await?);

@@ -1,10 +1,8 @@
 //! What the user may do: each kind of lock is tried at a name of its own, with a short lease, and released.
-
-use std::num::NonZeroU32;
 use std::time::Duration;
 
-use lock_runtime::store::client_id;
-use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions, Semaphore, Wait};
+use lock_runtime::__layer_v1::client_id;
+use lock_runtime::{LockClient, LockError, LockGuard, LockOptions, Semaphore};
 
 use super::{Check, Verdict};
 use crate::failure::with_causes;
@@ -19,16 +17,12 @@ const ADVICE: &str = "What is refused does not work; docs/operations.md lists wh
 
 pub(super) async fn checks(client: &LockClient) -> Vec<Check> {
     let name = format!("lock_runtime:doctor:{}", client_id());
-    let options = LockOptions::builder().lease(Lease::Fixed(LEASE)).wait(Wait::UpTo(WAIT)).build();
-    let options = match options {
-        Ok(options) => options,
-        Err(error) => return vec![check("kinds of locks", Err(error))],
-    };
-    let (mutex, fair) =
-        (client.mutex(&*name).with(options), client.fair_mutex(&*name).with(options));
-    let rw = client.rw_lock(&*name).with(options);
-    let semaphore = client.semaphore(format!("{name}:permits"), NonZeroU32::MIN).with(options);
-    let multi = client.multi_lock([format!("{{{name}}}:a"), format!("{{{name}}}:b")]).with(options);
+    let options = LockOptions::new().lease(LEASE).wait(WAIT);
+    let with = || options.clone();
+    let (mutex, fair) = (client.mutex(&*name).with(with()), client.fair_mutex(&*name).with(with()));
+    let rw = client.rw_lock(&*name).with(with());
+    let semaphore = client.semaphore(format!("{name}:permits"), 1).with(with());
+    let multi = client.multi_lock([format!("{{{name}}}:a"), format!("{{{name}}}:b")]).with(with());
     vec![
         check("mutexes", tried(mutex.lock().await).await),
         check("fair mutexes", tried(fair.lock().await).await),
@@ -38,8 +32,8 @@ pub(super) async fn checks(client: &LockClient) -> Vec<Check> {
         check("several at once", tried(multi.lock().await).await),
         check("latches", latch(client, &name).await),
         check("waiting", waited(client, &name, options).await),
-        check("inspection", client.inspect(&*name).await.map(drop)),
-        check("forced release", client.force_release(&*name).await.map(drop)),
+        check("inspection", client.admin().inspect(&*name).await.map(drop)),
+        check("forced release", client.admin().force_release(&*name).await.map(drop)),
         surveyed(client).await,
     ]
 }
@@ -71,7 +65,7 @@ async fn latch(client: &LockClient, name: &str) -> Result<(), LockError> {
 }
 
 async fn surveyed(client: &LockClient) -> Check {
-    let survey = client.survey().prefix("lock_runtime:doctor:").within(WAIT).await;
+    let survey = client.admin().survey().prefix("lock_runtime:doctor:").within(WAIT).await;
     check(
         "surveys",
         match survey {

@@ -1,7 +1,7 @@
 //! The rights of the user, each tried by a command that changes nothing.
 
 use lock_runtime::LockClient;
-use lock_runtime::store::{MissingRight, ServerRights};
+use lock_runtime::admin::{MissingRight, ServerReport};
 
 use super::{Check, Verdict};
 use crate::failure::{Failure, with_causes};
@@ -10,11 +10,11 @@ const ADVICE: &str = "Grant what is missing with `ACL SETUSER`, as docs/operatio
                       `lockctl doctor` again.";
 
 pub(super) async fn checks(client: &LockClient) -> Result<Vec<Check>, Failure> {
-    let servers = client.missing_rights().await?;
+    let servers = client.admin().missing_rights().await?;
     Ok(servers.iter().flat_map(of_server).collect())
 }
 
-fn of_server(server: &ServerRights) -> Vec<Check> {
+fn of_server(server: &ServerReport<Vec<MissingRight>>) -> Vec<Check> {
     let check = |verdict, found, advice| Check {
         server: server.address.clone(),
         check: "rights",
@@ -27,7 +27,7 @@ fn of_server(server: &ServerRights) -> Vec<Check> {
         let found = format!("`{}` is missing, needed for {}", missing.right, missing.needed_for);
         check(verdict, found, ADVICE)
     };
-    match &server.missing {
+    match &server.answer {
         Ok(none) if none.is_empty() => vec![check(Verdict::Ok, "none is missing".to_owned(), "")],
         Ok(all) => all.iter().map(missing).collect(),
         Err(error) => vec![check(Verdict::Problem, with_causes(error), "")],

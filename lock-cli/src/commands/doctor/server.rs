@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use lock_runtime::admin::{ServerFacts, ServerReport};
 use lock_runtime::error::StoreErrorKind;
-use lock_runtime::store::{ServerFacts, ServerReport};
 
 use super::{Check, Verdict};
 use crate::failure::with_causes;
@@ -21,7 +21,7 @@ const CLOCK: Duration = Duration::from_secs(1);
 /// The share of its memory, in percent, from which a server is nearly full.
 const FULL: u64 = 90;
 
-pub(super) fn checks(report: &ServerReport) -> Vec<Check> {
+pub(super) fn checks(report: &ServerReport<ServerFacts>) -> Vec<Check> {
     let check = |(check, verdict, found, advice): Finding| Check {
         server: report.address.clone(),
         check,
@@ -29,7 +29,7 @@ pub(super) fn checks(report: &ServerReport) -> Vec<Check> {
         found,
         advice,
     };
-    match &report.facts {
+    match &report.answer {
         Ok(facts) => {
             let all = [version, role, round_trip, clock, eviction, memory, persistence, replicas];
             all.iter().map(|look| check(look(facts))).collect()

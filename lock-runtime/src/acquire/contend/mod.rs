@@ -169,7 +169,7 @@ impl<'a> Contender<'a> {
 
     pub(super) async fn contend(mut self) -> Result<Contended, LockError> {
         let is_enforced = self.pending.recorder.label().is_enforced();
-        if self.pending.spec.options.wait() == Wait::Never && is_enforced {
+        if self.pending.spec.options.get_wait() == Wait::None && is_enforced {
             // This process may be releasing the lock, perhaps its other side, or as one of several: waiting for the
             // answer is worth it, as at the gate of a mutex that is being released.
             let released = self.pending.spec.engine.released(&self.attempt.target);
@@ -263,7 +263,7 @@ impl<'a> Contender<'a> {
 
     /// Asks the store and acts on the answer.
     async fn ask(&mut self) -> Result<Next, LockError> {
-        let tokens = match self.pending.spec.options.lease() {
+        let tokens = match self.pending.spec.options.get_lease() {
             // Only watchdog holds are handed on, so only they need tokens in stock.
             Lease::Watchdog(_) if self.attempt.target.is_handed_on() => {
                 self.attempt.gate_guard.tokens_wanted(self.pending.has_local_readers())
@@ -318,7 +318,8 @@ impl<'a> Contender<'a> {
     // S-8.
     async fn send(&mut self, tokens: u32, timeout: Duration) -> Answered {
         let options = &self.pending.spec.options;
-        let keeps_place = self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
+        let keeps_place =
+            self.attempt.target.kind().has_places() && options.get_wait() != Wait::None;
         // A newcomer behind others of this process is not in a hurry; a waiter that was notified is.
         let meets_others = !self.attempt.placed && self.attempt.gate_guard.has_company();
         if keeps_place {
@@ -351,7 +352,7 @@ impl<'a> Contender<'a> {
         sent_at: Tick,
     ) -> Result<Grant, LockError> {
         let AcquireSpec { engine, options, .. } = &*self.pending.spec;
-        let lease = options.lease();
+        let lease = options.get_lease();
         // A holder has no place in the store's queue.
         self.attempt.placed = false;
         if engine.closed.load(Ordering::SeqCst) {

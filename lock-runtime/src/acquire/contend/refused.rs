@@ -9,7 +9,7 @@ use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::lease::Hold;
 use crate::observe::log_lock;
 use crate::options::Wait;
-use crate::store::HoldKind;
+use crate::store::{HoldKind, Inspection};
 
 impl Contender<'_> {
     fn answered(&mut self) {
@@ -41,7 +41,7 @@ impl Contender<'_> {
 
     /// Fails if this acquisition does not wait for a busy lock, or not any longer.
     fn check_wait(&self, holder_remaining: Option<Duration>) -> Result<(), LockError> {
-        if self.pending.spec.options.wait() == Wait::Never {
+        if self.pending.spec.options.get_wait() == Wait::None {
             return Err(self.pending.busy(BusyReason::Held, holder_remaining));
         }
         if self.waiting.out_of_time() {
@@ -68,9 +68,9 @@ impl Contender<'_> {
     pub(super) async fn not_replicated(&mut self, acked: u32) -> Result<Next, LockError> {
         // The hold is released before the next waiter contends, however this acquire ends.
         self.attempt.placed = true;
-        if self.pending.spec.options.wait() == Wait::Never
+        if self.pending.spec.options.get_wait() == Wait::None
             || self.waiting.out_of_time()
-            || (self.pending.spec.options.wait() == Wait::Forever
+            || (self.pending.spec.options.get_wait() == Wait::Forever
                 && self.waiting.failing_for() >= self.leases().timing.store_patience)
         {
             return Err(self.pending.not_replicated(acked));
@@ -108,6 +108,25 @@ impl Contender<'_> {
         Ok(Next::TryAgain)
     }
 
+    /// Returns the error of a name that holds something else. Collisions are rare, so the store is asked what that is.
+    async fn collision(&self, error: StoreError) -> LockError {
+        let (target, leases) = (&self.pending.spec.target, self.leases());
+        let asked = target.kind();
+        let found = match asked {
+            // Any of its names may be the one.
+            HoldKind::Multi => None,
+            _ => Some(leases.store.inspect(target.key(), leases.timing.command_timeout).await),
+        };
+        let error = match found {
+            Some(Ok(Inspection { kind: Some(kind), .. })) if kind != asked => {
+                StoreError::new(StoreErrorKind::WrongType, format!("the key holds a {kind}"))
+            }
+            Some(Err(found)) if found.kind() == StoreErrorKind::WrongType => found,
+            _ => error,
+        };
+        error.about(target.key(), Some(asked))
+    }
+
     /// Tries again after a transient error while the wait and the store's patience last; returns other errors.
     // S-33.
     pub(super) async fn failed(&mut self, error: StoreError) -> Result<Next, LockError> {
@@ -123,7 +142,7 @@ impl Contender<'_> {
                 self.waiting.pause(10..50).await;
                 return Ok(Next::TryAgain);
             }
-            return Err(error.about(self.pending.spec.target.key()));
+            return Err(self.collision(error).await);
         }
         let last = self.last.take();
         // The store works, and its last answer is why: the wait only left this request too little time.

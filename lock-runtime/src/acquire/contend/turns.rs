@@ -80,7 +80,7 @@ impl Contender<'_> {
             let turns = self.waiting.turns_heard();
             // Several servers may send a notification for one release.
             let all_had_theirs = turns > 0 && !self.attempt.gate_guard.note_turns_of_others(turns);
-            if all_had_theirs || self.pending.spec.options.wait() == Wait::Never {
+            if all_had_theirs || self.pending.spec.options.get_wait() == Wait::None {
                 return;
             }
             if turns > 0 {

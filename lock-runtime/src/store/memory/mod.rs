@@ -37,12 +37,11 @@ const PAGE: usize = 256;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// use lock_runtime::store::MemoryStore;
-/// use lock_runtime::LockClient;
+/// use lock_runtime::{LockClient, MemoryStore};
 ///
 /// let store = MemoryStore::new();
-/// let one = LockClient::builder().store(store.clone())?;
-/// let other = LockClient::builder().store(store.peer())?;
+/// let one = LockClient::builder().memory(store.clone())?;
+/// let other = LockClient::builder().memory(store.peer())?;
 /// let guard = one.mutex("job").lock().await?;
 /// assert!(other.mutex("job").try_lock().await?.is_none());
 /// guard.release().await?;
@@ -96,14 +95,13 @@ impl MemoryStore {
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::store::MemoryStore;
-    /// use lock_runtime::{LockClient, LockError, LockOptions};
+    /// use lock_runtime::{LockClient, MemoryStore, LockError, LockOptions};
     /// use std::time::Duration;
     ///
     /// let store = MemoryStore::new();
     /// store.set_replicas(1);
-    /// let client = LockClient::builder().store(store)?;
-    /// let two = LockOptions::builder().replicas(2, Duration::from_millis(100)).build()?;
+    /// let client = LockClient::builder().memory(store)?;
+    /// let two = LockOptions::new().replicas(Replicas::new(2, Duration::from_millis(100)));
     /// let refused = client.mutex("job").with(two).try_lock().await;
     /// assert!(matches!(refused, Err(LockError::NotReplicated { acked: 1, wanted: 2, .. })));
     /// # Ok::<_, lock_runtime::LockError>(()) })?;
@@ -208,7 +206,7 @@ impl Store for MemoryStore {
             let (reply, _) = self.change(|table, change| table.acquire(&request, change));
             let acked = self.shared.replicas.load(Ordering::Relaxed);
             match (reply?, request.target.replicas()) {
-                (AcquireReply::Granted(_), Some(wanted)) if acked < wanted.at_least => {
+                (AcquireReply::Granted(_), Some(wanted)) if acked < wanted.acks => {
                     Ok(AcquireReply::NotReplicated { acked })
                 }
                 (reply, _) => Ok(reply),

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Response};
-use lock_runtime::policy::BusyStatus;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use crate::http::answer::refusal::{Refusal, RefusalKind};
+use crate::http::answer::kind::RefusalKind;
+use crate::http::answer::response::LockResponse;
 
 /// True if the request is a gRPC call.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
@@ -42,7 +42,7 @@ pub(crate) fn timeout(headers: &HeaderMap) -> Option<Duration> {
 pub(crate) const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// Returns the refusal's `google.rpc.Code`.
-pub(crate) fn code(refusal: &Refusal) -> u8 {
+pub(crate) fn code(refusal: &LockResponse) -> u8 {
     const CANCELLED: u8 = 1;
     const INVALID_ARGUMENT: u8 = 3;
     const DEADLINE_EXCEEDED: u8 = 4;
@@ -51,11 +51,10 @@ pub(crate) fn code(refusal: &Refusal) -> u8 {
     const ABORTED: u8 = 10;
     const INTERNAL: u8 = 13;
     const UNAVAILABLE: u8 = 14;
-    let status = refusal.status().as_u16();
-    match refusal.kind() {
-        _ if status == BusyStatus::TooManyRequests.code() => RESOURCE_EXHAUSTED,
-        RefusalKind::Busy if status == BusyStatus::Locked.code() => FAILED_PRECONDITION,
-        RefusalKind::Busy if status == BusyStatus::Unavailable.code() => UNAVAILABLE,
+    match refusal.kind {
+        _ if refusal.status == StatusCode::TOO_MANY_REQUESTS => RESOURCE_EXHAUSTED,
+        RefusalKind::Busy if refusal.status == StatusCode::LOCKED => FAILED_PRECONDITION,
+        RefusalKind::Busy if refusal.status == StatusCode::SERVICE_UNAVAILABLE => UNAVAILABLE,
         RefusalKind::Busy => ABORTED,
         RefusalKind::Timeout | RefusalKind::Overloaded | RefusalKind::Unavailable => UNAVAILABLE,
         RefusalKind::Deadline => DEADLINE_EXCEEDED,
@@ -66,18 +65,18 @@ pub(crate) fn code(refusal: &Refusal) -> u8 {
 }
 
 /// Returns the text of `grpc-message`.
-pub(crate) fn message(refusal: &Refusal) -> &str {
-    refusal.detail().unwrap_or_else(|| refusal.kind().title())
+pub(crate) fn message(refusal: &LockResponse) -> &str {
+    refusal.detail.as_deref().unwrap_or_else(|| refusal.kind.title())
 }
 
 /// Returns the value of [`PUSHBACK`], if a retry can succeed.
-pub(crate) fn pushback_millis(refusal: &Refusal) -> Option<u64> {
-    let retry_after = refusal.retry_after()?;
+pub(crate) fn pushback_millis(refusal: &LockResponse) -> Option<u64> {
+    let retry_after = refusal.retry_after?;
     Some(u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Returns an answer without a body, whose headers are the trailers.
-pub(crate) fn respond(refusal: &Refusal) -> Response<Bytes> {
+pub(crate) fn respond(refusal: &LockResponse) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));

@@ -5,8 +5,6 @@
 //! 2. What would let the client see the end (the last frame, or the end itself) is kept back until the
 //!    release ends, so that the client's next request finds the lock free.
 //! 3. A body that must not look complete ends with an error, and what was kept back is not sent.
-//! 4. A server takes a frame of any size at once. If the lock is held until the body has been sent, a large
-//!    frame is sent in pieces, each when the server has room for it.
 
 use std::fmt;
 use std::panic::resume_unwind;
@@ -14,16 +12,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
+use lock_runtime::__layer_v1::Protected;
 use lock_runtime::LockClient;
-use lock_runtime::guard::Protected;
 use pin_project_lite::pin_project;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
 use crate::held::{Panic, Stopped, without_lock};
-use crate::http::answer::refusal::HoldTimes;
 use crate::http::call::reaper::{HoldCell, Reaper};
 use crate::http::error::LockBodyError;
 use crate::http::frames::{Frames, Peeked, data_bytes, size_hint};
@@ -138,9 +135,6 @@ impl<B: Body> fmt::Debug for LockBody<B> {
     }
 }
 
-/// The largest piece of a large frame that is sent at once.
-const PIECE: usize = 64 * 1024;
-
 type Item<B> = Result<Frame<<B as Body>::Data>, LockBodyError<<B as Body>::Error>>;
 
 type Kept<B> = Frames<<B as Body>::Data, LockBodyError<<B as Body>::Error>>;
@@ -156,21 +150,15 @@ pin_project! {
         body: Protected<B>,
         // Taken out of the body before, not yet sent.
         first: Kept<B>,
-        // The rest of a frame that is sent in pieces.
-        rest: Option<B::Data>,
         // Kept back until the release ends.
         last: Kept<B>,
         // How many of the announced bytes are not sent yet.
         unsent: Option<u64>,
         cell: Arc<HoldCell>,
         release: ReleaseSpec,
-        in_pieces: bool,
-        acquired_at: Instant,
-        times: Option<Arc<HoldTimes>>,
         #[pin]
         stage: BodyStage,
-        #[pin]
-        limit: Option<Sleep>,
+        // Cuts the body off, unless the hold has ended.
         reaper: Option<Reaper>,
         // Of the inner body; resumed after the release.
         panic: Option<Panic>,
@@ -189,7 +177,6 @@ pin_project! {
 /// How a body holds the lock while it is sent.
 pub(crate) struct BodyHold {
     pub(crate) hold: CallHold,
-    pub(crate) acquired_at: Instant,
     /// When the body is cut off.
     pub(crate) until: Option<Instant>,
     /// The `Content-Length` of the response.
@@ -198,31 +185,21 @@ pub(crate) struct BodyHold {
     pub(crate) client: LockClient,
     /// False if the body goes on without its lock instead of being cut off.
     pub(crate) enforced: bool,
-    /// True if the lock is held until large frames have been sent too.
-    pub(crate) in_pieces: bool,
-    /// Records how long the lock was held.
-    pub(crate) times: Option<Arc<HoldTimes>>,
 }
 
 impl<B: Body> HeldBody<B> {
     fn new(peeked: Peeked<B>, body_hold: BodyHold) -> Self {
-        let BodyHold { hold, acquired_at, until, announced, client, enforced, in_pieces, times } =
-            body_hold;
+        let BodyHold { hold, until, announced, client, enforced } = body_hold;
         let unsent = peeked.size_hint().exact().or(announced);
         let (taken, body) = peeked.into_parts();
         let cell = HoldCell::new(hold.handle);
         Self {
             body: Protected::new(body),
             first: taken.map_err(LockBodyError::Inner),
-            rest: None,
             last: Frames::new(),
             unsent,
             release: hold.spec,
-            in_pieces,
-            acquired_at,
-            times,
             stage: BodyStage::Sending,
-            limit: until.map(sleep_until),
             reaper: Some(Reaper::start(&cell, until, client, enforced)),
             cell,
             panic: None,
@@ -234,8 +211,7 @@ impl<B: Body> HeldBody<B> {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let rest = self.rest.as_ref().map_or(0, |rest| rest.remaining() as u64);
-        let kept = self.first.bytes() + rest + self.last.bytes();
+        let kept = self.first.bytes() + self.last.bytes();
         match (&self.stage, self.body.get_ref()) {
             (BodyStage::Sending, Some(body)) => size_hint(kept, false, Some(body.size_hint())),
             _ => size_hint(kept, self.last.has_error(), None),
@@ -243,7 +219,7 @@ impl<B: Body> HeldBody<B> {
     }
 }
 
-impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
+impl<B: Body + Unpin> HeldBody<B> {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item<B>>> {
         loop {
             let mut this = self.as_mut().project();
@@ -257,18 +233,9 @@ impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
                     if let Some(panic) = this.panic.take() {
                         resume_unwind(panic);
                     }
-                    if let Some(times) = this.times {
-                        times.record(this.acquired_at.elapsed());
-                    }
                     continue;
                 }
                 BodyStageProjection::Sending => {}
-            }
-            if let Some(limit) = this.limit.as_mut().as_pin_mut()
-                && limit.poll(cx).is_ready()
-            {
-                self.as_mut().end(Some(LockBodyError::TooLong));
-                continue;
             }
             match ready!(self.as_mut().poll_next(cx)) {
                 Some(Ok(frame)) => {
@@ -282,31 +249,25 @@ impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
         }
     }
 
-    /// Polls the next frame of the inner body, or the next piece.
+    /// Polls the next frame of the inner body.
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item<B>>> {
-        let mut this = self.project();
+        let this = self.project();
         if let Some(first) = this.first.pop() {
             return Poll::Ready(Some(first));
         }
-        let (body, rest) = (this.body, &mut *this.rest);
-        let poll = |body: Pin<&mut B>, cx: &mut Context<'_>| match rest.take() {
-            Some(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
-            None => body.poll_frame(cx),
-        };
         let sender = cx.waker().clone();
-        let polled =
-            this.cell.with(&sender, |handle| (handle.poll(body, cx, poll), handle.is_released()));
+        let polled = this.cell.with(&sender, |handle| {
+            (handle.poll(this.body, cx, B::poll_frame), handle.is_released())
+        });
         let (polled, released) = match polled {
             Ok(polled) => polled,
             Err(cut) => return Poll::Ready(Some(Err(cut))),
         };
         if released {
             // No other request waits for this body any more.
-            this.limit.set(None);
             *this.reaper = None;
         }
         Poll::Ready(match ready!(polled) {
-            Ok(Some(Ok(frame))) if *this.in_pieces => Some(Ok(first_piece(frame, this.rest))),
             Ok(item) => item.map(|item| item.map_err(LockBodyError::Inner)),
             Err(Stopped::Lost(lost)) => {
                 drop(this.cell.take());
@@ -327,8 +288,7 @@ impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
             *unsent = unsent.saturating_sub(bytes);
         }
         let ended = this.body.get_ref().is_none_or(Body::is_end_stream);
-        let nothing_left = this.first.is_empty() && this.rest.is_none();
-        if frame.is_trailers() || (nothing_left && ended) {
+        if frame.is_trailers() || (this.first.is_empty() && ended) {
             this.last.push(Ok(frame));
             self.end(None);
             return None;
@@ -353,7 +313,6 @@ impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
             _ => this.body.clear(),
         }
         *this.reaper = None;
-        this.limit.set(None);
         if let Some(error) = error {
             this.last.fail(error);
         }
@@ -365,18 +324,5 @@ impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
         }
         let releasing = Releasing::new(handle, *this.release, None);
         this.stage.set(BodyStage::Releasing { releasing });
-    }
-}
-
-/// Returns the first piece of a large frame and keeps the rest; returns any other frame as it is.
-fn first_piece<D: Buf + From<Bytes>>(frame: Frame<D>, rest: &mut Option<D>) -> Frame<D> {
-    match frame.into_data() {
-        Ok(mut data) if data.remaining() > PIECE => {
-            let piece = data.copy_to_bytes(PIECE);
-            *rest = Some(data);
-            Frame::data(piece.into())
-        }
-        Ok(data) => Frame::data(data),
-        Err(frame) => frame,
     }
 }

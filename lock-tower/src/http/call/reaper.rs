@@ -1,14 +1,12 @@
 //! Releases the lock of a body that the server does not poll.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::{Arc, Weak};
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
 use lock_runtime::LockClient;
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout_at};
 
 use crate::held::HoldHandle;
 use crate::http::error::LockBodyError;
@@ -123,18 +121,15 @@ impl Drop for Reaper {
 
 /// Waits until the body has to end.
 async fn reason_to_cut(until: Option<Instant>, client: &LockClient) -> CutReason {
-    let mut shut_down = pin!(client.grace_over());
-    let mut too_long = pin!(async {
-        match until {
-            Some(until) => sleep_until(until).await,
-            None => std::future::pending().await,
+    let shut_down = client.grace_over();
+    match until {
+        Some(until) => match timeout_at(until, shut_down).await {
+            Ok(()) => CutReason::ShutDown,
+            Err(_) => CutReason::TooLong,
+        },
+        None => {
+            shut_down.await;
+            CutReason::ShutDown
         }
-    });
-    poll_fn(|cx| {
-        if shut_down.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(CutReason::ShutDown);
-        }
-        too_long.as_mut().poll(cx).map(|()| CutReason::TooLong)
-    })
-    .await
+    }
 }

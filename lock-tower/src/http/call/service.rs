@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
-use lock_runtime::policy::BusyStatus;
-use lock_runtime::{LockError, Wait};
+use lock_runtime::observe::NO_POLICY;
+use lock_runtime::{LockError, LockOptions, Wait};
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::held::{HeldLock, without_lock};
+use crate::held::without_lock;
+use crate::http::answer::context::{LogFields, RefusalContext};
 use crate::http::answer::grpc;
-use crate::http::answer::refusal::{HoldTimes, LogFields, Refusal, RefusalContext};
+use crate::http::answer::response::LockResponse;
 use crate::http::call::body::LockBody;
 use crate::http::call::future::HttpLockFuture;
 use crate::http::call::serving::RequestLock;
@@ -75,7 +76,7 @@ impl<S> HttpLockService<S> {
 }
 
 /// The lock of a request; `None` if the request runs without one.
-type Decision = Result<Option<RequestLock>, Refusal>;
+type Decision = Result<Option<RequestLock>, LockResponse>;
 
 // `Send` and `'static` are for the future, which may spawn the handler.
 impl<S, ReqBody, B> Service<Request<ReqBody>> for HttpLockService<S>
@@ -100,34 +101,36 @@ where
         let decision = match plan {
             Ok((plan, side)) => decide(&self.shared, plan, side, &mut parts),
             Err(NoPlan::Pass) => Ok(None),
-            Err(NoPlan::Failed(error)) => {
-                Err(context_without_plan(&parts, &HoldTimes::default()).lock_error(&error))
-            }
+            Err(NoPlan::Failed(error)) => Err(context_without_plan(&parts).lock_error(&error)),
         };
-        // An outer layer's lock, which this layer replaces or hides.
-        parts.extensions.remove::<HeldLock>();
-        let request = Request::from_parts(parts, body);
         match decision {
-            Ok(None) => HttpLockFuture::pass_through(without_lock(|| self.inner.call(request))),
+            Ok(lock) => {
+                let request = Request::from_parts(parts, body);
+                match lock {
+                    Some(lock) => HttpLockFuture::locked(Call::new(&mut self.inner, request), lock),
+                    None => {
+                        let call = || self.inner.call(request);
+                        HttpLockFuture::pass_through(without_lock(call))
+                    }
+                }
+            }
             Err(refusal) => {
                 // Gives back what `poll_ready` reserved, such as a permit of a concurrency limit.
                 self.inner = self.inner.clone();
-                let answer = self.shared.responder.respond(&refusal);
+                let answer = self.shared.answer(refusal, Some(&parts));
                 HttpLockFuture::refused(LockBody::answer(answer))
             }
-            Ok(Some(lock)) => HttpLockFuture::locked(Call::new(&mut self.inner, request), lock),
         }
     }
 }
 
-fn context_without_plan<'a>(parts: &Parts, times: &'a HoldTimes) -> RefusalContext<'a> {
+fn context_without_plan(parts: &Parts) -> RefusalContext<'static> {
     RefusalContext {
-        busy: BusyStatus::Conflict,
+        busy: StatusCode::CONFLICT,
         lease: None,
-        times,
         deadline: false,
         grpc: grpc::is_grpc(&parts.headers),
-        log: LogFields::default(),
+        log: LogFields { name: None, policy: NO_POLICY, site: None },
     }
 }
 
@@ -135,7 +138,7 @@ fn decide(shared: &Arc<Shared>, plan: Arc<Plan>, side: Side, parts: &mut Parts) 
     let context = RefusalContext {
         busy: plan.busy,
         log: plan.log_fields(None),
-        ..context_without_plan(parts, &plan.times)
+        ..context_without_plan(parts)
     };
     let method = plan.method_of_key(&parts.method);
     let key = plan.key.key(parts, &method, plan.on_missing);
@@ -145,23 +148,22 @@ fn decide(shared: &Arc<Shared>, plan: Arc<Plan>, side: Side, parts: &mut Parts) 
     let key = match key {
         Ok(key) => key,
         Err(error) if !spec.enforced => return run_without_key(&plan, &error),
-        Err(error) => return Err(context.key_error(&error)),
+        Err(error) => return Err(context.key_error(&error, shared.told.knows(&error))),
     };
     let deadline = match bound_wait(&mut spec, parts, context.grpc) {
         Ok(deadline) => deadline,
         Err(_) if !spec.enforced => false,
         Err(error) => return Err(RefusalContext { deadline: true, ..context }.lock_error(&error)),
     };
-    let grpc = context.grpc;
     Ok(Some(RequestLock {
         shared: Arc::clone(shared),
-        plan,
         key,
         spec,
         deadline,
-        grpc,
+        grpc: context.grpc,
         has_body: parts.method != Method::HEAD,
-        reads: side == Side::Shared,
+        head: shared.responder.as_ref().map(|_| Box::new(parts.clone())),
+        plan,
     }))
 }
 
@@ -179,7 +181,7 @@ fn bound_wait(spec: &mut LockSpec, parts: &Parts, grpc: bool) -> Result<bool, Lo
     let left = deadline.map(|deadline| deadline.0.saturating_duration_since(Instant::now()));
     let grpc = grpc.then(|| grpc::timeout(&parts.headers)).flatten();
     let Some(left) = left.into_iter().chain(grpc).min() else { return Ok(false) };
-    let is_sooner = match spec.options.wait() {
+    let is_sooner = match spec.options.get_wait() {
         Wait::UpTo(wait) => left < wait,
         Wait::Forever => true,
         _ => left.is_zero(),
@@ -191,7 +193,7 @@ fn bound_wait(spec: &mut LockSpec, parts: &Parts, grpc: bool) -> Result<bool, Lo
         // The store is not asked: the answer would come too late.
         return Err(LockError::timed_out("of a request whose deadline has passed", left));
     }
-    spec.options = Arc::new(spec.options.to_builder().wait(left).build()?);
+    spec.options = Arc::new(LockOptions::clone(&spec.options).wait(left));
     Ok(true)
 }
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::header::CONTENT_LENGTH;
+use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use lock_runtime::policy::HoldUntil;
-use lock_runtime::{LockError, LockGuard, LockKey, scope};
+use lock_runtime::{LockError, LockKey, scope};
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -18,9 +18,10 @@ use tower_service::Service;
 use tracing::Instrument as _;
 
 use crate::held::{HoldHandle, without_lock};
-use crate::http::answer::refusal::RefusalContext;
+use crate::http::answer::context::RefusalContext;
 use crate::http::call::body::{BodyHold, LockBody};
 use crate::http::call::waiting::{Waited, Waiting};
+use crate::http::config::settings::HoldUntil;
 use crate::http::layer::Shared;
 use crate::http::layer::plan::Plan;
 use crate::locked::{Call, CallHold, LockSpec, LockedCall, Releasing};
@@ -37,8 +38,8 @@ pub(crate) struct RequestLock {
     pub(crate) grpc: bool,
     /// False if the answer is sent without its body.
     pub(crate) has_body: bool,
-    /// True if the request takes the read side: its time says nothing about how long writers hold the lock.
-    pub(crate) reads: bool,
+    /// The head of the request, for a responder.
+    pub(crate) head: Option<Box<Parts>>,
 }
 
 impl RequestLock {
@@ -50,8 +51,7 @@ impl RequestLock {
     fn context<'a>(&'a self, full_name: &'a LockKey) -> RefusalContext<'a> {
         RefusalContext {
             busy: self.plan.busy,
-            lease: Some(self.spec.options.lease()),
-            times: &self.plan.times,
+            lease: Some(self.spec.options.get_lease()),
             deadline: self.deadline,
             grpc: self.grpc,
             log: self.plan.log_fields(Some(full_name)),
@@ -60,7 +60,7 @@ impl RequestLock {
 
     pub(crate) fn answer<B: Body>(&self, error: &LockError) -> Response<LockBody<B>> {
         let refusal = self.context(&self.full_name()).lock_error(error);
-        LockBody::answer(self.shared.responder.respond(&refusal))
+        LockBody::answer(self.shared.answer(refusal, self.head.as_deref()))
     }
 
     /// The answer to a client that left before its body was complete. It may still read.
@@ -69,26 +69,7 @@ impl RequestLock {
         error: &(dyn Error + 'static),
     ) -> Response<LockBody<B>> {
         let refusal = self.context(&self.full_name()).body_error(error);
-        LockBody::answer(self.shared.responder.respond(&refusal))
-    }
-
-    /// The hold of the request, which has not started.
-    fn hold<S, ReqBody, T>(
-        &self,
-        guard: LockGuard,
-        call: Option<Pin<&mut Call<S, Request<ReqBody>, T>>>,
-    ) -> CallHold
-    where
-        S: Service<Request<ReqBody>>,
-    {
-        let release = self.spec.release();
-        let mut handle = HoldHandle::new(guard, release.reports_loss);
-        if self.shared.extension
-            && let (Some(request), Some(held)) = (call.and_then(Call::request_mut), handle.held())
-        {
-            request.extensions_mut().insert(held);
-        }
-        CallHold { handle, spec: release }
+        LockBody::answer(self.shared.answer(refusal, self.head.as_deref()))
     }
 
     /// True if the lock is held until the body has been sent.
@@ -117,19 +98,16 @@ impl RequestLock {
         hold: CallHold,
         acquired_at: Instant,
     ) -> Response<LockBody<B>> {
-        let max_hold = self.spec.options.max_hold();
+        let max_hold = self.spec.options.max_hold;
         let until = self.plan.body_limit(acquired_at, max_hold);
         let enforced = self.spec.enforced;
         let announced = response.headers().get(CONTENT_LENGTH);
         let hold = BodyHold {
             hold,
-            acquired_at,
             until: until.filter(|_| enforced),
             announced: announced.and_then(|length| length.to_str().ok()?.parse().ok()),
             client: self.spec.client.clone(),
             enforced,
-            in_pieces: self.plan.hold == HoldUntil::Body,
-            times: (!self.reads).then(|| Arc::clone(&self.plan.times)),
         };
         response.map(|body| body.held(hold))
     }
@@ -193,8 +171,9 @@ where
         let mut this = self.project();
         let answer = match waited {
             Waited::Acquired(guard) => {
-                let hold = this.lock.hold(guard, this.call.as_mut().call());
-                this.call.as_mut().set_hold(hold);
+                let spec = this.lock.spec.release();
+                let handle = HoldHandle::new(guard, spec.reports_loss);
+                this.call.as_mut().set_hold(CallHold { handle, spec });
                 let acquired_at = Instant::now();
                 this.stage.set(Stage::Running { acquired_at });
                 if this.lock.plan.finishes()
@@ -264,9 +243,6 @@ where
                         let Some(result) = this.call.take_value() else { return Poll::Pending };
                         let held = |response| lock.held_response(response, hold, acquired_at);
                         return Poll::Ready(result.map(held));
-                    }
-                    if !lock.reads {
-                        lock.plan.times.record(acquired_at.elapsed());
                     }
                     let Some(releasing) = this.call.release(panic) else { return Poll::Pending };
                     this.stage.set(Stage::Releasing { releasing });

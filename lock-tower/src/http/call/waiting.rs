@@ -12,23 +12,25 @@ use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 use crate::http::layer::Shared;
-use crate::http::request::read_ahead::{BoxError, PoolShare, READ_ON_EVERY, ReadAhead};
+use crate::http::request::read_ahead::ReadAhead;
+use crate::http::request::read_body::BoxError;
 use crate::locked::Call;
 
 /// How long a request waits before its body is read. A free lock takes about a round trip and must not cost
 /// more; a client that leaves must be noticed within 100 ms.
 const READ_AHEAD_AFTER: Duration = Duration::from_millis(20);
 
+/// How long a request waits before it asks the layer's pool again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
 pin_project! {
     /// A request that waits for its lock while its body is read, which shows whether the client has left.
     pub(crate) struct Waiting<ReqBody> {
         acquire: Acquire,
-        // Until the next part of the body is read.
+        // Until the body is read.
         #[pin]
         delay: Option<Sleep>,
         reader: Option<Box<dyn ReadAhead<ReqBody>>>,
-        // What the reader has read out of the layer's pool.
-        share: Option<PoolShare>,
         // True if the body is complete, or the layer cannot read its type.
         skips_body: bool,
     }
@@ -44,7 +46,7 @@ pub(crate) enum Waited {
 
 impl<ReqBody> Waiting<ReqBody> {
     pub(crate) fn new(acquire: Acquire) -> Self {
-        Self { acquire, delay: None, reader: None, share: None, skips_body: false }
+        Self { acquire, delay: None, reader: None, skips_body: false }
     }
 }
 
@@ -59,8 +61,7 @@ impl<ReqBody: 'static> Waiting<ReqBody> {
         let this = self.as_mut().project();
         if let Poll::Ready(acquired) = Pin::new(this.acquire).poll(cx) {
             if let Some(reader) = this.reader.take() {
-                let share = this.share.take();
-                call.map_request(|request| request.map(|rest| reader.put_back(rest, share)));
+                call.map_request(|request| request.map(|rest| reader.put_back(rest)));
             }
             return Poll::Ready(match acquired {
                 Ok(guard) => Waited::Acquired(guard),
@@ -89,36 +90,23 @@ impl<ReqBody: 'static> Waiting<ReqBody> {
                 *this.skips_body = true;
                 return Poll::Pending;
             };
-            ready!(poll_delay(this.delay.as_mut(), READ_AHEAD_AFTER, cx));
-            *this.reader = Some(bodies.start(shared.read_ahead));
-        }
-        let Some(reader) = this.reader else { return Poll::Pending };
-        loop {
-            if let Poll::Ready(error) = reader.poll_departure(request.body_mut(), cx) {
-                return Poll::Ready(error);
+            if this.delay.is_none() {
+                this.delay.set(Some(sleep(READ_AHEAD_AFTER)));
             }
-            if !reader.is_full() {
-                return Poll::Pending;
+            loop {
+                if let Some(delay) = this.delay.as_mut().as_pin_mut() {
+                    ready!(delay.poll(cx));
+                }
+                if let Some(share) = shared.pool.share(shared.read_ahead) {
+                    *this.reader = Some(bodies.start(share));
+                    break;
+                }
+                this.delay.set(Some(sleep(ASK_AGAIN_AFTER)));
             }
-            ready!(poll_delay(this.delay.as_mut(), READ_ON_EVERY, cx));
-            let share = this.share.get_or_insert_with(|| PoolShare::new(&shared.pool));
-            reader.allow(share.take_more());
+        }
+        match this.reader {
+            Some(reader) => reader.poll_departure(request.body_mut(), cx),
+            None => Poll::Pending,
         }
     }
-}
-
-/// Waits for the duration, and starts again when it is polled after that.
-fn poll_delay(
-    mut delay: Pin<&mut Option<Sleep>>,
-    duration: Duration,
-    cx: &mut Context<'_>,
-) -> Poll<()> {
-    if delay.is_none() {
-        delay.set(Some(sleep(duration)));
-    }
-    if let Some(running) = delay.as_mut().as_pin_mut() {
-        ready!(running.poll(cx));
-    }
-    delay.set(None);
-    Poll::Ready(())
 }

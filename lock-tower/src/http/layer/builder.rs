@@ -4,23 +4,22 @@ mod settings;
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use http::Method;
 use http::request::Parts;
-use lock_runtime::options::LockSettings;
-use lock_runtime::policy::{Methods, OnMissingKey, SafeMethods};
-use lock_runtime::{KeyPart, LockClient, LockKey, LockOptions};
+use lock_runtime::{KeyPart, LockClient, LockError, LockKey};
 
-use crate::http::answer::problem::{ProblemDetails, RefusalResponder};
-use crate::http::error::{BuildError, KeyError};
+use crate::http::answer::responder::RefusalResponder;
+use crate::http::config::settings::{BUSY, Methods, OnMissingKey, SafeMethods};
+use crate::http::error::KeyError;
 use crate::http::layer::cache::Cache;
-use crate::http::layer::plan::{Key, Literals, Plan};
-use crate::http::layer::routes::{SeenRoutes, WarnedRoutes};
+use crate::http::layer::plan::{Key, Literals, Plan, invalid};
+use crate::http::layer::told::Told;
 use crate::http::layer::{HttpLockLayer, Shared, Source};
-use crate::http::request::key::KeyExtractor;
-use crate::http::request::read_ahead::{READ_AHEAD, READ_AHEAD_POOL, ReadAheadPool, RequestBodies};
+use crate::http::request::pool::ReadAheadPool;
+use crate::http::request::read_ahead::{READ_AHEAD, RequestBodies};
 use crate::layer::LockLayer;
 
 impl LockLayer {
@@ -64,7 +63,7 @@ impl LockLayer {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn routes(client: &LockClient) -> Result<HttpLockLayer, BuildError> {
+    pub fn routes(client: &LockClient) -> Result<HttpLockLayer, LockError> {
         Self::http().client(client.clone()).routes().build()
     }
 }
@@ -76,10 +75,8 @@ pub struct HttpLockLayerBuilder {
     client: Option<LockClient>,
     literals: Literals,
     policies: Policies,
-    responder: Arc<dyn RefusalResponder>,
-    extension: bool,
+    responder: Option<Arc<dyn RefusalResponder>>,
     read_ahead: usize,
-    read_ahead_pool: usize,
     bodies: RequestBodies,
 }
 
@@ -99,10 +96,8 @@ impl HttpLockLayerBuilder {
             client: None,
             literals: Literals::new(Location::caller()),
             policies: Policies::None,
-            responder: Arc::new(ProblemDetails),
-            extension: false,
+            responder: None,
             read_ahead: READ_AHEAD,
-            read_ahead_pool: READ_AHEAD_POOL,
             bodies: RequestBodies::known(),
         }
     }
@@ -120,7 +115,7 @@ impl HttpLockLayerBuilder {
     /// that clients choose, such as a header, clients can lock each other out: add the caller's identity, by
     /// `{ext.<name>}`.
     ///
-    /// `{path.…}` and `{route}`, which is the route's pattern, need the route: with the feature `axum` they come
+    /// `{path.…}` and `{route}`, which is the route's pattern, need the route: with the feature `axum-08` they come
     /// from the router, also from nested ones; without it, set [`route`](Self::route). `{ext.…}` is a request
     /// extension, named by [`extension`](Self::extension).
     pub fn key(mut self, template: impl Into<String>) -> Self {
@@ -150,23 +145,18 @@ impl HttpLockLayerBuilder {
     ///         Ok(Some(LockKey::builder().text("tenant:").part(tenant).build()?))
     ///     })
     ///     .build()?;
-    /// # Ok::<_, lock_tower::http::BuildError>(())
+    /// # Ok::<_, lock_runtime::LockError>(())
     /// ```
-    pub fn key_fn<F>(self, key: F) -> Self
+    pub fn key_fn<F>(mut self, key: F) -> Self
     where
         F: Fn(&Parts) -> Result<Option<LockKey>, KeyError> + Send + Sync + 'static,
     {
-        self.key_extractor(key)
-    }
-
-    /// Sets the key by a type of your own, instead of a template.
-    pub fn key_extractor(mut self, extractor: impl KeyExtractor) -> Self {
-        self.literals.key = Some(Key::Extractor(Arc::new(extractor)));
+        self.literals.key = Some(Key::Function(Arc::new(key)));
         self
     }
 
     /// Names the request extension of type `T`, which an outer layer adds, as `{ext.<name>}` in key templates.
-    /// [`on_missing`](Self::on_missing) decides about a request without it.
+    /// [`skip_missing_key`](Self::skip_missing_key) decides about a request without it.
     ///
     /// # Examples
     ///
@@ -182,7 +172,7 @@ impl HttpLockLayerBuilder {
     ///     .key("cart:{ext.tenant}:{header.x-cart}")
     ///     .build()?;
     /// # let _ = layer;
-    /// # Ok::<_, lock_tower::http::BuildError>(())
+    /// # Ok::<_, lock_runtime::LockError>(())
     /// ```
     pub fn extension<T: KeyPart + Send + Sync + 'static>(
         mut self,
@@ -196,16 +186,17 @@ impl HttpLockLayerBuilder {
     /// the router's. It is matched against the path that this layer sees, which inside a nested router is the
     /// path without the prefix.
     ///
-    /// [`on_missing`](Self::on_missing) decides about a request with another path.
+    /// [`skip_missing_key`](Self::skip_missing_key) decides about a request with another path.
     pub fn route(mut self, pattern: impl Into<String>) -> Self {
         self.literals.route = Some(pattern.into());
         self
     }
 
-    /// Sets what happens to a request without a header, query parameter or extension that the key needs, or
-    /// whose path does not match the [`route`](Self::route). Default: [`OnMissingKey::Reject`], the safe choice;
-    /// set `Skip` if clients choose whether they want a lock.
-    pub fn on_missing(mut self, on_missing: OnMissingKey) -> Self {
+    /// Sets whether a request runs without a lock if it has no header, query parameter or extension that the key
+    /// needs, or if its path does not match the [`route`](Self::route). Default: no, it is answered with 400. Set it
+    /// if clients choose whether they want a lock.
+    pub fn skip_missing_key(mut self, skips: bool) -> Self {
+        let on_missing = if skips { OnMissingKey::Skip } else { OnMissingKey::Reject };
         self.literals.http.on_missing = Some(on_missing);
         self
     }
@@ -238,17 +229,18 @@ impl HttpLockLayerBuilder {
     ///     .all_methods_but([Method::GET, Method::OPTIONS, Method::TRACE, Method::CONNECT])
     ///     .build()?;
     /// # let _ = layer;
-    /// # Ok::<_, lock_tower::http::BuildError>(())
+    /// # Ok::<_, lock_runtime::LockError>(())
     /// ```
     pub fn all_methods_but(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.literals.http.methods = Some(Methods::AllBut(names(methods)));
         self
     }
 
-    /// Sets what GET and HEAD do if [`methods`](Self::methods) does not name them. Default:
-    /// [`SafeMethods::None`]. With `Shared` they acquire the read side of a read/write lock and all other methods
-    /// the write side, so that no request reads what another one is writing. Each read then costs a round trip.
-    pub fn safe_methods(mut self, safe_methods: SafeMethods) -> Self {
+    /// Sets whether GET and HEAD, if [`methods`](Self::methods) does not name them, acquire the read side of a
+    /// read/write lock, and all other methods the write side, so that no request reads what another one is writing.
+    /// Each read then costs a round trip. Default: no, GET and HEAD run without a lock.
+    pub fn share_safe_methods(mut self, shares: bool) -> Self {
+        let safe_methods = if shares { SafeMethods::Shared } else { SafeMethods::None };
         self.literals.http.safe_methods = Some(safe_methods);
         self
     }
@@ -257,53 +249,49 @@ impl HttpLockLayerBuilder {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if there is no key, its template is malformed, it names an unknown placeholder, an
+    /// [`LockError::InvalidOptions`] if there is no key, its template is malformed, it names an unknown placeholder, an
     /// extension that the layer does not know or a path parameter that the route does not have, the route is
     /// malformed, no method is locked, or the settings contradict each other. With a [`client`](Self::client),
     /// also if its configuration does not have the policy, or has one with such an error; without a client, the
     /// layer logs that error with each request.
-    pub fn build(self) -> Result<HttpLockLayer, BuildError> {
-        let Self { client, literals, policies, responder, extension, read_ahead, bodies, .. } =
-            self;
-        let mut settings = literals.settings;
-        settings.kind = None;
-        if literals.options.is_some() && !matches!(policies, Policies::None) {
-            return Err(BuildError::new(
-                "`options` would override the whole policy; beside a policy, use `settings`",
-            ));
-        }
-        if literals.options.is_some() && settings != LockSettings::default() {
-            return Err(BuildError::new(
-                "`options` and `settings` set the same values; use one of them",
-            ));
+    pub fn build(self) -> Result<HttpLockLayer, LockError> {
+        let Self { client, literals, policies, responder, read_ahead, bodies } = self;
+        if let Some(status) = literals.http.busy.filter(|status| !BUSY.contains(status)) {
+            return Err(invalid(format!(
+                "`busy` is {}; use 409, 423, 429 or 503",
+                status.as_str()
+            )));
         }
         if literals.http.max_body_hold == Some(Duration::ZERO) {
-            return Err(BuildError::new(
+            return Err(invalid(
                 "`max_body_hold` is zero, so no body could be sent; make it longer",
             ));
         }
-        settings.apply_to(LockOptions::default()).map_err(BuildError::from_display)?;
+        literals.options.check()?;
         let source = match policies {
             Policies::None => Source::Code(Arc::new(Plan::new(&literals, None, None)?)),
-            Policies::One(name) => {
-                Source::Policy { name, plan: Cache::new(), seen: SeenRoutes::default() }
-            }
+            Policies::One(name) => Source::Policy { name, plan: Cache::new() },
             Policies::Routes if literals.route.is_some() => {
-                return Err(BuildError::new(
-                    "the routes come from the configuration; omit `route`",
-                ));
+                return Err(invalid("the routes come from the configuration; omit `route`"));
             }
-            Policies::Routes => {
-                Source::Routes { plans: Cache::new(), warned: WarnedRoutes::default() }
-            }
+            Policies::Routes => Source::Routes { plans: Cache::new() },
         };
-        let pool = ReadAheadPool::new(self.read_ahead_pool);
-        let shared =
-            Shared { client, literals, source, responder, extension, read_ahead, pool, bodies };
+        let shared = Arc::new_cyclic(|this| Shared {
+            this: Weak::clone(this),
+            client,
+            literals,
+            source,
+            responder,
+            told: Told::default(),
+            read_ahead,
+            pool: ReadAheadPool::new(),
+            bodies,
+        });
         if let Some(client) = &shared.client {
             shared.check(client)?;
+            client.follow(shared.this.clone());
         }
-        Ok(HttpLockLayer { shared: Arc::new(shared) })
+        Ok(HttpLockLayer { shared })
     }
 }
 
@@ -316,7 +304,7 @@ impl fmt::Debug for HttpLockLayerBuilder {
         f.debug_struct("HttpLockLayerBuilder")
             .field("client", &self.client)
             .field("policies", &self.policies)
-            .field("settings", &self.literals.settings)
+            .field("options", &self.literals.options)
             .field("options", &self.literals.options)
             .field("http", &self.literals.http)
             .field("route", &self.literals.route)
@@ -356,7 +344,7 @@ mod tests {
     #[test]
     fn path_parameters_need_a_route_or_a_router() {
         let layer = http().key("order:{path.id}").build();
-        if cfg!(feature = "axum") {
+        if cfg!(feature = "axum-08") {
             assert!(layer.is_ok());
         } else {
             let message = layer.unwrap_err().to_string();

@@ -1,28 +1,29 @@
 //! How the requests of a layer or of a route are locked: the settings of the code and, if the layer follows
 //! policies, those of the configuration.
 
+use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
-use lock_runtime::observe::{LayerLabel, NO_POLICY};
-use lock_runtime::options::LockSettings;
-use lock_runtime::policy::{
-    BusyStatus, HoldUntil, HttpPolicy, LockConfig, LockRoute, Methods, OnDisconnect, OnMissingKey,
-    Policy, SafeMethods,
-};
-use lock_runtime::site::LayerSite;
+use http::{Method, StatusCode};
+use lock_runtime::__layer_v1::LayerLabel;
+use lock_runtime::__layer_v1::LayerSite;
+use lock_runtime::__layer_v1::{EffectivePolicy, LayerConfig};
+use lock_runtime::observe::NO_POLICY;
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions, Wait};
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
-use crate::http::answer::refusal::{HoldTimes, LogFields};
-use crate::http::error::BuildError;
-use crate::http::request::key::{ExtensionParts, KeyExtractor, KeySource, KnownRoute};
+use crate::http::answer::context::LogFields;
+use crate::http::config::settings::{
+    HoldUntil, HttpPolicy, LockRoute, Methods, OnDisconnect, OnMissingKey, SafeMethods,
+};
+use crate::http::request::key::{ExtensionParts, KeyFn, KeySource};
+use crate::http::request::path::KnownRoute;
 use crate::http::request::route::Route;
 use crate::http::request::template::Template;
-use crate::locked::{LockSpec, RELEASE_TIMEOUT};
+use crate::locked::LockSpec;
 
 /// How long a request waits, by default: less than clients and proxies wait for an answer.
 const WAIT: Wait = Wait::UpTo(Duration::from_secs(10));
@@ -31,14 +32,12 @@ const WAIT: Wait = Wait::UpTo(Duration::from_secs(10));
 const MAX_WAITERS: usize = 1024;
 
 /// How long a body holds the lock while it is sent, by default.
-const MAX_BODY_HOLD: Duration = Duration::from_secs(5 * 60);
+const MAX_BODY_HOLD: Duration = Duration::from_secs(30);
 
 /// The settings that the builder was given, before any policy.
 #[derive(Clone)]
 pub(crate) struct Literals {
-    pub(crate) settings: LockSettings,
-    /// Complete options, which exclude settings.
-    pub(crate) options: Option<LockOptions>,
+    pub(crate) options: LockOptions,
     pub(crate) http: HttpPolicy,
     pub(crate) key: Option<Key>,
     pub(crate) route: Option<String>,
@@ -50,8 +49,7 @@ pub(crate) struct Literals {
 impl Literals {
     pub(crate) fn new(site: &'static Location<'static>) -> Self {
         Self {
-            settings: LockSettings::default(),
-            options: None,
+            options: LockOptions::new(),
             http: HttpPolicy::default(),
             key: None,
             route: None,
@@ -73,7 +71,20 @@ impl Literals {
 #[derive(Clone)]
 pub(crate) enum Key {
     Template(String),
-    Extractor(Arc<dyn KeyExtractor>),
+    Function(Arc<KeyFn>),
+}
+
+/// Returns the error of an invalid layer.
+pub(crate) fn invalid(problem: impl fmt::Display) -> LockError {
+    LockError::InvalidOptions(problem.to_string())
+}
+
+/// Returns an error in the words of [`invalid`].
+pub(crate) fn in_words(error: LockError) -> String {
+    match error {
+        LockError::InvalidOptions(problem) => problem,
+        error => error.to_string(),
+    }
 }
 
 /// How the requests of a layer or of a route are locked.
@@ -81,22 +92,20 @@ pub(crate) enum Key {
 pub(crate) struct Plan {
     pub(crate) route: Option<Arc<Route>>,
     pub(crate) key: KeySource,
-    pub(crate) busy: BusyStatus,
+    pub(crate) busy: StatusCode,
     pub(crate) hold: HoldUntil,
     pub(crate) on_missing: OnMissingKey,
     on_disconnect: OnDisconnect,
-    pub(crate) times: Arc<HoldTimes>,
-    methods: PlanMethods,
+    methods: Methods,
     /// True if GET and HEAD acquire the read side.
     shares: bool,
     kind: LockKind,
-    release_timeout: Duration,
+    release_timeout: Option<Duration>,
     max_body_hold: Option<Duration>,
-    settings: LockSettings,
-    options: Option<LockOptions>,
+    options: LockOptions,
     /// The last options of a client that were asked for, and those of this plan over them.
     resolved: RwLock<Option<Resolved>>,
-    pub(crate) policy: Option<Policy>,
+    pub(crate) policy: Option<EffectivePolicy>,
     /// Where the layer was made.
     pub(crate) site: &'static LayerSite,
     pub(crate) label: LayerLabel,
@@ -114,50 +123,49 @@ pub(crate) enum Side {
 impl Plan {
     pub(crate) fn new(
         literals: &Literals,
-        policy: Option<Policy>,
+        policy: Option<EffectivePolicy>,
         entry: Option<&LockRoute>,
-    ) -> Result<Self, BuildError> {
-        let mut http = match &policy {
-            Some(policy) => policy.resolve_http(&literals.http),
-            None => literals.http.clone(),
-        };
+    ) -> Result<Self, LockError> {
+        let mut http = literals.http.clone();
+        if let Some(policy) = &policy {
+            let configured = policy.http().map_err(invalid)?;
+            http = configured.into_iter().fold(http, HttpPolicy::or);
+        }
         http.hold = entry.and_then(|entry| entry.hold).or(http.hold);
-        let policy_key = policy.as_ref().and_then(Policy::key).map(str::to_owned);
+        let policy_key = policy.as_ref().and_then(EffectivePolicy::key).map(str::to_owned);
         let key = entry.and_then(|entry| entry.key.clone()).map(Key::Template);
         let key = key.or_else(|| literals.key.clone()).or(policy_key.map(Key::Template));
         let path = entry.map(|entry| &entry.path).or(literals.route.as_ref());
-        let route = path.map(|path| Route::parse(path)).transpose()?.map(Arc::new);
+        let route = path.map(|path| parse_route(path)).transpose()?;
         let known = route.clone().map(|route| KnownRoute { route, full: entry.is_some() });
         let methods = entry.and_then(|entry| entry.methods.as_ref()).or(http.methods.as_ref());
         let methods = methods.cloned().unwrap_or_default();
         let shares = http.safe_methods == Some(SafeMethods::Shared);
         let template = match &key {
             Some(Key::Template(template)) => Some(template.as_str()),
-            Some(Key::Extractor(_)) | None => None,
+            Some(Key::Function(_)) | None => None,
         };
         let site = LayerSite::of(literals.site, template);
         let key = key_source(key, known, literals)?;
         if methods == Methods::These(Vec::new()) {
-            return Err(BuildError::new(
+            return Err(invalid(
                 "the layer locks no method; name at least one, or remove the layer",
             ));
         }
-        let kind = lock_kind(policy.as_ref(), literals.settings, shares)?;
+        let kind = lock_kind(policy.as_ref(), &literals.options, shares)?;
         Ok(Self {
             key,
             route,
-            busy: http.busy.unwrap_or(BusyStatus::Conflict),
+            busy: http.busy.unwrap_or(StatusCode::CONFLICT),
             hold: http.hold.unwrap_or_default(),
             on_missing: http.on_missing.unwrap_or_default(),
             on_disconnect: http.on_disconnect.unwrap_or_default(),
-            times: Arc::default(),
-            methods: PlanMethods::new(methods),
+            methods,
             shares,
             kind,
-            release_timeout: http.release_timeout.unwrap_or(RELEASE_TIMEOUT),
+            release_timeout: http.release_timeout,
             max_body_hold: http.max_body_hold,
-            settings: literals.settings,
-            options: literals.options,
+            options: literals.options.clone(),
             resolved: RwLock::default(),
             label: match &policy {
                 Some(policy) => policy.layer_label(site),
@@ -170,39 +178,40 @@ impl Plan {
 
     /// Returns the log fields of a request's lock.
     pub(crate) fn log_fields<'a>(&'a self, key: Option<&'a LockKey>) -> LogFields<'a> {
-        let policy = self.policy.as_ref().map_or(NO_POLICY, Policy::name);
+        let policy = self.policy.as_ref().map_or(NO_POLICY, EffectivePolicy::name);
         LogFields { name: key.map(LockKey::as_str), policy, site: Some(self.site.location()) }
     }
 
     /// Checks the plan with the client's options. The settings of the code and of a policy may each be valid and
     /// still contradict each other.
     // S-10.
-    pub(crate) fn checked(self, client: &LockClient) -> Result<Self, BuildError> {
-        self.spec(client.clone(), Side::Main).map_err(BuildError::from_display)?;
+    pub(crate) fn checked(self, client: &LockClient) -> Result<Self, LockError> {
+        self.spec(client.clone(), Side::Main)?;
         Ok(self)
     }
 
     /// Checks a plan without a policy with the defaults of a configuration that is not in effect yet.
-    pub(crate) fn check_defaults(
-        &self,
-        client: &LockClient,
-        config: &LockConfig,
-    ) -> Result<(), BuildError> {
-        if self.options.is_some() {
-            return Ok(());
-        }
-        let options = client.options_under(config);
-        let options = options.and_then(|options| self.settings.apply_to(options));
-        options.map(drop).map_err(BuildError::from_display)
+    pub(crate) fn check_defaults(&self, config: &LayerConfig) -> Result<(), LockError> {
+        self.options.clone().or(LockOptions::clone(config.options())).check()
     }
 
     /// Returns the side that a request with that method takes; `None` if it needs no lock.
     pub(crate) fn side(&self, method: &Method) -> Option<Side> {
-        if self.methods.contains(method) {
+        if self.methods.contains(method.as_str()) {
             return Some(Side::Main);
         }
         let reads = matches!(*method, Method::GET | Method::HEAD);
         (self.shares && reads).then_some(Side::Shared)
+    }
+
+    /// Returns the methods that its routes name.
+    pub(crate) fn named_methods(&self) -> impl Iterator<Item = Method> {
+        self.methods.names().iter().filter_map(|name| name.parse().ok())
+    }
+
+    /// True if it locks methods that it does not name.
+    pub(crate) fn locks_unnamed_methods(&self) -> bool {
+        !matches!(self.methods, Methods::These(_))
     }
 
     /// Returns the method for the key: GET for HEAD if both are locked, so that they share the lock.
@@ -242,12 +251,13 @@ impl Plan {
         {
             return Ok(Arc::clone(&known.options));
         }
-        let options = match (&self.policy, self.options) {
-            (_, Some(options)) => options,
-            (Some(policy), None) => client.options_of(policy, self.settings)?,
-            (None, None) => self.settings.apply_to(*below)?,
+        let options = match &self.policy {
+            Some(policy) => client.options_of(policy, self.options.clone())?,
+            None => self.options.clone().or(LockOptions::clone(&below)),
         };
-        let options = Arc::new(options.with_fallbacks(WAIT, MAX_WAITERS));
+        let options = options.or(LockOptions::new().wait(WAIT).max_waiters(MAX_WAITERS));
+        options.check()?;
+        let options = Arc::new(options);
         *self.resolved.write() = Some(Resolved { below, options: Arc::clone(&options) });
         Ok(options)
     }
@@ -259,32 +269,9 @@ impl Plan {
             Side::Shared => LockKind::Read,
             Side::Main => self.kind,
         };
-        let enforced = self.policy.as_ref().is_none_or(Policy::is_enforced_now);
-        Ok(LockSpec { client, kind, options, release_timeout: self.release_timeout, enforced })
-    }
-}
-
-/// The methods that a plan locks. It compares no text for those that nearly all requests have.
-#[derive(Debug)]
-struct PlanMethods {
-    all: Methods,
-    /// Whether it locks each of [`COMMON`].
-    common: [bool; COMMON.len()],
-}
-
-const COMMON: [Method; 6] =
-    [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
-
-impl PlanMethods {
-    fn new(all: Methods) -> Self {
-        Self { common: COMMON.map(|method| all.contains(method.as_str())), all }
-    }
-
-    fn contains(&self, method: &Method) -> bool {
-        match COMMON.iter().position(|common| common == method) {
-            Some(at) => self.common[at],
-            None => self.all.contains(method.as_str()),
-        }
+        let enforced = self.policy.as_ref().is_none_or(EffectivePolicy::is_enforced);
+        let release_timeout = self.release_timeout.unwrap_or(options.get_release_timeout());
+        Ok(LockSpec { client, kind, options, release_timeout, enforced })
     }
 }
 
@@ -297,38 +284,44 @@ struct Resolved {
 
 /// Returns the kind of the lock, or of the write side if GET and HEAD acquire the read side.
 fn lock_kind(
-    policy: Option<&Policy>,
-    settings: LockSettings,
+    policy: Option<&EffectivePolicy>,
+    options: &LockOptions,
     shares: bool,
-) -> Result<LockKind, BuildError> {
-    let settings = policy.map_or(settings, |policy| policy.resolve(settings));
-    match settings.kind.unwrap_or_default() {
+) -> Result<LockKind, LockError> {
+    let kind = options.kind.or_else(|| policy?.options().kind);
+    match kind.unwrap_or_default() {
         kind if !shares => Ok(kind),
         // A mutex of the same name is another kind of lock and would collide with the readers.
         LockKind::Mutex | LockKind::Write => Ok(LockKind::Write),
-        kind => Err(BuildError::new(format!(
+        kind => Err(invalid(format!(
             "`safe_methods` acquires the read side of a read/write lock, and the kind is {kind}; omit the \
              kind, or set it to `write`"
         ))),
     }
 }
 
+fn parse_route(path: &str) -> Result<Arc<Route>, LockError> {
+    let route = Route::parse(path);
+    route.map(Arc::new).map_err(|problem| invalid(format!("the route `{path}` {problem}")))
+}
+
 fn key_source(
     key: Option<Key>,
     route: Option<KnownRoute>,
     literals: &Literals,
-) -> Result<KeySource, BuildError> {
+) -> Result<KeySource, LockError> {
     match key {
-        None => Err(BuildError::new(
+        None => Err(invalid(
             "the layer has no key; set one with `key(\"order:{path.id}\")`, `key_fn`, or `key = …` in its \
              policy",
         )),
-        Some(Key::Extractor(_)) if route.is_some() => Err(BuildError::new(
+        Some(Key::Function(_)) if route.is_some() => Err(invalid(
             "`route` is for the `{path.…}` of a key template, and the key is a closure; omit one of them",
         )),
-        Some(Key::Extractor(extractor)) => Ok(KeySource::Extractor(extractor)),
+        Some(Key::Function(function)) => Ok(KeySource::Function(function)),
         Some(Key::Template(text)) => {
-            let template = Template::parse(&text)?;
+            let template = Template::parse(&text)
+                .map_err(|problem| invalid(format!("the key template {problem}")))?;
             check_parameters(&template, route.as_ref().map(|known| &*known.route))?;
             literals.extensions.check(&template)?;
             Ok(KeySource::Template {
@@ -341,18 +334,18 @@ fn key_source(
 }
 
 /// Checks that the route has every `{path.…}` of the template.
-fn check_parameters(template: &Template, route: Option<&Route>) -> Result<(), BuildError> {
+fn check_parameters(template: &Template, route: Option<&Route>) -> Result<(), LockError> {
     let Some(route) = route else {
-        if cfg!(feature = "axum") {
+        if cfg!(feature = "axum-08") {
             return Ok(());
         }
         return match template.path_parameters().next() {
-            Some(name) => Err(BuildError::new(format!(
+            Some(name) => Err(invalid(format!(
                 "`{{path.{name}}}` needs a route; set it with `route(\"/…/{{{name}}}\")`, or enable the \
-                 feature `axum` to take it from the router"
+                 feature `axum-08` to take it from the router"
             ))),
-            None if template.has_route() => Err(BuildError::new(
-                "`{route}` needs a route; set it with `route(…)`, or enable the feature `axum` to take it \
+            None if template.has_route() => Err(invalid(
+                "`{route}` needs a route; set it with `route(…)`, or enable the feature `axum-08` to take it \
                  from the router",
             )),
             None => Ok(()),
@@ -366,30 +359,5 @@ fn check_parameters(template: &Template, route: Option<&Route>) -> Result<(), Bu
     } else {
         known.join(", ")
     };
-    Err(BuildError::new(format!(
-        "`{{path.{name}}}` is not in the route `{route}`, which has {known}"
-    )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn common_methods_are_as_the_text_says() {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let purge = Method::from_bytes(b"PURGE").unwrap();
-        for all in [
-            Methods::default(),
-            Methods::All,
-            Methods::These(names(&["GET", "PATCH", "PURGE"])),
-            Methods::AllBut(names(&["HEAD", "DELETE", "OPTIONS"])),
-        ] {
-            let methods = PlanMethods::new(all.clone());
-            for method in COMMON.into_iter().chain([Method::OPTIONS, purge.clone()]) {
-                let expected = all.contains(method.as_str());
-                assert_eq!(methods.contains(&method), expected, "{method} of {all:?}");
-            }
-        }
-    }
+    Err(invalid(format!("`{{path.{name}}}` is not in the route `{route:?}`, which has {known}")))
 }

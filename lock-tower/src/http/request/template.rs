@@ -1,15 +1,17 @@
-//! Key templates over a request. `lock_runtime::policy` parses and checks them, also in configurations.
+//! Key templates over a request, as a layer or a configuration has them.
+
+use std::fmt;
 
 use http::HeaderName;
-use lock_runtime::policy::{KeyPiece, ValueType, key_pieces};
+use lock_runtime::__layer_v1::nearest;
+use lock_runtime::__layer_v1::template::{BraceProblem, Part, Segment, parse, unseparated};
+use lock_runtime::{LockError, LockKey};
 
-use crate::http::error::BuildError;
+use crate::http::config::value_type::ValueType;
 
 /// `order:{path.id}:{header.x-tenant}`, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Template {
-    pieces: Vec<Piece>,
-}
+pub(crate) struct Template(Vec<Piece>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
@@ -30,19 +32,43 @@ pub(crate) enum Piece {
 }
 
 impl Template {
-    pub(crate) fn parse(text: &str) -> Result<Self, BuildError> {
-        let wrong = |problem| BuildError::new(format!("the key template {problem}"));
-        let pieces = key_pieces(text).map_err(wrong)?;
-        Ok(Self { pieces: pieces.into_iter().map(piece).collect::<Result<_, _>>()? })
+    /// Parses a template, and checks everything that needs no layer.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, and what to write instead: the rest of a sentence that begins with the template.
+    pub(crate) fn parse(template: &str) -> Result<Self, String> {
+        if template.is_empty() {
+            return Err(r#"is empty; give the lock a name, such as "order:{path.id}""#.to_owned());
+        }
+        if template.contains(char::is_control) {
+            return Err("contains a control character, which no key may; take it out".to_owned());
+        }
+        let segments = parse(template).map_err(|problem| match problem {
+            BraceProblem::Unclosed => {
+                "has a `{` that is never closed; write `{{` for a brace of the key"
+            }
+            BraceProblem::Unopened => {
+                "has a `}` that closes nothing; write `}}` for a brace of the key"
+            }
+        })?;
+        let piece = |segment| match segment {
+            Segment::Text(text) => Ok(Piece::Text(text)),
+            Segment::Placeholder(name) => placeholder(name),
+        };
+        let pieces: Vec<_> = segments.into_iter().map(piece).collect::<Result<_, _>>()?;
+        check_separators(&pieces)?;
+        check_shape(&pieces)?;
+        Ok(Self(pieces))
     }
 
     pub(crate) fn pieces(&self) -> &[Piece] {
-        &self.pieces
+        &self.0
     }
 
     /// The path parameters that it names.
     pub(crate) fn path_parameters(&self) -> impl Iterator<Item = &str> {
-        self.pieces.iter().filter_map(|piece| match piece {
+        self.0.iter().filter_map(|piece| match piece {
             Piece::Path(name, _) => Some(name.as_str()),
             _ => None,
         })
@@ -50,7 +76,7 @@ impl Template {
 
     /// The extensions that it names.
     pub(crate) fn extensions(&self) -> impl Iterator<Item = &str> {
-        self.pieces.iter().filter_map(|piece| match piece {
+        self.0.iter().filter_map(|piece| match piece {
             Piece::Ext(name) => Some(name.as_str()),
             _ => None,
         })
@@ -58,28 +84,119 @@ impl Template {
 
     /// True if it says which route matched.
     pub(crate) fn has_route(&self) -> bool {
-        self.pieces.contains(&Piece::Route)
+        self.0.contains(&Piece::Route)
     }
 }
 
-fn piece(piece: KeyPiece<'_>) -> Result<Piece, BuildError> {
-    Ok(match piece {
-        KeyPiece::Text(text) => Piece::Text(text),
-        KeyPiece::Method => Piece::Method,
-        KeyPiece::Route => Piece::Route,
-        KeyPiece::Path(name, value) => Piece::Path(name.to_owned(), value),
-        KeyPiece::Query(name, value) => Piece::Query(name.to_owned(), value),
-        KeyPiece::Ext(name) => Piece::Ext(name.to_owned()),
-        KeyPiece::Header(name, value) => match name.parse() {
-            Ok(name) => Piece::Header(name, value),
-            Err(_) => {
-                return Err(BuildError::new(format!(
-                    "the key template has the header {name:?}, \
-                     which no request can have; write another one"
-                )));
-            }
+fn placeholder(name: &str) -> Result<Piece, String> {
+    let unnamed = |what: &str, example: &str| {
+        Err(format!("names no {what} in `{{{name}}}`; write it, such as `{{{example}}}`"))
+    };
+    let (place, rest) = name.split_once('.').unzip();
+    let is_typed = matches!(place, Some("path" | "query" | "header"));
+    let (rest, value) = match rest.and_then(|rest| rest.rsplit_once(':')).filter(|_| is_typed) {
+        Some((rest, written)) => (Some(rest), value_type(name, written)?),
+        None => (rest, ValueType::Text),
+    };
+    match place.zip(rest) {
+        None if name == "method" => Ok(Piece::Method),
+        None if name == "route" => Ok(Piece::Route),
+        _ if name.trim().is_empty() => {
+            Err("has a `{}` that names nothing; write `{path.id}` or the like".to_owned())
+        }
+        Some(("path", "")) => unnamed("path parameter", "path.id"),
+        Some(("header", "")) => unnamed("header", "header.x-tenant"),
+        Some(("query", "")) => unnamed("query parameter", "query.q"),
+        Some(("ext", "")) => unnamed("extension", "ext.tenant"),
+        Some(("query", parameter)) => Ok(Piece::Query(parameter.to_owned(), value)),
+        Some(("ext", extension)) => Ok(Piece::Ext(extension.to_owned())),
+        Some(("path", parameter)) if !parameter.contains(['/', '*', ':']) => {
+            Ok(Piece::Path(parameter.to_owned(), value))
+        }
+        Some(("header", header)) => match header.parse() {
+            Ok(header) => Ok(Piece::Header(header, value)),
+            Err(_) => Err(format!(
+                "names a header in `{{{name}}}` that cannot exist: {header:?} is no header name; write it \
+                 as in `{{header.x-tenant}}`"
+            )),
         },
+        // Attributes name an argument so, and axum writes a path's parameter so.
+        None if is_parameter(name) => Err(format!(
+            "has the unknown placeholder `{{{name}}}`; a parameter of the path is `{{path.{name}}}`"
+        )),
+        _ => Err(format!(
+            "has the unknown placeholder `{{{name}}}`; there are `{{method}}`, `{{route}}`, \
+             `{{path.<parameter>}}`, `{{query.<parameter>}}`, `{{header.<name>}}` and `{{ext.<name>}}`"
+        )),
+    }
+}
+
+fn value_type(name: &str, written: &str) -> Result<ValueType, String> {
+    ValueType::named(written).ok_or_else(|| {
+        let there_are = ValueType::names().map(|it| format!("`{it}`")).collect::<Vec<_>>();
+        let meant = nearest(written, ValueType::names());
+        let meant = meant.map(|it| format!("; did you mean `{it}`?")).unwrap_or_default();
+        format!(
+            "has the unknown type `{written}` in `{{{name}}}`; there are {}{meant}",
+            there_are.join(", ")
+        )
     })
+}
+
+/// True for what can only be meant as a parameter: a name, and no word that stands before one.
+fn is_parameter(name: &str) -> bool {
+    let is_name = name.starts_with(|c: char| c.is_lowercase())
+        && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    is_name && !["path", "query", "header", "ext"].contains(&name)
+}
+
+/// Checks that no two neighbouring values could run together and make one key of different values.
+// S-3.
+fn check_separators(pieces: &[Piece]) -> Result<(), String> {
+    let parts = pieces.iter().map(|piece| match piece {
+        Piece::Text(text) => Part::Text(text.as_str()),
+        value => Part::Escaped(value),
+    });
+    match unseparated(parts) {
+        None => Ok(()),
+        Some((before, after)) => Err(format!(
+            "has the neighbours `{{{before}}}` and `{{{after}}}`, which could run together: different \
+             values would make the same key; put a `:` between them"
+        )),
+    }
+}
+
+/// Checks what all keys of this shape have in common.
+// S-1, S-2.
+fn check_shape(pieces: &[Piece]) -> Result<(), String> {
+    let sample = pieces.iter().map(|piece| match piece {
+        Piece::Text(text) => text.as_str(),
+        _ => "_",
+    });
+    match LockKey::new(sample.collect::<String>()) {
+        Ok(_) => Ok(()),
+        Err(LockError::InvalidKey { problem, .. }) => {
+            // A namespace comes later, so it is no help here.
+            let problem = problem.replace("put text or a namespace in", "put text in");
+            Err(format!("makes no valid key: {problem}"))
+        }
+        Err(error) => Err(format!("makes no valid key: {error}")),
+    }
+}
+
+impl fmt::Display for Piece {
+    /// Writes the text, or what stands between the braces.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Method => f.write_str("method"),
+            Self::Route => f.write_str("route"),
+            Self::Path(name, value) => write!(f, "path.{name}{value}"),
+            Self::Query(name, value) => write!(f, "query.{name}{value}"),
+            Self::Header(name, value) => write!(f, "header.{name}{value}"),
+            Self::Ext(name) => write!(f, "ext.{name}"),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -113,7 +230,7 @@ mod tests {
             ("{ext.tenant}", vec![Piece::Ext("tenant".to_owned())]),
             ("x:{{{path.id}}}:y", vec![text("x:{"), path("id"), text("}:y")]),
         ] {
-            assert_eq!(Template::parse(template).unwrap().pieces, pieces, "{template}");
+            assert_eq!(Template::parse(template).unwrap().0, pieces, "{template}");
         }
     }
 
@@ -165,19 +282,6 @@ mod tests {
             let message = Template::parse(template).unwrap_err().to_string();
             assert!(message.contains(reason), "{template}: {message}");
             assert!(!message.contains('\n') && !message.ends_with('.'), "{message}");
-        }
-    }
-
-    /// The configuration does not know the library that parses names of headers.
-    #[test]
-    fn a_configuration_knows_the_names_of_headers() {
-        for c in '\0'..='\u{100}' {
-            let name = format!("x{c}");
-            let template = format!("k:{{header.{name}}}");
-            let is_accepted = key_pieces(&template).is_ok();
-            // Braces end the placeholder.
-            let is_header = name.parse::<HeaderName>().is_ok() && !"{}".contains(c);
-            assert_eq!(is_accepted, is_header, "{name:?}");
         }
     }
 

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use lock_page_tests::{Page, pages, root};
-use lock_runtime::policy::{HttpPolicy, LockConfig, LockPolicy, LockRoute, LockSection, Sentinel};
+use lock_runtime::policy::LockConfig;
 use lock_tests::RedisServer;
-use serde::de::DeserializeOwned;
 
 use crate::report;
 
@@ -17,7 +16,8 @@ fn configurations_are_read() {
     for page in pages() {
         for block in page.in_language("toml").filter(|block| block.code.contains("[lock")) {
             looked_at += 1;
-            if let Err(error) = LockConfig::from_toml(&block.code) {
+            let read = LockConfig::from_toml(&block.code);
+            if let Err(error) = read.and_then(|config| lock_tower::http::check(&config)) {
                 mistakes.push(format!("{}: {error}", page.place(block)));
             }
         }
@@ -25,12 +25,76 @@ fn configurations_are_read() {
     report(mistakes, looked_at, 1);
 }
 
-/// The fields of a table of the model, as its error for an unknown field lists them.
-fn fields<T: DeserializeOwned>() -> Vec<String> {
-    let Err(error) = toml::from_str::<T>("no_such_field = 1") else { panic!("it is known") };
+/// The fields of the table with that path, as its error for an unknown field lists them.
+fn fields(table: &str) -> Vec<String> {
+    let text = format!("[lock.policies.p]\n{table}");
+    let read = LockConfig::from_toml(&text).and_then(|config| lock_tower::http::check(&config));
+    let Err(error) = read else { panic!("it is known: {text}") };
     let error = error.to_string();
     let (_, names) = error.split_once("expected").expect("it lists the fields");
+    let names = names.split(';').next().unwrap_or_default();
     names.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// The tables of a configuration, each with a field that it does not have.
+const TABLES: [&str; 6] = [
+    "[lock]\nno_such = 1",
+    "no_such = 1",
+    "http = { no_such = 1 }",
+    "[[lock.routes]]\npath = '/'\npolicy = 'p'\nno_such = 1",
+    "[lock.sentinel]\nno_such = 1",
+    "[lock.tls]\nno_such = 1",
+];
+
+fn schema() -> serde_json::Value {
+    let path = root().join("lock-cli/src/lock.schema.json");
+    let text = fs::read_to_string(path).expect("it can be read");
+    serde_json::from_str(&text).expect("it is JSON")
+}
+
+/// The JSON schema of `lockctl schema` has the fields of the model, and no others.
+#[test]
+fn the_schema_has_every_field() {
+    let schema = schema();
+    let names = |pointer: &str| -> BTreeSet<String> {
+        let table = schema.pointer(pointer).and_then(|it| it.as_object());
+        table.unwrap_or_else(|| panic!("no {pointer}")).keys().cloned().collect()
+    };
+    for (table, pointer) in TABLES.iter().zip([
+        "/$defs/lock/properties",
+        "/$defs/policy/properties",
+        "/$defs/http/properties",
+        "/$defs/route/properties",
+        "/$defs/lock/properties/sentinel/properties",
+        "/$defs/lock/properties/tls/properties",
+    ]) {
+        assert_eq!(names(pointer), fields(table).into_iter().collect(), "{pointer}");
+    }
+}
+
+/// What the pages show is valid by the schema, and files with mistakes that a schema can express are not.
+#[test]
+fn configurations_are_valid_by_the_schema() {
+    let schema = jsonschema::validator_for(&schema()).expect("it is a schema");
+    let json = |toml: &str| toml::from_str::<serde_json::Value>(toml).ok();
+    let mut mistakes = Vec::new();
+    let mut looked_at = 0;
+    for page in pages() {
+        for block in page.in_language("toml").filter(|block| block.code.contains("[lock")) {
+            looked_at += 1;
+            for error in json(&block.code).iter().flat_map(|json| schema.iter_errors(json)) {
+                mistakes.push(format!("{}: {}: {error}", page.place(block), error.instance_path));
+            }
+        }
+    }
+    for (text, said) in lock_tests::bad_config::WRONG_TYPES {
+        if !json(text).is_some_and(|json| schema.is_valid(&json)) {
+            looked_at += 1;
+        } else {
+            mistakes.push(format!("valid by the schema, although {said}: {text}"));
+        }
+    }
+    report(mistakes, looked_at, 30);
 }
 
 /// `docs/configuration.md` has a row for each field of the model, and sets each field in its full file.
@@ -43,29 +107,24 @@ fn the_guide_has_every_field() {
     let first_cells = text.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
     let rows: BTreeSet<_> =
         first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
-    let tables = [
-        fields::<LockSection>(),
-        fields::<LockPolicy>(),
-        fields::<HttpPolicy>(),
-        fields::<LockRoute>(),
-    ];
+    let tables = TABLES[..4].iter().map(|table| fields(table));
     // One address, not all.
-    let alternatives = ["cluster", "sentinel", "quorum", "restart_guard"];
+    let alternatives = ["cluster", "sentinel", "quorum", "restart_guard", "tls"];
     let mut looked_at = 0;
     let mut mistakes = Vec::new();
-    for field in tables.iter().flatten() {
+    for field in tables.flatten() {
         looked_at += 1;
         if !rows.contains(field.as_str()) {
             mistakes.push(format!("docs/configuration.md: no row is about `{field}`"));
         }
         let is_set = ["{field} = ", ".{field}", "[lock.{field}.", "[lock.{field}]"]
             .iter()
-            .any(|form| full.code.contains(&form.replace("{field}", field)));
+            .any(|form| full.code.contains(&form.replace("{field}", &field)));
         if !is_set && !alternatives.contains(&field.as_str()) {
             mistakes.push(format!("docs/configuration.md: the full file does not set `{field}`"));
         }
     }
-    for field in fields::<Sentinel>() {
+    for field in TABLES[4..].iter().flat_map(|table| fields(table)) {
         assert!(text.contains(&format!("`{field}`")), "docs/configuration.md lacks `{field}`");
     }
     report(mistakes, looked_at, 38);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use lock_page_tests::{Page, pages, root};
@@ -55,16 +54,16 @@ async fn uses_everything(client: &LockClient) {
     released(client.rw_lock("rw").read().await).await;
     released(client.rw_lock("rw").write().await).await;
     released(client.multi_lock(["{x}:a", "{x}:b"]).lock().await).await;
-    let two = NonZeroU32::new(2).unwrap();
+    let two = 2;
     client.semaphore("s", two).acquire().await.unwrap().release().await.unwrap();
     let latch = client.latch("l");
     assert!(latch.try_set_count(1).await.unwrap());
     assert_eq!(latch.count_down().await.unwrap(), 0);
     let held = client.mutex("m").lock().await.unwrap();
-    let found = client.survey().within(SOON).await.unwrap();
+    let found = client.admin().survey().within(SOON).await.unwrap();
     assert!(found.not_listed.is_none() && found.locks.len() == 1, "{found:?}");
-    assert!(client.inspect("m").await.unwrap().kind.is_some());
-    assert!(client.force_release("m").await.unwrap());
+    assert!(client.admin().inspect("m").await.unwrap().kind.is_some());
+    assert!(client.admin().force_release("m").await.unwrap());
     drop(held);
 }
 

@@ -5,7 +5,6 @@
 //! - `permits <name> <limit> <tasks> <ms> <lease ms>`: that many tasks take one or more permits and
 //!   give them back for that long; answers `permits <grants> <grants of more than one>`.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use lock_runtime::{Lease, LockError, LockOptions, Semaphore};
@@ -18,8 +17,8 @@ use crate::{EFFECT_EVERY, KEEPER, Worker};
 impl Worker {
     fn semaphore(&self, name: &str, limit: u32, lease: u64) -> Result<Semaphore, LockError> {
         let lease = Lease::Watchdog(Duration::from_millis(lease));
-        let options = LockOptions::builder().lease(lease).build()?;
-        Ok(self.client.semaphore(name, some(limit)).with(options))
+        let options = LockOptions::new().lease(lease);
+        Ok(self.client.semaphore(name, limit).with(options))
     }
 
     pub(crate) async fn take(
@@ -32,7 +31,7 @@ impl Worker {
         let semaphore = self.semaphore(name, limit, lease)?;
         let share = Share::Permits { count: permits, limit };
         let witness = Witness::new(&self.recorder, KEEPER, name, share);
-        let held = witness.acquire(semaphore.acquire_many(some(permits))).await?;
+        let held = witness.acquire(semaphore.acquire_many(permits)).await?;
         println!("took");
         println!("lost {}", held.effects(EFFECT_EVERY, true).await);
         Ok(())
@@ -68,12 +67,12 @@ impl Worker {
         let semaphore = self.semaphore(name, limit, lease)?;
         let (mut grants, mut of_several) = (0, 0);
         while Instant::now() < until {
-            let wanted = some(fastrand::u32(1..=limit.min(3)));
-            let share = Share::Permits { count: wanted.get(), limit };
+            let wanted = fastrand::u32(1..=limit.min(3));
+            let share = Share::Permits { count: wanted, limit };
             let witness = Witness::new(&self.recorder, task, name, share);
             let mut held = witness.acquire(semaphore.acquire_many(wanted)).await?;
             grants += 1;
-            of_several += u64::from(wanted.get() > 1);
+            of_several += u64::from(wanted > 1);
             held.effect();
             sleep(Duration::from_millis(fastrand::u64(0..3))).await;
             held.effect();
@@ -81,8 +80,4 @@ impl Worker {
         }
         Ok((grants, of_several))
     }
-}
-
-fn some(number: u32) -> NonZeroU32 {
-    NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN)
 }

@@ -27,7 +27,7 @@ pub(super) async fn obey(
     match *words {
         [side @ ("rw-read" | "rw-write"), name, lease] => {
             let lease = Lease::Watchdog(Duration::from_millis(lease.parse()?));
-            let options = LockOptions::builder().lease(lease).build()?;
+            let options = LockOptions::new().lease(lease);
             let lock = worker.client.rw_lock(name).with(options);
             if side == "rw-read" {
                 let token = worker.keep(held, name, Share::Readers, lock.read()).await?;
@@ -72,8 +72,7 @@ async fn hammer(
     until: Instant,
 ) -> Result<u64, Failure> {
     // Short, so that what a killed process leaves behind does not fill the test's time.
-    let options =
-        LockOptions::builder().lease(Lease::Watchdog(Duration::from_millis(800))).build()?;
+    let options = LockOptions::new().lease(Lease::Watchdog(Duration::from_millis(800)));
     let lock = worker.client.rw_lock(name).with(options);
     let share = if writes { Share::Exclusive } else { Share::Readers };
     let witness = Witness::new(&worker.recorder, task, name, share);

@@ -151,7 +151,7 @@ struct Noisy(&'static str);
 
 impl Drop for Noisy {
     fn drop(&mut self) {
-        let name = if LockClient::current().is_some_and(|client| client.held().is_empty()) {
+        let name = if LockClient::current().is_some_and(|client| client.admin().held().is_empty()) {
             "after the lock"
         } else {
             self.0

@@ -366,7 +366,7 @@ fn empty_values_lock_nothing() {
             assert!(matches!(result.await, Err(LockError::InvalidKey { .. })));
         }
         assert!(!ran.load(Ordering::SeqCst));
-        assert!(client.held().is_empty());
+        assert!(client.admin().held().is_empty());
         watched(client, Tenant("a".to_owned()), "b", &ran).await.unwrap();
         assert!(ran.load(Ordering::SeqCst));
     });

@@ -3,22 +3,22 @@
 use crate::prelude::*;
 
 fn trial() -> LockClient {
-    let text = "[lock.policies]\ntrial = { enforce = 0, lease = '200ms' }\n\
-                watched = { enforce = 0, max_hold = '1m' }\ncheckout = {}";
+    let text = "[lock.policies]\ntrial = { enforce = false, lease = '200ms' }\n\
+                watched = { enforce = false, max_hold = '1m' }\ncheckout = {}";
     let config = LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap();
     LockClient::builder().config(config).in_memory().unwrap()
 }
 
 #[distributed_lock(key = "t", policy = "trial", client = client)]
 async fn longer_than_its_lease(client: &LockClient) -> Result<usize, LockError> {
-    let held = client.held().len();
+    let held = client.admin().held().len();
     sleep(ms(600)).await;
     Ok(held)
 }
 
 #[distributed_lock(key = "t", policy = "trial", client = client, on_release_lost = error)]
 async fn loses_it(client: &LockClient) -> Result<bool, LockError> {
-    client.force_release("t").await
+    client.admin().force_release("t").await
 }
 
 #[distributed_lock(key = "t", policy = "trial", client = client, guard = hold)]
@@ -41,7 +41,7 @@ async fn what_is_not_enforced_is_not_cut_off() {
 #[distributed_lock(key = "t:{id}", policy = "trial", client = client)]
 async fn named(client: &LockClient, id: &str) -> Result<usize, LockError> {
     let _ = id;
-    Ok(client.held().len())
+    Ok(client.admin().held().len())
 }
 
 #[distributed_lock(key = "t:{id}", policy = "trial", client = client, guard = hold)]
@@ -59,12 +59,12 @@ async fn named_and_enforced(client: &LockClient, id: &str) -> Result<(), LockErr
 #[distributed_lock(key = "t", policy = "trial", client = client, kind = semaphore(permits))]
 async fn counted(client: &LockClient, permits: u32) -> Result<usize, LockError> {
     let _ = permits;
-    Ok(client.held().len())
+    Ok(client.admin().held().len())
 }
 
 #[distributed_lock(key = "t", policy = "watched", client = client, lease = "9s")]
 async fn contradicts(client: &LockClient) -> Result<usize, LockError> {
-    Ok(client.held().len())
+    Ok(client.admin().held().len())
 }
 
 #[distributed_lock(key = "t:{id}", policy = "trial")]

@@ -12,12 +12,12 @@ const AT_LEAST: Duration = ms(600);
 /// How late a waiter may be on a busy machine. Less than what it sleeps when nobody tells it.
 const LATE: Duration = ms(900);
 
-fn at_least(at_least: Duration) -> LockOptionsBuilder {
-    LockOptions::builder().at_least(at_least)
+fn at_least(at_least: Duration) -> LockOptions {
+    LockOptions::new().at_least(at_least)
 }
 
 fn kept() -> LockOptions {
-    at_least(AT_LEAST).build().unwrap()
+    at_least(AT_LEAST)
 }
 
 async fn on_redis(server: &RedisServer) -> (LockClient, LockClient) {
@@ -35,7 +35,7 @@ async fn is_kept(
     let case = format!("{kind} {lease:?} {dropped}").replace([' ', '{', '}', '(', ')'], "-");
     // Readers do not exclude each other.
     let rivals = if kind == "read" { "write" } else { kind };
-    let options = at_least(AT_LEAST).lease(lease).build().unwrap();
+    let options = at_least(AT_LEAST).lease(lease);
     let start = Instant::now();
     let guard = take(one, kind, &case, options).await.unwrap();
     let taken = Instant::now();
@@ -51,7 +51,7 @@ async fn is_kept(
         guard.release().await.unwrap();
     }
     for client in [one, other] {
-        let refused = take(client, rivals, &case, waits(Wait::Never)).await;
+        let refused = take(client, rivals, &case, waits(Wait::None)).await;
         assert!(matches!(refused, Err(LockError::Busy { .. })), "{case}: {refused:?}");
     }
     let waited = timeout(SOON, waiter).await;
@@ -98,10 +98,10 @@ async fn what_replicas_know_is_kept() {
     let _replica = RedisServer::builder().replica_of(server.port()).start().await;
     server.wait_for_replicas(1).await;
     let (client, other) = on_redis(&server).await;
-    let known = kept().to_builder().replicas(1, secs(5)).build().unwrap();
+    let known = kept().replicas(Replicas::new(1, secs(5)));
     for kind in ["mutex", "several fair"] {
         let start = Instant::now();
-        let guard = take(&client, kind, kind, known).await.unwrap();
+        let guard = take(&client, kind, kind, known.clone()).await.unwrap();
         guard.release().await.unwrap();
         let next = timeout(SOON, take(&other, kind, kind, LockOptions::default())).await;
         next.unwrap().unwrap().release().await.unwrap();
@@ -114,19 +114,18 @@ async fn what_replicas_know_is_kept() {
 async fn a_quorum_keeps_it() {
     let servers = join_all((0..3).map(|_| RedisServer::start())).await;
     let connect = async || {
-        Quorum::builder()
-            .without_restart_guard()
-            .connect(servers.iter().map(RedisServer::url))
+        LockClient::builder()
+            .connect_quorum(servers.iter().map(RedisServer::url), RestartGuard::Off)
             .await
             .unwrap()
     };
     let (one, other) = (connect().await, connect().await);
     let start = Instant::now();
-    let guard = one.lock("q").with(kept()).lock().await.unwrap();
+    let guard = one.mutex("q").with(kept()).lock().await.unwrap();
     servers[0].pause();
     guard.release().await.unwrap();
-    assert!(other.lock("q").try_lock().await.unwrap().is_none());
-    let next = timeout(SOON, other.lock("q").lock()).await.unwrap().unwrap();
+    assert!(other.mutex("q").try_lock().await.unwrap().is_none());
+    let next = timeout(SOON, other.mutex("q").lock()).await.unwrap().unwrap();
     assert!(start.elapsed() >= AT_LEAST, "free after {:?}", start.elapsed());
     servers[0].resume();
     next.release().await.unwrap();
@@ -155,7 +154,7 @@ async fn a_lost_reply_changes_nothing() {
     for (lost, how) in [(1, "released"), (2, "dropped"), (3, "cut off")] {
         let name = format!("lost-{lost}");
         let start = Instant::now();
-        let long = at_least(2 * AT_LEAST).build().unwrap();
+        let long = at_least(2 * AT_LEAST);
         let guard = client.mutex(&name).with(long).lock().await.unwrap();
         proxy.drop_next_reply_to(&name);
         match how {
@@ -193,7 +192,7 @@ async fn the_local_line_waits_as_well() {
     let (second, handed) = (second.await.unwrap().unwrap(), Instant::now());
     assert_eq!(second.token().get(), token.get() + 1, "not handed on, not what this is about");
     second.release().await.unwrap();
-    assert_eq!(peer.inspect("line").await.unwrap().remaining, Some(AT_LEAST));
+    assert_eq!(peer.admin().inspect("line").await.unwrap().remaining, Some(AT_LEAST));
     let third = third.await.unwrap().unwrap();
     assert!(handed.elapsed() >= AT_LEAST, "handed on after {:?}", handed.elapsed());
     assert!(handed.elapsed() < AT_LEAST + ms(50), "{:?}", handed.elapsed());
@@ -208,7 +207,7 @@ async fn a_hold_that_is_old_enough_is_free_at_once() {
         sleep(AT_LEAST).await;
         guard.release().await.unwrap();
         let rivals = if kind == "read" { "write" } else { kind };
-        let next = take(&peer, rivals, kind, waits(Wait::Never)).await;
+        let next = take(&peer, rivals, kind, waits(Wait::None)).await;
         next.unwrap_or_else(|error| panic!("{kind}: {error}")).release().await.unwrap();
     }
 }
@@ -218,8 +217,8 @@ async fn a_hold_that_is_old_enough_is_free_at_once() {
 async fn a_shutdown_leaves_it_cleanly() {
     let server = RedisServer::start().await;
     let (client, other) = on_redis(&server).await;
-    let long = at_least(secs(60)).build().unwrap();
-    client.mutex("released").with(long).lock().await.unwrap().release().await.unwrap();
+    let long = at_least(secs(60));
+    client.mutex("released").with(long.clone()).lock().await.unwrap().release().await.unwrap();
     drop(client.mutex("dropped").with(long).lock().await.unwrap());
     let (start, grace) = (Instant::now(), secs(30));
     assert!(client.shutdown(grace).await.is_clean());
@@ -237,8 +236,9 @@ async fn a_shutdown_leaves_it_cleanly() {
 async fn short_memory_is_enough() {
     let server = RedisServer::start().await;
     let (client, _) = on_redis(&server).await;
-    let long = at_least(secs(60)).build().unwrap();
-    let guards = join_all(KINDS_AND_SEVERAL.map(|kind| take(&client, kind, kind, long))).await;
+    let long = at_least(secs(60));
+    let guards =
+        join_all(KINDS_AND_SEVERAL.map(|kind| take(&client, kind, kind, long.clone()))).await;
     server.client().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
     for (guard, kind) in guards.into_iter().zip(KINDS_AND_SEVERAL) {
         guard.unwrap().release().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
@@ -253,17 +253,17 @@ async fn it_is_seen_and_freed_by_force() {
         let most = secs(50);
         for kind in kinds::KINDS {
             let (word, kind) = kind;
-            let options = at_least(most).build().unwrap();
+            let options = at_least(most);
             let guard = take(&client, word, word, options).await.unwrap();
             guard.extend(2 * most).await.unwrap();
             guard.release().await.unwrap();
-            assert!(client.held().is_empty());
-            let seen = other.inspect(word).await.unwrap();
+            assert!(client.admin().held().is_empty());
+            let seen = other.admin().inspect(word).await.unwrap();
             assert_eq!((seen.kind, seen.holders.len()), (Some(kind), 1));
             let left = seen.remaining.unwrap();
             assert!(left <= most && left > most / 2, "{word}: {left:?}");
-            assert!(other.force_release(word).await.unwrap());
-            let next = take(&other, word, word, waits(Wait::Never)).await.unwrap();
+            assert!(other.admin().force_release(word).await.unwrap());
+            let next = take(&other, word, word, waits(Wait::None)).await.unwrap();
             next.release().await.unwrap();
         }
     }
@@ -274,9 +274,9 @@ async fn what_was_lost_is_not_kept() {
     let (store, clock) = (MemoryStore::new(), Clock::tokio());
     let client = LockClient::builder().clock(clock.clone()).store(store.peer()).unwrap();
     let other = LockClient::builder().store(store).unwrap();
-    let long = at_least(secs(20)).build().unwrap();
-    let forced = client.mutex("forced").with(long).lock().await.unwrap();
-    assert!(other.force_release("forced").await.unwrap());
+    let long = at_least(secs(20));
+    let forced = client.mutex("forced").with(long.clone()).lock().await.unwrap();
+    assert!(other.admin().force_release("forced").await.unwrap());
     let next = other.mutex("forced").lock().await.unwrap();
     let released = forced.release().await;
     assert!(matches!(released, Err(LockError::Lost { .. })), "{released:?}");
@@ -284,7 +284,7 @@ async fn what_was_lost_is_not_kept() {
     next.release().await.unwrap();
 
     let lease = Lease::Watchdog(secs(1));
-    let brief = long.to_builder().lease(lease).build().unwrap();
+    let brief = long.clone().lease(lease);
     let asleep = client.mutex("asleep").with(brief).lock().await.unwrap();
     clock.advance(secs(2));
     let released = asleep.release().await;
@@ -297,7 +297,7 @@ async fn what_was_lost_is_not_kept() {
 async fn an_acquire_that_was_dropped_is_not_kept() {
     let (server, proxy, client) = far_world().await;
     let (other, _) = on_redis(&server).await;
-    let long = at_least(secs(60)).build().unwrap();
+    let long = at_least(secs(60));
     proxy.delay_replies(ms(500));
     let acquiring = lock_tests::spawn(client.mutex("undone").with(long).lock());
     let raw = server.client();
@@ -324,24 +324,24 @@ async fn the_outermost_guard_decides() {
     }
 }
 
-/// What contradicts itself is refused when the options are built, and why.
+/// What contradicts itself is refused, and why.
 #[test]
 fn contradictions_are_refused() {
     let (second, day) = (secs(1), lock_runtime::options::MAX_LEASE);
-    let fixed = |lease| LockOptions::builder().lease(Lease::Fixed(lease));
-    for (builder, word) in [
+    let fixed = |lease| LockOptions::new().lease(Lease::Fixed(lease));
+    for (options, word) in [
         (at_least(Duration::ZERO), "at_least is zero"),
         (at_least(day + second), "at most"),
         (fixed(second).at_least(2 * second), "the fixed lease of 1s"),
         (at_least(2 * second).max_hold(second), "max_hold 1s"),
     ] {
-        let error = builder.build().unwrap_err();
+        let error = options.check().unwrap_err();
         assert!(matches!(&error, LockError::InvalidOptions(_)), "{error:?}");
         assert!(error.to_string().contains(word), "{error} does not say {word}");
     }
-    for builder in
+    for options in
         [at_least(day), fixed(second).at_least(second), at_least(second).max_hold(second)]
     {
-        builder.build().unwrap();
+        options.check().unwrap();
     }
 }

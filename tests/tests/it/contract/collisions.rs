@@ -38,7 +38,7 @@ async fn every_pair_is_told_apart() {
             let name = format!("{held}:{asked}");
             let guard = take(&client, held, &name, waits(SOON)).await.unwrap();
             for (who, asker) in [("another", &other), ("the same", &client)] {
-                for (wait, how) in [(Wait::Never, "at once"), (wait.into(), "with a wait")] {
+                for (wait, how) in [(Wait::None, "at once"), (wait.into(), "with a wait")] {
                     let what = format!("{held}, then {asked} by {who} client {how}");
                     let start = Instant::now();
                     let outcome = take(asker, asked, &name, waits(wait)).await;
@@ -72,7 +72,7 @@ async fn a_semaphore_keeps_its_name() {
     let (_server, client) = world().await;
     take(&client, "semaphore", "s", waits(SOON)).await.unwrap().release().await.unwrap();
     for (kind, _) in KINDS {
-        let outcome = take(&client, kind, "s", waits(Wait::Never)).await;
+        let outcome = take(&client, kind, "s", waits(Wait::None)).await;
         let refused = matches!(outcome, Err(LockError::KeyCollision { .. }));
         assert_eq!(refused, kind != "semaphore", "{kind}: {outcome:?}");
     }
@@ -91,8 +91,12 @@ async fn a_latch_is_no_lock() {
             let error = take(&client, kind, &ours, waits(SOON)).await.unwrap_err();
             assert!(matches!(error, LockError::KeyCollision { .. }), "{ours}: {error:?}");
             assert_eq!(client.latch(&ours).count().await.unwrap(), u64::from(count));
-            assert_eq!(client.inspect(&ours).await.unwrap().kind, Some(HoldKind::Latch), "{ours}");
-            assert!(!client.force_release(&ours).await.unwrap(), "{ours} was freed");
+            assert_eq!(
+                client.admin().inspect(&ours).await.unwrap().kind,
+                Some(HoldKind::Latch),
+                "{ours}"
+            );
+            assert!(!client.admin().force_release(&ours).await.unwrap(), "{ours} was freed");
         }
         // Redisson's has no end. The only permit is what `take` wants of a semaphore.
         let theirs = format!("{kind}:java");
@@ -148,7 +152,7 @@ async fn far_ends_are_told_apart() {
         raw.cmd(&["ZADD", &format!("{{{name}}}:timeout"), &end, "peer"]).await;
         for _ in 0..2 {
             let permit = client.semaphore(name, two).acquire().await.unwrap();
-            assert_eq!(client.inspect(name).await.unwrap().kind, Some(HoldKind::Semaphore));
+            assert_eq!(client.admin().inspect(name).await.unwrap().kind, Some(HoldKind::Semaphore));
             permit.release().await.unwrap();
         }
         // As a day later.
@@ -182,7 +186,7 @@ async fn one_of_several_mutexes_is_a_mutex() {
     let (_server, client) = world().await;
     let both = client.multi_lock(["a", "b"]).lock().await.unwrap();
     for (kind, _) in KINDS {
-        let outcome = take(&client, kind, "b", waits(Wait::Never)).await;
+        let outcome = take(&client, kind, "b", waits(Wait::None)).await;
         let expected = if kind == "mutex" { Busy } else { Collision };
         let answer = match outcome {
             Err(LockError::Busy { .. }) => Busy,
@@ -212,7 +216,7 @@ async fn a_users_hash_is_left_alone() {
                 }
                 let before: Vec<u8> = raw.get(&["DUMP", &name]).await;
                 let end: i64 = raw.get(&["PEXPIRETIME", &name]).await;
-                let outcome = take(&client, kind, &name, waits(Wait::Never)).await;
+                let outcome = take(&client, kind, &name, waits(Wait::None)).await;
                 // A hash that says `write` or `fair` is not told from a lock while it lasts.
                 let refused = match outcome {
                     Err(LockError::KeyCollision { .. }) => true,
@@ -303,7 +307,7 @@ async fn data_beside_a_fair_lock_is_left_alone() {
     let (server, client) = world().await;
     let raw = server.client();
     let other = connect(&server).await;
-    let kept = LockOptions::builder().at_least(ms(1_500)).build().unwrap();
+    let kept = LockOptions::new().at_least(ms(1_500));
     for key in ["redisson_lock_timeout:{f}", "redisson_lock_queue:{f}"] {
         for create in [
             &["SET", key, "x"][..],
@@ -316,7 +320,7 @@ async fn data_beside_a_fair_lock_is_left_alone() {
             if key.contains("queue") && create[0] == "RPUSH" {
                 continue;
             }
-            for lock in [client.fair_mutex("f"), client.fair_mutex("f").with(kept)] {
+            for lock in [client.fair_mutex("f"), client.fair_mutex("f").with(kept.clone())] {
                 let guard = lock.lock().await.unwrap();
                 raw.cmd(create).await;
                 let before: Vec<u8> = raw.get(&["DUMP", key]).await;
@@ -330,7 +334,7 @@ async fn data_beside_a_fair_lock_is_left_alone() {
                 let guard = other.fair_mutex("f").with(waits(SOON)).lock().await;
                 if key.contains("timeout") {
                     // A free lock without a line needs no scores.
-                    assert!(client.force_release("f").await.unwrap(), "{create:?}");
+                    assert!(client.admin().force_release("f").await.unwrap(), "{create:?}");
                     assert!(guard.unwrap().release().await.is_err());
                 } else {
                     assert!(matches!(guard, Err(LockError::KeyCollision { .. })), "{create:?}");

@@ -61,7 +61,7 @@ pub(crate) async fn try_lock_takes_no_for_an_answer(world: &dyn World) {
         let answer = tokio::time::timeout(PROMPTLY, client.mutex("t").try_lock()).await;
         assert!(answer.expect("try_lock waited").unwrap().is_none());
     }
-    let never = waits(Wait::Never);
+    let never = waits(Wait::None);
     let error = b.mutex("t").with(never).lock().await.unwrap_err();
     assert!(matches!(error, LockError::Busy { .. }), "{error:?}");
 }
@@ -112,7 +112,8 @@ pub(crate) async fn invalid_names_and_options_are_refused(world: &dyn World) {
         assert!(matches!(error, LockError::InvalidKey { .. }), "{name:?}: {error:?}");
     }
     let short = lock_runtime::Lease::Fixed(ms(99));
-    let error = LockOptions::builder().lease(short).build().unwrap_err();
+    let error =
+        client.mutex("order:1").with(LockOptions::new().lease(short)).lock().await.unwrap_err();
     assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
 }
 
@@ -186,7 +187,7 @@ pub(crate) async fn shutdown_does_not_wait_for_what_is_lost(world: &dyn World) {
     const GRACE: Duration = secs(60);
     let client = world.client().await;
     let brief = fixed(PROMPTLY / 4);
-    let lost = client.mutex("lost").with(brief).lock().await.unwrap();
+    let lost = client.mutex("lost").with(brief.clone()).lock().await.unwrap();
     lost.lost().await;
     let report = timeout(PROMPTLY, client.shutdown(GRACE)).await;
     assert!(report.expect("waited for a lost hold").is_clean());

@@ -7,14 +7,15 @@ use crate::prelude::*;
 async fn only_from_the_clients_named(holder: &LockClient, operator: &LockClient, at: &str) {
     let id = |client: &LockClient| client.id().to_string();
     for (kind, is) in KINDS {
-        let force =
-            async |clients: &[String]| operator.force_release_from(kind, clients).await.unwrap();
+        let force = async |clients: &[String]| {
+            operator.admin().force_release_from(kind, clients).await.unwrap()
+        };
         assert!(!force(&[id(holder)]).await, "{at}, {kind}: not held");
         let guard = take_named(holder, kind, watched(secs(30))).await.unwrap();
         for others in [vec![id(operator)], vec![], vec![String::new()]] {
             assert!(!force(&others).await, "{at}, {kind}: taken from another client");
         }
-        let found = operator.inspect(kind).await.unwrap();
+        let found = operator.admin().inspect(kind).await.unwrap();
         assert_eq!((found.kind, found.holders.len()), (Some(is), 1), "{at}, {kind}");
         assert!(!guard.is_lost(), "{at}, {kind}");
 
@@ -24,7 +25,7 @@ async fn only_from_the_clients_named(holder: &LockClient, operator: &LockClient,
             other.release().await.unwrap();
         }
         assert!(force(&[id(holder)[..8].to_owned()]).await, "{at}, {kind}: its holder");
-        assert_eq!(operator.inspect(kind).await.unwrap().kind, None, "{at}, {kind}");
+        assert_eq!(operator.admin().inspect(kind).await.unwrap().kind, None, "{at}, {kind}");
         assert!(guard.release().await.is_err(), "{at}, {kind}");
     }
 }

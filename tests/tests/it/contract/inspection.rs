@@ -18,18 +18,18 @@ async fn each_kind_is_recognised() {
     let mut worker = world.worker().await;
     for (kind, is) in KINDS {
         assert_eq!(
-            world.client.inspect(kind).await.unwrap(),
-            lock_runtime::store::Inspection::nothing()
+            world.client.admin().inspect(kind).await.unwrap(),
+            lock_runtime::admin::Inspection::nothing()
         );
         let token = locked(&mut worker, &format!("{kind} {kind}")).await;
-        let found = world.client.inspect(kind).await.unwrap();
+        let found = world.client.admin().inspect(kind).await.unwrap();
         assert_eq!((found.kind, found.last_token, found.waiting), (Some(is), Some(token), 0));
         let left = found.remaining.expect("it has an end");
         assert!(left <= secs(30) && left > secs(20), "{left:?}");
         let [holder] = &found.holders[..] else { panic!("{found:?}") };
         assert_eq!((holder.client.len(), holder.count), (36, 1), "{found:?}");
         told(&mut worker, "release", "released").await;
-        let found = world.client.inspect(kind).await.unwrap();
+        let found = world.client.admin().inspect(kind).await.unwrap();
         assert_eq!((found.kind, found.remaining, found.last_token), (None, None, Some(token)));
         assert!(found.holders.is_empty(), "{found:?}");
     }
@@ -45,20 +45,20 @@ async fn holders_and_waiters_are_counted() {
 
     locked(&mut worker, "read rw").await;
     let reader = client.rw_lock("rw").read().await.unwrap();
-    assert_eq!(client.inspect("rw").await.unwrap().holders.len(), 2);
+    assert_eq!(client.admin().inspect("rw").await.unwrap().holders.len(), 2);
     let writer = lock_tests::spawn(other.rw_lock("rw").write());
     let waits = async |name: &str| {
-        soon!("it waits", client.inspect(name).await.unwrap().waiting == 1);
+        soon!("it waits", client.admin().inspect(name).await.unwrap().waiting == 1);
     };
     waits("rw").await;
     writer.abort();
 
     // A reader whose own lease is over is none, however long others keep the hash.
-    let brief = LockOptions::builder().lease(Lease::Fixed(ms(400)));
-    let brief = other.rw_lock("brief").with(brief.build().unwrap()).read().await.unwrap();
+    let brief = LockOptions::new().lease(Lease::Fixed(ms(400)));
+    let brief = other.rw_lock("brief").with(brief).read().await.unwrap();
     let lasting = client.rw_lock("brief").read().await.unwrap();
-    assert_eq!(client.inspect("brief").await.unwrap().holders.len(), 2);
-    soon!("one is left", client.inspect("brief").await.unwrap().holders.len() == 1);
+    assert_eq!(client.admin().inspect("brief").await.unwrap().holders.len(), 2);
+    soon!("one is left", client.admin().inspect("brief").await.unwrap().holders.len() == 1);
     drop((brief, lasting));
 
     let fair = client.fair_mutex("queue").lock().await.unwrap();
@@ -66,10 +66,10 @@ async fn holders_and_waiters_are_counted() {
     waits("queue").await;
     waiter.abort();
 
-    let five = NonZeroU32::new(5).unwrap();
-    let three = client.semaphore("five", five).acquire_many(NonZeroU32::new(3).unwrap()).await;
+    let five = 5;
+    let three = client.semaphore("five", five).acquire_many(3).await;
     let one = other.semaphore("five", five).acquire().await.unwrap();
-    let found = client.inspect("five").await.unwrap();
+    let found = client.admin().inspect("five").await.unwrap();
     let mut counts: Vec<_> = found.holders.iter().map(|holder| holder.count).collect();
     counts.sort_unstable();
     assert_eq!((found.kind, counts), (Some(HoldKind::Semaphore), vec![1, 3]));
@@ -100,9 +100,10 @@ async fn data_is_not_freed() {
         "set", "text", "user", "numbers", "moded", "metrics", "read", "short", "bare", "words",
         "mixed", "endless", "listed",
     ] {
-        for error in
-            [client.inspect(name).await.unwrap_err(), client.force_release(name).await.unwrap_err()]
-        {
+        for error in [
+            client.admin().inspect(name).await.unwrap_err(),
+            client.admin().force_release(name).await.unwrap_err(),
+        ] {
             assert!(matches!(error, LockError::KeyCollision { .. }), "{name}: {error:?}");
         }
         assert_eq!(dump(&raw).await, before, "{name} was changed");
@@ -115,20 +116,20 @@ async fn data_is_not_freed() {
     }
     let before = dump(&raw).await;
     for (name, kind) in [("sessions", Some(HoldKind::Latch)), ("none", None)] {
-        assert_eq!(client.inspect(name).await.unwrap().kind, kind, "{name}");
-        assert!(!client.force_release(name).await.unwrap(), "{name}");
+        assert_eq!(client.admin().inspect(name).await.unwrap().kind, kind, "{name}");
+        assert!(!client.admin().force_release(name).await.unwrap(), "{name}");
     }
     assert_eq!(dump(&raw).await, before);
     // Permits among them are freed, and nothing else.
     raw.cmd(&["ZADD", "{sessions}:timeout", "9000000000000", OWNER]).await;
-    assert!(client.force_release("sessions").await.unwrap());
+    assert!(client.admin().force_release("sessions").await.unwrap());
     assert_eq!(raw.get::<u64>(&["ZCARD", "{sessions}:timeout"]).await, 2);
     assert_eq!(raw.get::<u64>(&["GET", "sessions"]).await, 4);
     raw.cmd(&["SET", "count", "3"]).await;
-    assert_eq!(client.inspect("count").await.unwrap().kind, Some(HoldKind::Latch));
-    assert!(!client.force_release("count").await.unwrap());
+    assert_eq!(client.admin().inspect("count").await.unwrap().kind, Some(HoldKind::Latch));
+    assert!(!client.admin().force_release("count").await.unwrap());
     assert!(raw.exists("count").await, "a latch is no lock");
-    assert!(matches!(client.inspect("a\nb").await, Err(LockError::InvalidKey { .. })));
+    assert!(matches!(client.admin().inspect("a\nb").await, Err(LockError::InvalidKey { .. })));
 }
 
 /// The keys, their values and their ends.
@@ -157,15 +158,15 @@ async fn redissons_holds_are_freed() {
     ] {
         raw.cmd(&[vec!["HSET", name], fields].concat()).await;
         raw.cmd(&["PEXPIRE", name, "30000"]).await;
-        assert!(client.inspect(name).await.unwrap().kind.is_some(), "{name}");
-        assert!(client.force_release(name).await.unwrap(), "{name}");
+        assert!(client.admin().inspect(name).await.unwrap().kind.is_some(), "{name}");
+        assert!(client.admin().force_release(name).await.unwrap(), "{name}");
         assert!(!raw.exists(name).await, "{name}");
     }
     // Of its permits, only they themselves are known, as 16 random bytes.
     raw.cmd(&["SET", "permits", "1"]).await;
     raw.cmd(&["ZADD", "{permits}:timeout", "922337203685477", "\u{1}\u{2}23456789abcdef"]).await;
-    assert_eq!(client.inspect("permits").await.unwrap().kind, Some(HoldKind::Semaphore));
-    assert!(client.force_release("permits").await.unwrap());
+    assert_eq!(client.admin().inspect("permits").await.unwrap().kind, Some(HoldKind::Semaphore));
+    assert!(client.admin().force_release("permits").await.unwrap());
     assert_eq!(raw.get::<i64>(&["GET", "permits"]).await, 2);
 }
 
@@ -181,7 +182,7 @@ async fn data_in_place_of_a_line_is_left_alone() {
     for name in ["ends", "line"] {
         raw.cmd(&["HSET", name, OWNER, "1"]).await;
         raw.cmd(&["PEXPIRE", name, "30000"]).await;
-        assert!(client.force_release(name).await.unwrap(), "{name}");
+        assert!(client.admin().force_release(name).await.unwrap(), "{name}");
     }
     assert_eq!(dump(&raw).await, before);
 }
@@ -190,7 +191,7 @@ async fn data_in_place_of_a_line_is_left_alone() {
 async fn a_huge_count_is_answered_at_once() {
     let server = RedisServer::start().await;
     let (client, raw) = (connect(&server).await, server.client());
-    let soon = waits(Wait::Never);
+    let soon = waits(Wait::None);
     let at_once = secs(2);
     let start = Instant::now();
     for mode in ["read", "write", "mutex", "fair"] {
@@ -202,18 +203,18 @@ async fn a_huge_count_is_answered_at_once() {
             raw.cmd(&["PEXPIRE", mode, "30000"]).await;
         };
         set().await;
-        let found = timeout(at_once, client.inspect(mode)).await.expect("hangs").unwrap();
+        let found = timeout(at_once, client.admin().inspect(mode)).await.expect("hangs").unwrap();
         // A reader whose time-outs are gone has ended.
         let holders = usize::from(mode == "mutex" || mode == "fair");
         assert_eq!(found.holders.len(), holders, "{mode}: {found:?}");
         for (kind, _) in KINDS {
-            let taken = take(&client, kind, mode, soon);
+            let taken = take(&client, kind, mode, soon.clone());
             if let Ok(guard) = timeout(at_once, taken).await.expect("hangs") {
                 timeout(at_once, guard.release()).await.expect("hangs").unwrap();
             }
         }
         set().await;
-        timeout(at_once, client.force_release(mode)).await.expect("hangs").unwrap();
+        timeout(at_once, client.admin().force_release(mode)).await.expect("hangs").unwrap();
         assert!(!raw.exists(mode).await, "{mode}");
     }
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
@@ -227,14 +228,17 @@ async fn a_forced_release_passes_the_lock_on() {
     let mut worker = world.worker().await;
     let lease = ms(2_400);
     for (kind, is) in KINDS {
-        assert!(!world.client.force_release(kind).await.unwrap(), "{kind}: no task held it");
+        assert!(
+            !world.client.admin().force_release(kind).await.unwrap(),
+            "{kind}: no task held it"
+        );
         let guard = take_named(&world.client, kind, watched(lease)).await.unwrap();
         // A reader is in the way of a writer only.
         let wanted = if kind == "read" { "write" } else { kind };
         worker.send(&format!("lock {wanted} {kind}"));
         assert_eq!(worker.try_next_line(ms(150)).await, None);
         let start = Instant::now();
-        assert!(world.client.force_release(kind).await.unwrap());
+        assert!(world.client.admin().force_release(kind).await.unwrap());
         let line = worker.next_line(SOON).await;
         let token = line.strip_prefix("locked ").unwrap_or_else(|| panic!("{line}"));
         let token = FencingToken::new(token.parse().unwrap());
@@ -244,13 +248,13 @@ async fn a_forced_release_passes_the_lock_on() {
         let lost = timeout(lease * 2 / 3, guard.lost()).await.expect("not noticed");
         let not_owner = LossCause::NotOwner;
         assert!(matches!(lost, LockError::Lost { cause, .. } if cause == not_owner), "{lost:?}");
-        let found = world.client.inspect(kind).await.unwrap();
+        let found = world.client.admin().inspect(kind).await.unwrap();
         let is = if kind == "read" { HoldKind::Write } else { is };
         assert_eq!((found.kind, found.last_token), (Some(is), Some(token)));
         assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
         // Its clean-up has reached the server by the time of this answer.
-        let again = waits(Wait::Never);
-        let outcome = take_named(&world.client, kind, again).await;
+        let again = waits(Wait::None);
+        let outcome = take_named(&world.client, kind, again.clone()).await;
         assert!(matches!(outcome, Err(LockError::Busy { .. })), "{kind}: {outcome:?}");
         told(&mut worker, "release", "released").await;
         take_named(&world.client, kind, again).await.unwrap().release().await.unwrap();
@@ -262,11 +266,11 @@ async fn a_forced_release_passes_the_lock_on() {
 async fn forced_permits_are_free_again() {
     let world = Workers::new().await;
     let log = world.server.subscribe_log("redisson_sc:{five}").await;
-    let semaphore = world.client.semaphore("five", NonZeroU32::new(5).unwrap());
-    let four = NonZeroU32::new(4).unwrap();
+    let semaphore = world.client.semaphore("five", 5);
+    let four = 4;
     let held = semaphore.acquire_many(four).await.unwrap();
     assert_eq!(world.server.client().get::<i64>(&["GET", "five"]).await, 1);
-    assert!(world.client.force_release("five").await.unwrap());
+    assert!(world.client.admin().force_release("five").await.unwrap());
     assert_eq!(log.wait_for(1, SOON).await, ["4"]);
     assert_eq!(world.server.client().get::<i64>(&["GET", "five"]).await, 5);
     let next = semaphore.try_acquire_many(four).await.unwrap().expect("not free");
@@ -280,7 +284,7 @@ async fn the_client_knows_what_it_holds() {
     let world = Workers::new().await;
     let client =
         LockClient::builder().namespace("shop").connect(&world.server.url()).await.unwrap();
-    assert_eq!(client.held(), []);
+    assert_eq!(client.admin().held(), []);
     let mut guards = Vec::new();
     for (kind, _) in KINDS {
         guards.push(take_named(&client, kind, watched(secs(10))).await.unwrap());
@@ -288,7 +292,7 @@ async fn the_client_knows_what_it_holds() {
     let nested = guards[0].run(client.mutex("mutex").lock()).await.unwrap().unwrap();
     let same_lease = watched(secs(10));
     let shared = client.rw_lock("read").with(same_lease).read().await.unwrap();
-    let mut held = client.held();
+    let mut held = client.admin().held();
     held.sort_by_key(|info| KINDS.iter().position(|(_, kind)| *kind == info.kind));
     assert_eq!(held.len(), KINDS.len(), "{held:?}");
     for ((info, (name, kind)), guard) in held.iter().zip(KINDS).zip(&guards) {
@@ -301,7 +305,7 @@ async fn the_client_knows_what_it_holds() {
         assert_eq!(info.policy, None);
     }
     drop((nested, shared));
-    assert_eq!(client.held().len(), KINDS.len());
+    assert_eq!(client.admin().held().len(), KINDS.len());
 
     let mut line = Vec::new();
     for _ in 0..2 {
@@ -314,12 +318,12 @@ async fn the_client_knows_what_it_holds() {
     for guard in line {
         // The second has it by hand-off, if that is quick enough; either way its token is shown.
         let guard = guard.await.unwrap().unwrap();
-        let shown = client.held().into_iter().find(|info| info.kind == HoldKind::Mutex);
+        let shown = client.admin().held().into_iter().find(|info| info.kind == HoldKind::Mutex);
         assert_eq!(shown.map(|info| info.token), Some(guard.token()));
         guard.release().await.unwrap();
     }
     drop(guards);
-    soon!("nothing is held", client.held().is_empty());
+    soon!("nothing is held", client.admin().held().is_empty());
 }
 
 /// S-9: bad once renewals have failed for half a lease and not before, and good again after that.

@@ -3,7 +3,7 @@
 
 use std::future::poll_fn;
 
-use lock_runtime::guard::Protected;
+use lock_runtime::__layer_v1::Protected;
 use lock_tower::LockServiceError;
 use lock_tower::http::LockBodyError;
 
@@ -13,7 +13,7 @@ use crate::tower::http::*;
 const LEASE: Duration = ms(300);
 
 fn fixed(on_lost: OnLost) -> LockOptions {
-    LockOptions::builder().lease(Lease::Fixed(LEASE)).on_lost(on_lost).build().unwrap()
+    LockOptions::new().lease(Lease::Fixed(LEASE)).on_lost(on_lost)
 }
 
 /// A client, and what makes a poll last for two leases.
@@ -249,7 +249,7 @@ async fn an_annotated_function_that_is_late_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_enforced_keeps_its_value() {
-    let text = "[lock.policies]\ntrial = { enforce = 0, lease = '300ms' }";
+    let text = "[lock.policies]\ntrial = { enforce = false, lease = '300ms' }";
     let config = LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap();
     let clock = Clock::tokio();
     let client = LockClient::builder().clock(clock.clone()).config(config).in_memory().unwrap();

@@ -33,7 +33,7 @@ pub(crate) async fn a_fixed_lease_cuts_the_body_off(world: &dyn World) {
 pub(crate) async fn finish_lets_the_body_end_and_reports(world: &dyn World) {
     let client = world.client().await;
     let lease = Lease::Fixed(ms(200));
-    let finish = LockOptions::builder().lease(lease).on_lost(OnLost::Finish).build().unwrap();
+    let finish = LockOptions::new().lease(lease).on_lost(OnLost::Finish);
     let guard = client.mutex("fin").with(finish).lock().await.unwrap();
     let ended = AtomicBool::new(false);
     let outcome = guard
@@ -84,7 +84,7 @@ pub(crate) async fn extend_never_shortens(world: &dyn World) {
 pub(crate) async fn max_hold_ends_renewal(world: &dyn World) {
     let client = world.client().await;
     let lease = Lease::Watchdog(SHORT);
-    let bounded = LockOptions::builder().lease(lease).max_hold(SHORT * 2).build().unwrap();
+    let bounded = LockOptions::new().lease(lease).max_hold(SHORT * 2);
     let guard = client.mutex("m").with(bounded).lock().await.unwrap();
     let start = Instant::now();
     let outcome = timeout(SHORT * 6, guard.run(std::future::pending::<()>())).await;
@@ -96,10 +96,10 @@ pub(crate) async fn max_hold_ends_renewal(world: &dyn World) {
 pub(crate) async fn max_hold_of_a_re_entry_is_ignored(world: &dyn World) {
     let client = world.client().await;
     let lease = Lease::Watchdog(SHORT);
-    let bounded = LockOptions::builder().lease(lease).max_hold(SHORT / 2).build().unwrap();
+    let bounded = LockOptions::new().lease(lease).max_hold(SHORT / 2);
     let outer = client.mutex("free").with(watched(SHORT)).lock().await.unwrap();
     let body = async {
-        let _nested = client.mutex("free").with(bounded).lock().await.unwrap();
+        let _nested = client.mutex("free").with(bounded.clone()).lock().await.unwrap();
         sleep(SHORT * 3).await;
     };
     outer.run(body).await.expect("the nested limit ended the hold");

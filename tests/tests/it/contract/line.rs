@@ -71,10 +71,10 @@ pub(crate) async fn waiters_time_out_together(world: &dyn World) {
 pub(crate) async fn a_dropped_waiter_leaves_the_line(world: &dyn World) {
     let client = world.client().await;
     let held = client.mutex("q").lock().await.unwrap();
-    let one = LockOptions::builder().max_waiters(1).build().unwrap();
+    let one = LockOptions::new().max_waiters(1);
     for _ in 0..20 {
         // Were the places of the dropped kept, the second would be refused.
-        let acquire = client.mutex("q").with(one).lock();
+        let acquire = client.mutex("q").with(one.clone()).lock();
         assert!(timeout(ms(2), acquire).await.is_err());
     }
     held.release().await.unwrap();
@@ -84,13 +84,13 @@ pub(crate) async fn a_dropped_waiter_leaves_the_line(world: &dyn World) {
 /// S-18, per key and per client. Where the holder leaves the front of the line, one more waits there.
 pub(crate) async fn too_many_waiters_are_sent_away(world: &dyn World) {
     let client = world.client_with(LockClient::builder().max_waiters(3)).await;
-    let two = LockOptions::builder().max_waiters(2).build().unwrap();
+    let two = LockOptions::new().max_waiters(2);
     let _held = [client.mutex("a").lock().await.unwrap(), client.mutex("b").lock().await.unwrap()];
     let mut waiting = Vec::new();
     for (name, why, most) in [("a", "per key", 3), ("b", "per client", 3)] {
         let mut here = 0;
         let error = loop {
-            let mut acquire = client.mutex(name).with(two).lock();
+            let mut acquire = client.mutex(name).with(two.clone()).lock();
             match timeout(ms(40), &mut acquire).await {
                 Ok(outcome) => break outcome.map(drop).unwrap_err(),
                 Err(_) => waiting.push(acquire),
@@ -162,13 +162,12 @@ pub(crate) async fn both_clients_get_their_turns(world: &dyn World) {
 pub(crate) async fn handed_over_holds_are_watched_anew(world: &dyn World) {
     let window = LockClient::builder().handoff_window(secs(10));
     let client = world.client_with(window).await;
-    let watched = LockOptions::builder().lease(Lease::Watchdog(SHORT));
-    let limited = watched.max_hold(ms(100)).build().unwrap();
-    let watched = watched.build().unwrap();
-    let first = client.mutex("h").with(watched).lock().await.unwrap();
+    let watched = LockOptions::new().lease(Lease::Watchdog(SHORT));
+    let limited = watched.clone().max_hold(ms(100));
+    let first = client.mutex("h").with(watched.clone()).lock().await.unwrap();
     let mut limited = Box::pin(client.mutex("h").with(limited).lock());
     assert!(futures_util::poll!(limited.as_mut()).is_pending());
-    let mut second = Box::pin(client.mutex("h").with(watched).lock());
+    let mut second = Box::pin(client.mutex("h").with(watched.clone()).lock());
     assert!(futures_util::poll!(second.as_mut()).is_pending());
     first.release().await.unwrap();
     let limited = limited.await.unwrap();
@@ -232,10 +231,10 @@ pub(crate) async fn a_hold_near_its_end_is_not_handed_over(world: &dyn World) {
     let clock = lock_runtime::clock::Clock::tokio();
     let builder = LockClient::builder().handoff_window(secs(20)).clock(clock.clone());
     let client = world.client_with(builder).await;
-    let options = LockOptions::builder().lease(Lease::Watchdog(secs(30))).build().unwrap();
+    let options = LockOptions::new().lease(Lease::Watchdog(secs(30)));
     for (passed, is_handed_over) in [(secs(14), true), (secs(16), false)] {
         let name = format!("near:{}", passed.as_secs());
-        let mutex = client.mutex(&name).with(options);
+        let mutex = client.mutex(&name).with(options.clone());
         let first = mutex.lock().await.unwrap();
         let [mut second, mut third] = [(); 2].map(|()| Box::pin(mutex.lock()));
         assert!(futures_util::poll!(second.as_mut()).is_pending());
@@ -258,19 +257,19 @@ pub(crate) async fn waiters_are_shown_with_their_site_and_what_they_are_inside_o
 ) {
     let (a, b) = (world.client().await, world.client().await);
     let held = a.mutex("shown").lock().await.unwrap();
-    assert_eq!((a.waiting(), b.waiting()), (vec![], vec![]));
+    assert_eq!((a.admin().waiting(), b.admin().waiting()), (vec![], vec![]));
     let outer = b.mutex("outer").lock().await.unwrap();
     let plain = b.mutex("shown").lock();
     let (first, second) = (b.mutex("shown").lock(), a.mutex("shown").lock());
     let nested = lock_tests::spawn(async move { outer.run(first).await.unwrap().unwrap() });
-    eventually(SOON, "one waits inside of a lock", async || b.waiting().len() == 1).await;
+    eventually(SOON, "one waits inside of a lock", async || b.admin().waiting().len() == 1).await;
     let plain = lock_tests::spawn(plain);
-    eventually(SOON, "another one waits", async || b.waiting().len() == 2).await;
+    eventually(SOON, "another one waits", async || b.admin().waiting().len() == 2).await;
     let second = lock_tests::spawn(second);
-    eventually(SOON, "one waits beside the holder", async || a.waiting().len() == 1).await;
+    eventually(SOON, "one waits beside the holder", async || a.admin().waiting().len() == 1).await;
     world.subscribed("shown").await;
 
-    let waits = b.waiting();
+    let waits = b.admin().waiting();
     let inside =
         |wait: &WaitInfo| wait.inside.iter().map(|key| key.to_string()).collect::<Vec<_>>();
     let (nests, waits): (Vec<_>, Vec<_>) = waits.iter().partition(|wait| !wait.inside.is_empty());
@@ -278,7 +277,7 @@ pub(crate) async fn waiters_are_shown_with_their_site_and_what_they_are_inside_o
     assert_eq!(inside(nests), ["outer"]);
     for wait in [nests, waits] {
         assert_eq!(wait.key.as_str(), "shown");
-        assert_eq!(wait.kind, b.held()[0].kind);
+        assert_eq!(wait.kind, b.admin().held()[0].kind);
         assert!(wait.waited_for < SOON + SOON, "{:?}", wait.waited_for);
         let site = wait.site.as_deref().unwrap();
         assert!(site.contains("contract/"), "{site}");
@@ -290,9 +289,9 @@ pub(crate) async fn waiters_are_shown_with_their_site_and_what_they_are_inside_o
     assert!(nests.waited_for >= waits.waited_for);
 
     plain.abort();
-    eventually(SOON, "who left is not shown", async || b.waiting().len() == 1).await;
+    eventually(SOON, "who left is not shown", async || b.admin().waiting().len() == 1).await;
     held.release().await.unwrap();
     let (nested, second) = (async { drop(nested.await.unwrap()) }, async { drop(second.await) });
     tokio::join!(nested, second);
-    assert_eq!((a.waiting(), b.waiting()), (vec![], vec![]));
+    assert_eq!((a.admin().waiting(), b.admin().waiting()), (vec![], vec![]));
 }

@@ -1,7 +1,5 @@
 //! What the in-memory store has that Redis has not; that both answer alike is `differential`'s.
 
-use lock_runtime::options::Replicas;
-
 use crate::prelude::*;
 
 const MINUTE: Duration = secs(60);
@@ -44,9 +42,8 @@ async fn a_client_undoes_what_is_not_replicated() {
     let store = MemoryStore::new();
     store.set_replicas(0);
     let client = LockClient::builder().store(store.clone()).unwrap();
-    let options =
-        LockOptions::builder().replicas(1, ms(50)).wait(Wait::UpTo(secs(1))).build().unwrap();
-    let refused = client.mutex("c").with(options).lock().await;
+    let options = LockOptions::new().replicas(Replicas::new(1, ms(50))).wait(Wait::UpTo(secs(1)));
+    let refused = client.mutex("c").with(options.clone()).lock().await;
     assert!(matches!(refused, Err(LockError::NotReplicated { acked: 0, wanted: 1, .. })));
     lock_tests::eventually(MINUTE, "the hold is undone", async || store.holders("c").0.is_empty())
         .await;
@@ -124,7 +121,7 @@ async fn names_that_are_not_used_leave_no_counters() {
     }
     let mut kept = 0;
     for number in 0..NAMES {
-        let found = client.inspect(name(number)).await.unwrap();
+        let found = client.admin().inspect(name(number)).await.unwrap();
         kept += usize::from(found.last_token.is_some());
     }
     assert!(kept <= NAMES / 4, "{kept} counters are kept");

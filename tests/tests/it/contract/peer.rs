@@ -1,12 +1,12 @@
-//! A client, a lock and a guard as the cases see them: async, or blocking.
+//! A client, a lock and a guard as the cases see them, whose calls are async, or block.
 
 use std::ops::Deref;
 
 use lock_runtime::client::Shutdown;
-use lock_runtime::{FairMutex, Mutex, blocking};
+use lock_runtime::{FairMutex, Mutex, block_on};
 use tokio::task::block_in_place;
 
-use super::threads::{BlockingLock, on_a_thread};
+use super::threads::{self, on_a_thread};
 use super::world::Kind;
 use crate::prelude::{BoxFuture, *};
 
@@ -15,8 +15,8 @@ use crate::prelude::{BoxFuture, *};
 pub(crate) struct Peer {
     pub(crate) client: LockClient,
     pub(crate) kind: Kind,
-    /// Of this client, if its calls are those of the blocking face.
-    blocking: Option<blocking::LockClient>,
+    /// True if its calls block.
+    blocks: bool,
 }
 
 impl Deref for Peer {
@@ -29,31 +29,32 @@ impl Deref for Peer {
 
 impl Peer {
     pub(crate) fn of(client: LockClient, kind: Kind) -> Self {
-        Self { client, kind, blocking: None }
+        Self { client, kind, blocks: false }
     }
 
-    pub(crate) fn of_blocking(client: blocking::LockClient, kind: Kind) -> Self {
-        Self { client: client.as_async().clone(), kind, blocking: Some(client) }
+    pub(crate) fn of_blocking(client: LockClient, kind: Kind) -> Self {
+        Self { client, kind, blocks: true }
     }
 
     pub(crate) fn mutex(&self, name: impl AsRef<str>) -> Lock {
         let name = name.as_ref();
-        if let Some(client) = &self.blocking {
-            return Lock::Blocking(BlockingLock::new(client, self.kind, name), self.client.clone());
-        }
-        match self.kind {
+        let lock = match self.kind {
             Kind::Mutex | Kind::OneServer => Lock::Mutex(self.client.mutex(name)),
             Kind::Fair => Lock::Fair(self.client.fair_mutex(name)),
             Kind::WriteSide => Lock::WriteSide(self.client.rw_lock(name)),
-            Kind::OnePermit => Lock::OnePermit(self.client.semaphore(name, NonZeroU32::MIN)),
+            Kind::OnePermit => Lock::OnePermit(self.client.semaphore(name, 1)),
             Kind::OneName => Lock::OneName(self.client.multi_lock([name])),
+        };
+        match self.blocks {
+            true => Lock::Blocking(Box::new(lock), self.client.clone()),
+            false => lock,
         }
     }
 
     pub(crate) async fn shutdown(&self, grace: Duration) -> Shutdown {
-        match &self.blocking {
-            None => self.client.shutdown(grace).await,
-            Some(client) => block_in_place(|| client.shutdown(grace)).unwrap(),
+        match self.blocks {
+            false => self.client.shutdown(grace).await,
+            true => block_in_place(|| self.client.blocking_shutdown(grace)).unwrap(),
         }
     }
 }
@@ -67,7 +68,7 @@ pub(crate) enum Lock {
     OnePermit(Semaphore),
     OneName(MultiLock),
     /// With the client that shows who waits.
-    Blocking(BlockingLock, LockClient),
+    Blocking(Box<Lock>, LockClient),
 }
 
 impl Lock {
@@ -78,7 +79,7 @@ impl Lock {
             Self::WriteSide(lock) => Self::WriteSide(lock.with(options)),
             Self::OnePermit(lock) => Self::OnePermit(lock.with(options)),
             Self::OneName(lock) => Self::OneName(lock.with(options)),
-            Self::Blocking(lock, client) => Self::Blocking(lock.with(options), client),
+            Self::Blocking(lock, client) => Self::Blocking(Box::new(lock.with(options)), client),
         }
     }
 
@@ -87,10 +88,10 @@ impl Lock {
             Self::Mutex(lock) => Box::pin(lock.lock()),
             Self::Fair(lock) => Box::pin(lock.lock()),
             Self::WriteSide(lock) => Box::pin(lock.write()),
-            Self::OnePermit(lock) => Box::pin(async move { Ok(lock.acquire().await?.into()) }),
+            Self::OnePermit(lock) => Box::pin(lock.acquire()),
             Self::OneName(lock) => Box::pin(lock.lock()),
             Self::Blocking(lock, client) => {
-                let locked = on_a_thread(client, move || lock.lock());
+                let locked = on_a_thread(client, move || threads::lock(&lock));
                 return Box::pin(async move { locked.await.map(Guard::Blocking) });
             }
         };
@@ -102,55 +103,42 @@ impl Lock {
             Self::Mutex(lock) => lock.try_lock().await?,
             Self::Fair(lock) => lock.try_lock().await?,
             Self::WriteSide(lock) => lock.try_write().await?,
-            Self::OnePermit(lock) => lock.try_acquire().await?.map(Into::into),
+            Self::OnePermit(lock) => lock.try_acquire().await?,
             Self::OneName(lock) => lock.try_lock().await?,
             Self::Blocking(lock, client) => {
                 let lock = lock.clone();
-                let guard = on_a_thread(client.clone(), move || lock.try_lock()).await?;
-                return Ok(guard.map(Guard::Blocking));
+                let call = move || block_on(async { Box::pin(lock.try_lock()).await });
+                let guard = on_a_thread(client.clone(), call).await?;
+                return Ok(guard.map(|guard| Guard::Blocking(guard.into_inner())));
             }
         };
         Ok(guard.map(Guard::Async))
     }
 }
 
-/// A guard of either face.
+/// A guard, whose calls are async or block.
 #[derive(Debug)]
 pub(crate) enum Guard {
     Async(LockGuard),
-    Blocking(blocking::LockGuard),
+    Blocking(LockGuard),
+}
+
+impl Deref for Guard {
+    type Target = LockGuard;
+
+    fn deref(&self) -> &LockGuard {
+        let (Self::Async(guard) | Self::Blocking(guard)) = self;
+        guard
+    }
 }
 
 impl Guard {
-    pub(crate) fn key(&self) -> &LockKey {
-        match self {
-            Self::Async(guard) => guard.key(),
-            Self::Blocking(guard) => guard.key(),
-        }
+    fn into_inner(self) -> LockGuard {
+        let (Self::Async(guard) | Self::Blocking(guard)) = self;
+        guard
     }
 
-    pub(crate) fn token(&self) -> FencingToken {
-        match self {
-            Self::Async(guard) => guard.token(),
-            Self::Blocking(guard) => guard.token(),
-        }
-    }
-
-    pub(crate) fn remaining(&self) -> Duration {
-        match self {
-            Self::Async(guard) => guard.remaining(),
-            Self::Blocking(guard) => guard.remaining(),
-        }
-    }
-
-    pub(crate) fn is_lost(&self) -> bool {
-        match self {
-            Self::Async(guard) => guard.is_lost(),
-            Self::Blocking(guard) => guard.is_lost(),
-        }
-    }
-
-    /// The blocking face has no such call: its bodies check.
+    /// A body on a thread checks.
     pub(crate) async fn lost(&self) -> LockError {
         match self {
             Self::Async(guard) => guard.lost().await,
@@ -169,7 +157,7 @@ impl Guard {
             Self::Async(guard) => guard.run(body).await,
             Self::Blocking(guard) => {
                 let runtime = tokio::runtime::Handle::current();
-                block_in_place(|| guard.run(|_| runtime.block_on(body)))
+                block_in_place(|| guard.run_blocking(|_| runtime.block_on(body)))
             }
         }
     }
@@ -190,14 +178,14 @@ impl Guard {
     pub(crate) async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         match self {
             Self::Async(guard) => guard.extend(lease).await,
-            Self::Blocking(guard) => block_in_place(|| guard.extend(lease)),
+            Self::Blocking(guard) => block_in_place(|| block_on(guard.extend(lease))),
         }
     }
 
     pub(crate) async fn release(self) -> Result<(), LockError> {
         match self {
             Self::Async(guard) => guard.release().await,
-            Self::Blocking(guard) => block_in_place(|| guard.release()),
+            Self::Blocking(guard) => block_in_place(|| guard.blocking_release()),
         }
     }
 }

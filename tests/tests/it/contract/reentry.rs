@@ -122,7 +122,7 @@ pub(crate) async fn a_watchdog_within_a_watchdog_keeps_both(world: &dyn World) {
     let outer = client.mutex("ww").with(fixed(SHORT)).lock().await.unwrap();
     let watched = watched(SHORT);
     let body = async {
-        let middle = client.mutex("ww").with(watched).lock().await.unwrap();
+        let middle = client.mutex("ww").with(watched.clone()).lock().await.unwrap();
         let inner = middle.run(client.mutex("ww").with(watched).lock()).await.unwrap().unwrap();
         inner.release().await.unwrap();
         tokio::time::sleep(SHORT * 2).await;
@@ -223,7 +223,7 @@ pub(crate) async fn a_waiting_re_entry_that_is_dropped_is_passed_over(world: &dy
 pub(crate) async fn a_loss_reaches_re_entries_that_wait(world: &dyn World) {
     let client = world.client().await;
     let lease = Lease::Fixed(SHORT);
-    let finish = LockOptions::builder().lease(lease).on_lost(OnLost::Finish).build().unwrap();
+    let finish = LockOptions::new().lease(lease).on_lost(OnLost::Finish);
     let lock = client.mutex("l").with(finish);
     let outer = lock.lock().await.unwrap();
     let inside = async {

@@ -43,8 +43,8 @@ async fn a_companions_name_is_refused() {
         }
         assert!(is_refused(&client.multi_lock(["a", name]).lock().await, name), "{name}");
         assert!(is_refused(&client.latch(name).count().await, name), "{name}");
-        assert!(is_refused(&client.inspect(name).await, name), "{name}");
-        assert!(is_refused(&client.force_release(name).await, name), "{name}");
+        assert!(is_refused(&client.admin().inspect(name).await, name), "{name}");
+        assert!(is_refused(&client.admin().force_release(name).await, name), "{name}");
     }
     for name in [
         "redisson_lock_tokens",
@@ -103,8 +103,8 @@ async fn every_key_beside_a_lock_is_reserved() {
     holder.latch("latch").try_set_count(1).await.unwrap();
     for (kind, _) in KINDS {
         for name in [kind.to_owned(), format!("a:{{{kind}}}")] {
-            guards.push(take(&holder, kind, &name, never).await.unwrap());
-            let (other, name_of) = (other.clone(), name.clone());
+            guards.push(take(&holder, kind, &name, never.clone()).await.unwrap());
+            let (other, name_of, never) = (other.clone(), name.clone(), never.clone());
             let wanted = if kind == "read" { "write" } else { kind };
             let waiting = async move { take(&other, wanted, &name_of, never).await.map(drop) };
             waiters.push(lock_tests::spawn(waiting));

@@ -1,13 +1,13 @@
-//! The blocking face in place of the async one: each call that waits for a lock is made on a thread of its own.
+//! Blocking calls in place of async ones: each call that waits for a lock is made on a thread of its own.
 
 use std::thread;
 
 use async_trait::async_trait;
-use lock_runtime::blocking;
+use lock_runtime::{block_on, scope};
 use tokio::sync::oneshot;
 use tokio::task::block_in_place;
 
-use super::peer::Peer;
+use super::peer::{Lock, Peer};
 use super::world::{Kind, Memory, Redis, World};
 use crate::prelude::*;
 
@@ -22,14 +22,14 @@ pub(crate) struct Threads<W>(pub(crate) W);
 impl World for Threads<Memory> {
     async fn client_with(&self, builder: LockClientBuilder) -> Peer {
         let Memory(store, kind) = &self.0;
-        let client = match kind {
+        let connect = async || match kind {
             Kind::OneServer => {
                 let store: Arc<dyn Store> = Arc::new(store.peer());
-                let quorum = Quorum::builder().without_restart_guard().client(builder).blocking();
-                quorum.stores([store]).unwrap().client()
+                builder.quorum_of([store], RestartGuard::Off)
             }
-            _ => builder.blocking().store(store.peer()).unwrap(),
+            _ => builder.memory(store.peer()),
         };
+        let client = block_in_place(|| block_on(connect())).unwrap();
         Peer::of_blocking(client, *kind)
     }
 
@@ -52,12 +52,10 @@ impl World for Threads<Redis> {
         let Redis { server, kind } = &self.0;
         let url = server.url();
         let client = block_in_place(|| match kind {
-            Kind::OneServer => {
-                let quorum = Quorum::builder().without_restart_guard().client(builder).blocking();
-                quorum.connect([url]).unwrap().client()
-            }
-            _ => builder.blocking().connect(&url).unwrap(),
+            Kind::OneServer => block_on(builder.connect_quorum([url], RestartGuard::Off)),
+            _ => builder.connect_blocking(&url),
         });
+        let client = client.unwrap();
         Peer::of_blocking(client, *kind)
     }
 
@@ -74,55 +72,15 @@ impl World for Threads<Redis> {
     }
 }
 
-/// A blocking lock of any kind that one at a time can have.
-#[derive(Clone)]
-pub(crate) enum BlockingLock {
-    Mutex(blocking::Mutex),
-    Fair(blocking::FairMutex),
-    WriteSide(blocking::RwLock),
-    OnePermit(blocking::Semaphore),
-    OneName(blocking::MultiLock),
-}
-
-impl BlockingLock {
-    pub(super) fn new(client: &blocking::LockClient, kind: Kind, name: &str) -> Self {
-        match kind {
-            Kind::Mutex | Kind::OneServer => Self::Mutex(client.mutex(name)),
-            Kind::Fair => Self::Fair(client.fair_mutex(name)),
-            Kind::WriteSide => Self::WriteSide(client.rw_lock(name)),
-            Kind::OnePermit => Self::OnePermit(client.semaphore(name, NonZeroU32::MIN)),
-            Kind::OneName => Self::OneName(client.multi_lock([name])),
-        }
-    }
-
-    pub(super) fn with(self, options: LockOptions) -> Self {
-        match self {
-            Self::Mutex(lock) => Self::Mutex(lock.with(options)),
-            Self::Fair(lock) => Self::Fair(lock.with(options)),
-            Self::WriteSide(lock) => Self::WriteSide(lock.with(options)),
-            Self::OnePermit(lock) => Self::OnePermit(lock.with(options)),
-            Self::OneName(lock) => Self::OneName(lock.with(options)),
-        }
-    }
-
-    pub(super) fn lock(&self) -> Result<blocking::LockGuard, LockError> {
-        match self {
-            Self::Mutex(lock) => lock.lock(),
-            Self::Fair(lock) => lock.lock(),
-            Self::WriteSide(lock) => lock.write(),
-            Self::OnePermit(lock) => lock.acquire().map(Into::into),
-            Self::OneName(lock) => lock.lock(),
-        }
-    }
-
-    pub(super) fn try_lock(&self) -> Result<Option<blocking::LockGuard>, LockError> {
-        match self {
-            Self::Mutex(lock) => lock.try_lock(),
-            Self::Fair(lock) => lock.try_lock(),
-            Self::WriteSide(lock) => lock.try_write(),
-            Self::OnePermit(lock) => Ok(lock.try_acquire()?.map(Into::into)),
-            Self::OneName(lock) => lock.try_lock(),
-        }
+/// Acquires a lock of any kind by a blocking call.
+pub(super) fn lock(lock: &Lock) -> Result<LockGuard, LockError> {
+    match lock {
+        Lock::Mutex(lock) => lock.blocking_lock(),
+        Lock::Fair(lock) => lock.blocking_lock(),
+        Lock::WriteSide(lock) => lock.blocking_write(),
+        Lock::OnePermit(lock) => lock.blocking_acquire(),
+        Lock::OneName(lock) => lock.blocking_lock(),
+        Lock::Blocking(inner, _) => self::lock(inner),
     }
 }
 
@@ -134,7 +92,7 @@ pub(super) async fn on_a_thread<T: Send + 'static>(
     call: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     // The waiter that asks the store is missing from the list for moments.
-    let listed = || client.waiting().len();
+    let listed = || client.admin().waiting().len();
     let looks = (0..4).map(|_| {
         thread::sleep(Duration::from_micros(50));
         listed()
@@ -144,7 +102,7 @@ pub(super) async fn on_a_thread<T: Send + 'static>(
     // A re-entry that waits for others inside of its hold is not listed.
     let bound = if LockGuard::current().is_some() { ms(100) } else { SOON };
     let (done, mut outcome) = oneshot::channel();
-    let call = blocking::inherit(call);
+    let call = scope::inherit_blocking(call);
     thread::spawn(move || done.send(call()));
     // Other tasks go on meanwhile: the one that holds the lock may have to be polled to release it.
     let early = block_in_place(|| {

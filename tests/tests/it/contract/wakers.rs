@@ -66,7 +66,7 @@ fn a_waker_of_a_shutdown_may_ask_for_the_holds() {
         let guard = client.mutex("a").lock().await.unwrap();
         let (woken, asked) = channel();
         let asks = client.clone();
-        let waker = Calls::when_woken(move || woken.send(asks.held().len()).unwrap());
+        let waker = Calls::when_woken(move || woken.send(asks.admin().held().len()).unwrap());
         let mut shutdown = Box::pin(client.shutdown(SOON));
         assert!(poll_with(&mut shutdown, &waker).is_pending());
         drop(guard);

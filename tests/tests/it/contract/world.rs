@@ -1,7 +1,7 @@
 //! Where the cases run, and on which kind of lock.
 
 use async_trait::async_trait;
-pub(crate) use lock_runtime::client::WaitInfo;
+pub(crate) use lock_runtime::admin::WaitInfo;
 
 pub(crate) use super::peer::Peer;
 pub(crate) use crate::prelude::*;
@@ -80,13 +80,7 @@ impl World for Memory {
         let client = match self.1 {
             Kind::OneServer => {
                 let store: Arc<dyn Store> = Arc::new(self.0.peer());
-                Quorum::builder()
-                    .without_restart_guard()
-                    .client(builder)
-                    .stores([store])
-                    .unwrap()
-                    .client()
-                    .clone()
+                builder.quorum_of([store], RestartGuard::Off).unwrap()
             }
             _ => builder.store(self.0.peer()).unwrap(),
         };
@@ -144,8 +138,8 @@ pub(crate) async fn client_of(
     let url = server.url();
     let client = match kind {
         Kind::OneServer => {
-            let quorum = Quorum::builder().without_restart_guard().client(builder);
-            quorum.connect([url]).await.unwrap().client().clone()
+            let quorum = builder;
+            quorum.connect_quorum([url], RestartGuard::Off).await.unwrap()
         }
         _ => builder.connect(&url).await.unwrap(),
     };
@@ -191,9 +185,8 @@ impl Three {
 impl World for Three {
     async fn client_with(&self, builder: LockClientBuilder) -> Peer {
         let urls = self.servers.iter().map(RedisServer::url);
-        let quorum =
-            Quorum::builder().without_restart_guard().client(builder).connect(urls).await.unwrap();
-        Peer::of(quorum.client().clone(), self.kind)
+        let quorum = builder.connect_quorum(urls, RestartGuard::Off).await.unwrap();
+        Peer::of(quorum, self.kind)
     }
 
     /// What two of them say, with the higher count: the third may hear later of either.

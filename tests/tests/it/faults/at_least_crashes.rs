@@ -6,8 +6,8 @@ use kinds::{KINDS_AND_SEVERAL, two_in_memory};
 use crate::prelude::*;
 use crate::support::kinds;
 
-fn at_least(at_least: Duration) -> LockOptionsBuilder {
-    LockOptions::builder().at_least(at_least)
+fn at_least(at_least: Duration) -> LockOptions {
+    LockOptions::new().at_least(at_least)
 }
 
 /// A client whose runtime ends with a lock taken and its guard forgotten: no client renews or releases it, as when
@@ -35,11 +35,11 @@ async fn a_process_that_dies_early_keeps_it() {
     let servers: Vec<_> = (0..3).map(|_| MemoryStore::new()).collect();
     let quorum = || {
         let stores = servers.iter().map(|store| Arc::new(store.peer()) as Arc<dyn Store>);
-        Quorum::builder().without_restart_guard().stores(stores).unwrap().client().clone()
+        LockClient::builder().quorum_of(stores, RestartGuard::Off).unwrap()
     };
     let lasting = ms(1500);
     let lease = Lease::Watchdog(ms(300));
-    let options = at_least(lasting).lease(lease).build().unwrap();
+    let options = at_least(lasting).lease(lease);
     let is_kept = async |place: &str, kind: &str, start: Instant, peer: LockClient| {
         let rivals = if kind == "read" { "write" } else { kind };
         let next = timeout(SOON, take(&peer, rivals, kind, LockOptions::default())).await;
@@ -54,9 +54,10 @@ async fn a_process_that_dies_early_keeps_it() {
     for kind in KINDS_AND_SEVERAL {
         let start = Instant::now();
         let client = in_memory.clone();
-        take_and_die(async || client, kind, options).await;
+        take_and_die(async || client, kind, options.clone()).await;
         let url = server.url();
-        take_and_die(async move || LockClient::connect(&url).await.unwrap(), kind, options).await;
+        take_and_die(async move || LockClient::connect(&url).await.unwrap(), kind, options.clone())
+            .await;
         let other = connect(&server).await;
         tokio::join!(
             is_kept("memory", kind, start, peer.clone()),
@@ -77,12 +78,12 @@ async fn a_shorter_hold_is_not_handed_on() {
     let first = line(LockOptions::default());
     tokio::task::yield_now().await;
     let long = secs(300);
-    let second = line(at_least(long).build().unwrap());
+    let second = line(at_least(long));
     sleep(ms(50)).await;
     outside.release().await.unwrap();
     first.await.unwrap().unwrap().release().await.unwrap();
     let second = second.await.unwrap().unwrap();
-    let left = peer.inspect("short").await.unwrap().remaining.unwrap();
+    let left = peer.admin().inspect("short").await.unwrap().remaining.unwrap();
     assert!(left > long - secs(1), "the store keeps it for {left:?}");
     drop(second);
 }

@@ -14,7 +14,7 @@ const STALL: Duration = ms(2_500);
 const AT_LEAST: Duration = secs(8);
 
 fn kept() -> LockOptions {
-    LockOptions::builder().at_least(AT_LEAST).build().unwrap()
+    LockOptions::new().at_least(AT_LEAST)
 }
 
 /// What another task of the process asks for meanwhile.
@@ -53,7 +53,7 @@ async fn all_are_kept(
     kinds: &[&'static str],
     stall: impl AsyncFnOnce(),
 ) {
-    let waits = [("waits", Wait::UpTo(AT_LEAST / 2)), ("tries", Wait::Never)];
+    let waits = [("waits", Wait::UpTo(AT_LEAST / 2)), ("tries", Wait::None)];
     let cases = kinds.iter().flat_map(|kind| waits.map(|(how, wait)| (*kind, how, wait)));
     let cases: Vec<_> =
         cases.map(|(kind, how, wait)| (kind, format!("{kind}-{how}"), wait)).collect();
@@ -92,9 +92,12 @@ async fn a_stall_of_the_server_does_not_end_it() {
 async fn a_stall_of_a_quorum_does_not_end_it() {
     let servers = join_all((0..3).map(|_| RedisServer::start())).await;
     let connect = async || {
-        let builder = Quorum::builder().without_restart_guard();
-        let quorum = builder.connect(servers.iter().map(RedisServer::url)).await.unwrap();
-        quorum.client().clone()
+        let builder = LockClient::builder();
+        let quorum = builder
+            .connect_quorum(servers.iter().map(RedisServer::url), RestartGuard::Off)
+            .await
+            .unwrap();
+        quorum
     };
     let (client, other) = (connect().await, connect().await);
     let stall = async || {

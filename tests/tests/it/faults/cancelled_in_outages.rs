@@ -20,7 +20,7 @@ async fn cut(proxy: &Proxy, client: &LockClient) {
     let what = "the reset is noticed";
     soon!(
         what,
-        client.inspect("probe").await.err().as_ref().and_then(store_kind)
+        client.admin().inspect("probe").await.err().as_ref().and_then(store_kind)
             == Some(StoreErrorKind::Unavailable)
     );
 }
@@ -62,9 +62,9 @@ async fn what_was_not_sent_is_not_released() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_not_sent_for_replicas_is_not_released() {
     let (server, proxy, client) = cut_off().await;
-    let replicated = LockOptions::builder().replicas(1, ms(500)).build().unwrap();
+    let replicated = LockOptions::new().replicas(Replicas::new(1, ms(500)));
     for kind in ["mutex", "fair", "write"] {
-        cancel([take(&client, kind, kind, replicated)]).await;
+        cancel([take(&client, kind, kind, replicated.clone())]).await;
     }
     is_clean(&server, &proxy, &client, "replicas").await;
 }

@@ -11,7 +11,7 @@ async fn a_lost_guard_delays_no_waiter() {
     let (_server, client) = world().await;
     let hanging = client.mutex("h").with(watched(ms(600))).lock().await.unwrap();
     let waiter = lock_tests::spawn(client.mutex("h").lock());
-    assert!(client.force_release("h").await.unwrap());
+    assert!(client.admin().force_release("h").await.unwrap());
     timeout(PROMPTLY, hanging.lost()).await.expect("the loss was not noticed");
     let guard = timeout(PROMPTLY, waiter).await.expect("held up by a lost guard").unwrap().unwrap();
     assert!(guard.token() > hanging.token());
@@ -98,7 +98,8 @@ async fn a_short_wait_joins_over_a_slow_network() {
     for _ in 0..3 {
         // Past the time in which the last answer counts.
         sleep(ms(20)).await;
-        let joined = client.rw_lock("r").with(short).read().await.expect("no lock is in the way");
+        let joined =
+            client.rw_lock("r").with(short.clone()).read().await.expect("no lock is in the way");
         joined.release().await.unwrap();
     }
     proxy.stall();
@@ -115,7 +116,7 @@ async fn replicas_are_waited_for_as_long_as_was_said() {
     let server = RedisServer::start().await;
     let builder = LockClient::builder().store_patience(ms(300));
     let client = builder.connect(&server.url()).await.unwrap();
-    let options = LockOptions::builder().wait(ms(1_500)).replicas(1, ms(50)).build().unwrap();
+    let options = LockOptions::new().wait(ms(1_500)).replicas(Replicas::new(1, ms(50)));
     let start = Instant::now();
     let error = client.mutex("alone").with(options).lock().await.unwrap_err();
     assert!(matches!(error, LockError::NotReplicated { acked: 0, wanted: 1, .. }), "{error:?}");

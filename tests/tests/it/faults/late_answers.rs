@@ -123,7 +123,7 @@ async fn after_readonly() {
 /// know of.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_the_end_of_the_store() {
-    let replicated = LockOptions::builder().replicas(1, SOON).build().unwrap().replicas();
+    let replicated = Some(Replicas::new(1, SOON));
     for replicas in [None, replicated] {
         let (server, proxy) = proxied().await;
         let store = Arc::new(RedisStore::connect(&proxy.url()).await.unwrap());

@@ -14,6 +14,7 @@ mod patience;
 mod quorum;
 mod reconnects;
 mod redis;
+mod release_timeout;
 mod releases_after_outages;
 mod runtime_end;
 mod runtimes;

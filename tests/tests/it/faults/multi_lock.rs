@@ -182,7 +182,7 @@ async fn a_part_that_cannot_be_released_is_not_renewed() {
 #[tokio::test(start_paused = true)]
 async fn permits_inside_permits_are_more_permits() {
     let client = LockClient::in_memory();
-    let [stock, desks] = ["stock", "desks"].map(|name| client.semaphore(name, some(2)));
+    let [stock, desks] = ["stock", "desks"].map(|name| client.semaphore(name, 2));
     let pair = MultiLock::of([stock.clone().into(), desks.clone().into()]);
     let outer = pair.lock().await.unwrap();
     let inside = async {
@@ -212,8 +212,7 @@ async fn permits_inside_permits_are_more_permits() {
 #[tokio::test(start_paused = true)]
 async fn differing_permits_of_one_semaphore_are_refused() {
     let client = LockClient::in_memory();
-    let of =
-        |limit, permits| MultiMember::permits(&client.semaphore("s", some(limit)), some(permits));
+    let of = |limit, permits| MultiMember::permits(&client.semaphore("s", limit), permits);
     for (other, says) in [(of(3, 2), "2 of 3 permits"), (of(4, 1), "1 of 4 permits")] {
         let wrong = MultiLock::of([client.mutex("m").into(), of(3, 1), other]);
         let error = wrong.lock().await.unwrap_err();
@@ -223,7 +222,7 @@ async fn differing_permits_of_one_semaphore_are_refused() {
     }
     let once = MultiLock::of([of(3, 2), client.mutex("m").into(), of(3, 2)]);
     let guard = once.lock().await.unwrap();
-    let left = client.semaphore("s", some(3));
+    let left = client.semaphore("s", 3);
     let permit = left.try_acquire().await.unwrap().expect("two of three are taken");
     assert!(left.try_acquire().await.unwrap().is_none());
     drop((permit, guard));
@@ -236,7 +235,7 @@ async fn each_client_knows_of_the_joint_lock() {
     let lease = ms(3_000);
     let guard = world.both().with(watched(lease)).lock().await.unwrap();
     for client in &world.clients {
-        let held = client.held();
+        let held = client.admin().held();
         let [info] = &held[..] else { panic!("{held:?}") };
         assert_eq!((info.key.as_str(), info.kind), ("a + b", HoldKind::Multi));
         assert_eq!(info.token, guard.token());
@@ -255,6 +254,6 @@ async fn each_client_knows_of_the_joint_lock() {
     assert!(!guard.is_lost());
     guard.release().await.unwrap();
     for client in &world.clients {
-        assert_eq!(client.held(), []);
+        assert_eq!(client.admin().held(), []);
     }
 }

@@ -30,10 +30,10 @@ async fn every_call_says_what_is_missing() {
         check("lock", on_a_thread(lock.lock()));
         check("try_lock", on_a_thread(lock.try_lock()));
         let latch = client.latch("b");
-        check("wait", on_a_thread(latch.wait()));
+        check("wait", on_a_thread(latch.reached()));
         check("count", on_a_thread(latch.count()));
-        check("inspect", on_a_thread(client.inspect("a")));
-        check("force_release", on_a_thread(client.force_release("a")));
+        check("inspect", on_a_thread(client.admin().inspect("a")));
+        check("force_release", on_a_thread(client.admin().force_release("a")));
         let guard = lock.lock().await.unwrap();
         check("run", on_a_thread(guard.run(async { 5 })));
         check("extend", on_a_thread(guard.extend(secs(60))));
@@ -42,10 +42,10 @@ async fn every_call_says_what_is_missing() {
         lock.lock().await.unwrap().release().await.unwrap();
     }
     check("connect", on_a_thread(LockClient::connect(&url)));
-    check("connect_sentinel", on_a_thread(LockClient::connect_sentinel("locks", [&url])));
+    check("connect_sentinel", on_a_thread(LockClient::builder().connect_sentinel("locks", [&url])));
     let cluster = LockClient::builder().connect_cluster([&url]);
     check("connect_cluster", on_a_thread(cluster));
-    check("a quorum", on_a_thread(Quorum::builder().connect([&url])));
+    check("a quorum", on_a_thread(LockClient::builder().connect_quorum([&url], RestartGuard::Off)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

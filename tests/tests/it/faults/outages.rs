@@ -90,7 +90,7 @@ async fn a_whole_line_loses_its_patience_together() {
     let bounded = waits(ms(700));
     let tasks: Vec<_> = (0..8)
         .map(|number| {
-            let options = if number % 2 == 0 { LockOptions::default() } else { bounded };
+            let options = if number % 2 == 0 { LockOptions::default() } else { bounded.clone() };
             let mutex = client.mutex("line").with(options);
             lock_tests::spawn(async move { mutex.lock().await.map(drop) })
         })
@@ -169,7 +169,7 @@ async fn stale_subscriptions_do_not_delay_a_reconnect() {
     for number in 0..30 {
         let name = format!("stale:{number}");
         let _held = holder.mutex(&name).lock().await.unwrap();
-        client.mutex(&name).with(brief).lock().await.unwrap_err();
+        client.mutex(&name).with(brief.clone()).lock().await.unwrap_err();
     }
     let options = watched(ms(12_000));
     let guard = client.mutex("kept").with(options).lock().await.unwrap();

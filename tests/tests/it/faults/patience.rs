@@ -19,7 +19,7 @@ type Acquiring = BoxFuture<'static, Result<(), LockError>>;
 fn every_kind(client: &LockClient) -> Vec<(&'static str, Acquiring)> {
     let (mutex, fair) = (client.mutex("a"), client.fair_mutex("b"));
     let (read, write) = (client.rw_lock("c"), client.rw_lock("d"));
-    let permits = client.semaphore("e", NonZeroU32::MIN);
+    let permits = client.semaphore("e", 1);
     let multi = client.multi_lock(["f", "g"]);
     let latch = client.latch("h");
     vec![
@@ -29,7 +29,7 @@ fn every_kind(client: &LockClient) -> Vec<(&'static str, Acquiring)> {
         ("write", Box::pin(async move { write.write().await.map(drop) })),
         ("semaphore", Box::pin(async move { permits.acquire().await.map(drop) })),
         ("multi", Box::pin(async move { multi.lock().await.map(drop) })),
-        ("latch", Box::pin(async move { latch.wait().await })),
+        ("latch", Box::pin(async move { latch.reached().await })),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! A lock on a majority of servers (S-29) while servers die, hang, restart, and answer late.
 
-use lock_runtime::quorum::QuorumBuilder;
+use lock_runtime::LockClientBuilder;
 
 use crate::prelude::*;
 use crate::support::quorum::*;
@@ -9,24 +9,24 @@ use crate::support::quorum::*;
 const LONG: Duration = secs(2);
 
 /// A builder whose clients give up soon.
-fn impatient(server_timeout: Duration) -> QuorumBuilder {
+fn impatient(server_timeout: Duration) -> LockClientBuilder {
     patient_for(ms(500), server_timeout)
 }
 
-fn patient_for(patience: Duration, server_timeout: Duration) -> QuorumBuilder {
+fn patient_for(patience: Duration, server_timeout: Duration) -> LockClientBuilder {
     let client = LockClient::builder().store_patience(patience);
-    Quorum::builder().without_restart_guard().client(client).server_timeout(server_timeout)
+    client.server_timeout(server_timeout)
 }
 
-async fn connect(builder: QuorumBuilder, servers: &[RedisServer]) -> Quorum {
-    builder.connect(servers.iter().map(RedisServer::url)).await.unwrap()
+async fn connect(builder: LockClientBuilder, servers: &[RedisServer]) -> LockClient {
+    builder.connect_quorum(servers.iter().map(RedisServer::url), RestartGuard::Off).await.unwrap()
 }
 
 /// How long a number of acquires and releases takes.
-async fn rounds(quorum: &Quorum, count: u32) -> Duration {
+async fn rounds(quorum: &LockClient, count: u32) -> Duration {
     let start = Instant::now();
     for _ in 0..count {
-        quorum.lock("r").lock().await.unwrap().release().await.unwrap();
+        quorum.mutex("r").lock().await.unwrap().release().await.unwrap();
     }
     start.elapsed()
 }
@@ -35,15 +35,14 @@ async fn rounds(quorum: &Quorum, count: u32) -> Duration {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_of_five_dead_are_not_missed() {
     let servers = servers(5).await;
-    let quorum =
-        connect(Quorum::builder().without_restart_guard().server_timeout(LONG), &servers).await;
+    let quorum = connect(LockClient::builder().server_timeout(LONG), &servers).await;
     rounds(&quorum, 1).await;
     let healthy = rounds(&quorum, 20).await;
     servers[1].kill();
     servers[3].kill();
     let degraded = rounds(&quorum, 20).await;
     assert!(degraded < healthy + LONG * 3 / 4, "{healthy:?} became {degraded:?}");
-    let guard = quorum.lock("r").with(watched(ms(900))).lock().await.unwrap();
+    let guard = quorum.mutex("r").with(watched(ms(900))).lock().await.unwrap();
     sleep(LONG).await;
     guard.release().await.unwrap();
 }
@@ -58,8 +57,8 @@ async fn three_of_five_dead_fail_cleanly() {
     for (wait, limit) in [(false, LONG / 2), (true, LONG)] {
         let start = Instant::now();
         let error = match wait {
-            true => quorum.lock("gone").lock().await.map(drop).unwrap_err(),
-            false => quorum.lock("gone").try_lock().await.map(drop).unwrap_err(),
+            true => quorum.mutex("gone").lock().await.map(drop).unwrap_err(),
+            false => quorum.mutex("gone").try_lock().await.map(drop).unwrap_err(),
         };
         let waited = start.elapsed();
         assert!(waited < limit, "{waited:?}");
@@ -72,17 +71,15 @@ async fn three_of_five_dead_fail_cleanly() {
     servers[2].restart().await;
     soon!(
         "a majority is enough",
-        quorum.lock("gone").try_lock().await.is_ok_and(|guard| guard.is_some())
+        quorum.mutex("gone").try_lock().await.is_ok_and(|guard| guard.is_some())
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hanging_server_slows_no_client_down() {
     let servers = servers(3).await;
-    let quorum =
-        connect(Quorum::builder().without_restart_guard().server_timeout(LONG), &servers).await;
-    let other =
-        connect(Quorum::builder().without_restart_guard().server_timeout(LONG), &servers).await;
+    let quorum = connect(LockClient::builder().server_timeout(LONG), &servers).await;
+    let other = connect(LockClient::builder().server_timeout(LONG), &servers).await;
     rounds(&other, 1).await;
     rounds(&quorum, 1).await;
     let healthy = rounds(&quorum, 20).await;
@@ -93,7 +90,7 @@ async fn a_hanging_server_slows_no_client_down() {
     // answer disagree for a moment, the third is not waited for.
     rounds(&other, 1).await;
     sleep(LONG + ms(200)).await;
-    let guard = quorum.lock("r").lock().await.unwrap();
+    let guard = quorum.mutex("r").lock().await.unwrap();
     let lock = other.lock("r");
     let waiter = lock_tests::spawn(async move { lock.lock().await.unwrap() });
     servers[1].wait_for_subscribers("redisson_lock__channel:{r}", 1).await;
@@ -118,7 +115,7 @@ async fn late_grants_are_given_back() {
     proxies[2].delay_requests(ms(300));
     // Several, since either the vote or a server may be out of time first.
     for key in ["slow:1", "slow:2", "slow:3", "slow"] {
-        let error = quorum.lock(key).try_lock().await.unwrap_err();
+        let error = quorum.mutex(key).try_lock().await.unwrap_err();
         assert!(matches!(error, LockError::Store(_)), "{error:?}");
     }
     assert!(!has_granted(&servers[0], "slow").await);
@@ -135,7 +132,7 @@ async fn late_grants_are_given_back() {
     }
     proxies[2].delay_requests(LONG * 3 / 4);
     let start = Instant::now();
-    assert!(quorum.lock("late").try_lock().await.unwrap().is_none());
+    assert!(quorum.mutex("late").try_lock().await.unwrap().is_none());
     assert!(start.elapsed() < LONG / 2, "waited for the slow one: {:?}", start.elapsed());
     let granted = async || has_granted(&servers[2], "redisson_lock_token:{late}").await;
     eventually(SOON, "the late grant", granted).await;
@@ -148,14 +145,14 @@ async fn late_grants_are_given_back() {
 async fn a_server_that_answers_late_gets_the_hold_too() {
     let (servers, lease) = (servers(3).await, secs(2));
     let client = LockClient::builder().command_timeout(ms(200));
-    let builder = Quorum::builder().without_restart_guard().client(client).server_timeout(SOON);
+    let builder = client.server_timeout(SOON);
     let quorum = connect(builder, &servers).await;
     rounds(&quorum, 1).await;
     soon!("it is on none", on(&servers, "r").await == 0);
     let other = LockClient::connect(&servers[1].url()).await.unwrap();
     let holder = other.mutex("late").lock().await.unwrap();
     servers[0].pause();
-    let waiter = lock_tests::spawn(quorum.lock("late").with(watched(lease)).lock());
+    let waiter = lock_tests::spawn(quorum.mutex("late").with(watched(lease)).lock());
     // It subscribes when its first request was refused. The first server has not answered that one.
     let listens = async || {
         let raw = servers[2].client();
@@ -177,12 +174,11 @@ async fn a_server_that_answers_late_gets_the_hold_too() {
 async fn a_dropped_acquire_leaves_nothing() {
     let servers = servers(3).await;
     let proxies = proxies(&servers).await;
-    let quorum =
-        through(Quorum::builder().without_restart_guard().server_timeout(LONG), &proxies).await;
+    let quorum = through(LockClient::builder().server_timeout(LONG), &proxies).await;
     rounds(&quorum, 1).await;
     proxies.iter().for_each(|proxy| proxy.delay_requests(ms(100)));
     for patience in [1, 20, 90, 105, 150, 205, 250] {
-        let acquire = quorum.lock("dropped").lock();
+        let acquire = quorum.mutex("dropped").lock();
         drop(timeout(ms(patience), acquire).await);
         let counted = async || on(&servers, "redisson_lock_token:{dropped}").await == 3;
         eventually(SOON, "it reaches the servers", counted).await;
@@ -199,17 +195,13 @@ async fn a_release_never_overtakes_its_acquire() {
     let proxies = proxies(&servers).await;
     // A second release, which would hide the matter, comes after so long.
     let client = LockClient::builder().command_timeout(SOON);
-    let quorum = through(
-        Quorum::builder().without_restart_guard().client(client).server_timeout(LONG),
-        &proxies,
-    )
-    .await;
-    let guard = quorum.lock("other").lock().await.unwrap();
+    let quorum = through(client.server_timeout(LONG), &proxies).await;
+    let guard = quorum.mutex("other").lock().await.unwrap();
     join_all(servers.iter().map(async |s| s.client().cmd(&["SCRIPT", "FLUSH"]).await)).await;
     guard.release().await.unwrap();
     soon!("all know how to release", on(&servers, "other").await == 0);
     proxies.iter().for_each(|proxy| proxy.delay_requests(ms(100)));
-    drop(timeout(ms(50), quorum.lock("dropped").lock()).await);
+    drop(timeout(ms(50), quorum.mutex("dropped").lock()).await);
     let counted = async || on(&servers, "redisson_lock_token:{dropped}").await == 3;
     eventually(SOON, "it reaches the servers", counted).await;
     eventually(LONG, "nothing is left", async || on(&servers, "dropped").await == 0).await;
@@ -221,7 +213,7 @@ async fn a_renewal_on_a_minority_is_none() {
     let servers = servers(3).await;
     let quorum = connect(impatient(ms(100)), &servers).await;
     let lease = ms(1_200);
-    let guard = quorum.lock("r").with(watched(lease)).lock().await.unwrap();
+    let guard = quorum.mutex("r").with(watched(lease)).lock().await.unwrap();
     servers[0].kill();
     sleep(2 * lease).await;
     assert!(!guard.is_lost(), "a majority renews it");
@@ -243,9 +235,9 @@ async fn a_renewal_on_a_minority_is_none() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_majority_that_forgot_is_a_loss() {
     let servers = servers(3).await;
-    let quorum = connect(Quorum::builder().without_restart_guard(), &servers).await;
+    let quorum = connect(LockClient::builder(), &servers).await;
     let lease = ms(1_500);
-    let guard = quorum.lock("f").with(watched(lease)).lock().await.unwrap();
+    let guard = quorum.mutex("f").with(watched(lease)).lock().await.unwrap();
     soon!("it is on all", on(&servers, "f").await == 3);
     servers[0].client().del("f").await;
     sleep(2 * lease).await;
@@ -268,13 +260,13 @@ async fn validity_counts_from_before_the_question() {
     rounds(&quorum, 1).await;
     let lease = ms(1_000);
     proxies.iter().for_each(|proxy| proxy.delay_replies(ms(200)));
-    let guard = quorum.lock("v").with(fixed(lease)).lock().await.unwrap();
+    let guard = quorum.mutex("v").with(fixed(lease)).lock().await.unwrap();
     // A lease of 1 s, a margin of 12 ms, and at least one answer.
     assert!(guard.remaining() < ms(788), "{:?}", guard.remaining());
     guard.release().await.unwrap();
     // Nothing is left of a lease that is over before the answers are there.
     let short = ms(150);
-    let error = quorum.lock("v").with(fixed(short)).lock().await.unwrap_err();
+    let error = quorum.mutex("v").with(fixed(short)).lock().await.unwrap_err();
     assert!(error.to_string().contains("takes longer"), "{error:?}");
     eventually(LONG, "nothing is left", async || on(&servers, "v").await == 0).await;
 }
@@ -284,14 +276,14 @@ async fn a_restarted_server_is_left_out() {
     let servers = servers(3).await;
     let guarded = impatient(ms(250)).restart_guard(ms(3_000));
     let quorum = connect(guarded.clone(), &servers).await;
-    let error = quorum.lock("g").try_lock().await.unwrap_err();
+    let error = quorum.mutex("g").try_lock().await.unwrap_err();
     assert!(format!("{error:?}").contains("counts only after 3s"), "{error:?}");
     eventually(LONG, "nothing is left", async || on(&servers, "g").await == 0).await;
-    let held = async || quorum.lock("g").try_lock().await.ok().flatten();
+    let held = async || quorum.mutex("g").try_lock().await.ok().flatten();
     soon!("they are old enough", held().await.is_some());
     // Held by two of three while the third is away; one of the two forgets, and the third comes back.
     servers[2].kill();
-    let guard = quorum.lock("g").with(fixed(SOON)).lock().await.unwrap();
+    let guard = quorum.mutex("g").with(fixed(SOON)).lock().await.unwrap();
     servers[1].restart().await;
     servers[2].restart().await;
     // The third may have been asked as it came back: it gives back what it granted.
@@ -311,7 +303,7 @@ async fn a_restarted_server_is_left_out() {
 async fn a_release_reaches_every_server_in_the_end() {
     let servers = servers(3).await;
     let quorum = connect(impatient(LONG), &servers).await;
-    let guard = quorum.lock("e").lock().await.unwrap();
+    let guard = quorum.mutex("e").lock().await.unwrap();
     soon!("it is on all", on(&servers, "e").await == 3);
     servers[2].pause();
     let start = Instant::now();
@@ -322,7 +314,7 @@ async fn a_release_reaches_every_server_in_the_end() {
     eventually(LONG, "the third is given back", async || on(&servers, "e").await == 0).await;
     // Two that do not answer are no success.
     let quorum = connect(impatient(ms(100)), &servers).await;
-    let guard = quorum.lock("e").lock().await.unwrap();
+    let guard = quorum.mutex("e").lock().await.unwrap();
     servers[1..].iter().for_each(RedisServer::pause);
     assert!(matches!(guard.release().await, Err(LockError::Store(_))));
     servers[1..].iter().for_each(RedisServer::resume);
@@ -341,17 +333,16 @@ async fn a_shutdown_leaves_nothing_on_slower_servers() {
         let process = tokio::task::spawn_blocking(move || {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             runtime.block_on(async {
-                let quorum = impatient(LONG).connect(urls).await.unwrap();
+                let quorum = impatient(LONG).connect_quorum(urls, RestartGuard::Off).await.unwrap();
                 let other = LockClient::in_memory();
-                let all =
-                    MultiLock::of([quorum.client().mutex("s").into(), other.mutex("o").into()]);
+                let all = MultiLock::of([quorum.mutex("s").into(), other.mutex("o").into()]);
                 let guard = match among_others {
                     true => all.lock().await.unwrap(),
-                    false => quorum.lock("s").lock().await.unwrap(),
+                    false => quorum.mutex("s").lock().await.unwrap(),
                 };
                 told.await.unwrap();
                 guard.release().await.unwrap();
-                let client = if among_others { &other } else { quorum.client() };
+                let client = if among_others { &other } else { &quorum };
                 assert!(client.shutdown(LONG).await.is_clean());
             });
         });
@@ -370,6 +361,6 @@ async fn a_shutdown_gives_a_silent_server_up() {
     servers[2].pause();
     rounds(&quorum, 1).await;
     let start = Instant::now();
-    assert!(quorum.client().shutdown(SOON).await.is_clean());
+    assert!(quorum.shutdown(SOON).await.is_clean());
     assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
 }

@@ -218,11 +218,15 @@ async fn a_foreign_value_is_a_collision() {
     let (server, client) = world().await;
     let raw = server.client();
     raw.cmd(&["SADD", "set", "x"]).await;
+    raw.cmd(&["SET", "string", "x", "NX"]).await;
+    let _fair = client.fair_mutex("fair").lock().await.unwrap();
     raw.cmd(&["HSET", "rw", "mode", "read", "peer:1", "1"]).await;
     raw.cmd(&["SET", "redisson_lock_token:{fence}", "words"]).await;
     for (name, found) in [
-        ("set", "a value that is no lock"),
-        ("rw", "the key holds another kind of lock"),
+        ("set", "the key holds a set"),
+        ("rw", "the key holds a hash that is no lock"),
+        ("string", "the key holds a string, as `SET NX` leaves"),
+        ("fair", "the key holds a fair mutex"),
         ("fence", "the fencing counter is not a number"),
     ] {
         let error = client.mutex(name).lock().await.unwrap_err();
@@ -287,7 +291,7 @@ async fn a_grant_that_comes_too_late_is_given_back() {
     let before = granted().await;
     proxy.delay_replies(ms(400));
     let limit = ms(900);
-    let options = fixed(ms(150)).to_builder().wait(limit).build().unwrap();
+    let options = fixed(ms(150)).wait(limit);
     let error = client.mutex("late").with(options).lock().await.unwrap_err();
     assert!(error.is_timeout() || store_kind(&error).is_some(), "{error:?}");
     assert!(granted().await > before, "the server granted nothing: there was no late answer");
@@ -335,7 +339,7 @@ async fn guards_dropped_in_an_outage_are_released_after_it() {
     let guard = client.mutex("d").lock().await.unwrap();
     proxy.black_hole();
     drop(guard);
-    let at_once = waits(lock_runtime::Wait::Never);
+    let at_once = waits(lock_runtime::Wait::None);
     let error = client.mutex("d").with(at_once).lock().await.unwrap_err();
     let busy = matches!(error, LockError::Busy { reason: BusyReason::Held, .. });
     assert!(busy || store_kind(&error).is_some(), "{error:?}");

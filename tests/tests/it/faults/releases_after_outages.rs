@@ -17,7 +17,7 @@ const OUTAGE: Duration = secs(4);
 const LONG: Duration = secs(60);
 
 fn long_kept() -> LockOptions {
-    LockOptions::builder().at_least(LONG).lease(Lease::Watchdog(LEASE)).build().unwrap()
+    LockOptions::new().at_least(LONG).lease(Lease::Watchdog(LEASE))
 }
 
 /// What excludes a lock of that kind.
@@ -135,8 +135,8 @@ async fn an_extension_without_an_answer_is_released_in_memory() {
 async fn a_server_of_a_quorum_that_comes_back_late_frees_it() {
     let servers: Vec<_> = (0..3).map(|_| Leaving::new(MemoryStore::new())).collect();
     let stores = servers.iter().map(|store| Arc::new(store.clone()) as Arc<dyn Store>);
-    let quorum = Quorum::builder().without_restart_guard().stores(stores).unwrap();
-    let guard = quorum.lock("q").lock().await.unwrap();
+    let quorum = LockClient::builder().quorum_of(stores, RestartGuard::Off).unwrap();
+    let guard = quorum.mutex("q").lock().await.unwrap();
     let kept = 5 * LONG;
     guard.extend(kept).await.unwrap();
     let on_last = || servers[2].inner.holders("q").0.len();

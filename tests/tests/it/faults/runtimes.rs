@@ -95,11 +95,11 @@ async fn keeps(server: Option<&RedisServer>, then: Then) {
     let (give, guard) = tokio::sync::oneshot::channel();
     let (done, wait) = std::sync::mpsc::channel::<()>();
     let blocking = std::thread::spawn(move || {
-        let guard = lock_runtime::blocking::LockClient::from(sync).mutex(&thread).lock().unwrap();
+        let guard = sync.mutex(&thread).blocking_lock().unwrap();
         give.send(guard.watch()).unwrap();
         let _ = wait.recv();
         assert!(!guard.is_lost());
-        guard.release().unwrap();
+        guard.blocking_release().unwrap();
     });
     let of_thread = guard.await.unwrap();
 

@@ -289,8 +289,7 @@ async fn readers_who_ask_at_once_share_one_hold() {
 #[tokio::test(start_paused = true)]
 async fn the_last_answer_before_a_silence_ends_the_wait() {
     let wait = secs(1);
-    let options = LockOptions::builder().replicas(2, ms(50)).wait(Wait::UpTo(wait));
-    let options = options.build().unwrap();
+    let options = LockOptions::new().replicas(Replicas::new(2, ms(50))).wait(Wait::UpTo(wait));
     for (is_held, answers) in [(false, 1), (false, 2), (true, 1), (true, 2), (false, 0), (true, 0)]
     {
         let store = MemoryStore::new();
@@ -303,7 +302,7 @@ async fn the_last_answer_before_a_silence_ends_the_wait() {
         let scripted = Scripted::new(store);
         scripted.script().acquires_before_silence = Some(answers);
         let start = Instant::now();
-        let error = scripted.client().mutex("m").with(options).lock().await.unwrap_err();
+        let error = scripted.client().mutex("m").with(options.clone()).lock().await.unwrap_err();
         let is_right = match (is_held, answers) {
             (_, 0) => matches!(error, LockError::Store(_)),
             (true, _) => matches!(error, LockError::Timeout { .. }),
@@ -329,10 +328,10 @@ async fn a_waiter_that_is_out_of_time_has_left_the_queue() {
         tokio::task::yield_now().await;
         let waiter = lock_tests::spawn(client.mutex("k").wait(ms(50)).lock());
         tokio::task::yield_now().await;
-        assert_eq!(client.waiting().len(), 1, "{level}: it does not wait");
+        assert_eq!(client.admin().waiting().len(), 1, "{level}: it does not wait");
         sleep(ms(60)).await;
         assert!(!waiter.is_finished(), "{level}: it does not ask");
-        assert_eq!(client.waiting().len(), 0, "{level}: it is still in the queue");
+        assert_eq!(client.admin().waiting().len(), 0, "{level}: it is still in the queue");
         assert!(matches!(waiter.await.unwrap(), Err(LockError::Store(_))), "{level}");
         contender.abort();
     }

@@ -147,7 +147,7 @@ async fn a_release_of_nothing_is_no_warning() {
     let client = LockClient::builder().command_timeout(ms(100)).store_patience(ms(300));
     let client = client.connect(&proxy.url()).await.unwrap();
     let options = fixed(ms(400));
-    let guard = client.mutex("held").with(options).lock().await.unwrap();
+    let guard = client.mutex("held").with(options.clone()).lock().await.unwrap();
     proxy.black_hole();
     drop(guard);
     client.mutex("never:held").with(options).lock().await.unwrap_err();

@@ -93,8 +93,8 @@ async fn a_grant_is_of_the_lock_that_was_asked_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replicated_grant_is_of_the_lock_that_was_asked_for() {
     let world = World::new().await;
-    let replicas = LockOptions::builder().replicas(1, ms(100)).build().unwrap();
-    let target = |name| Arc::new(mutex(name).with_replicas(replicas.replicas()));
+    let replicas = Replicas::new(1, ms(100));
+    let target = |name| Arc::new(mutex(name).with_replicas(Some(replicas)));
     // Makes the connection.
     world.store.acquire(acquire(&target("warm"), &owner())).await.unwrap();
     world.direct.acquire(acquire(&mutex("first"), &owner())).await.unwrap();

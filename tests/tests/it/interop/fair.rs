@@ -198,7 +198,7 @@ async fn each_frees_the_others_by_force() {
     world.java.end(next, AT_ONCE).await;
     timeout(AT_ONCE, ours.lost()).await.expect("a renewal finds out");
     let next = rust_waits(&world, 1).await;
-    assert!(world.client.force_release("f").await.unwrap());
+    assert!(world.client.admin().force_release("f").await.unwrap());
     got(next).await.release().await.unwrap();
 }
 

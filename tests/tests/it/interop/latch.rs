@@ -8,7 +8,7 @@ const CHANNEL: &str = "redisson_countdownlatch__channel__{l}";
 /// One that waits on each side, once both listen.
 async fn both_wait(world: &mut World) -> (JoinHandle<Result<(), LockError>>, Asked) {
     let latch = world.client.latch("l");
-    let ours = lock_tests::spawn(async move { latch.wait().await });
+    let ours = lock_tests::spawn(async move { latch.reached().await });
     let theirs = world.java.begin("waits", "await latch l 60000");
     world.server.wait_for_subscribers(CHANNEL, 2).await;
     assert!(!ours.is_finished() && world.java.is_busy(&theirs).await);
@@ -64,7 +64,7 @@ async fn removing_it_opens_it() {
     both_go_on(&mut world, waiting).await;
 
     assert!(latch.try_set_count(1).await.unwrap());
-    let ours = lock_tests::spawn(async move { latch.wait().await });
+    let ours = lock_tests::spawn(async move { latch.reached().await });
     world.server.wait_for_subscribers(CHANNEL, 1).await;
     assert_eq!(world.java.ask("t", "delete latch l").await, "true");
     timeout(AT_ONCE, ours).await.expect("did not look").unwrap().unwrap();

@@ -118,11 +118,11 @@ async fn each_frees_the_others_by_force() {
     let mut world = World::start().await;
     world.java.ask("t", "lock mutex m").await;
     let waiting = world.waits(world.client.mutex("m").lock(), &lock_channel("m")).await;
-    assert!(world.client.force_release("m").await.unwrap());
+    assert!(world.client.admin().force_release("m").await.unwrap());
     got(waiting).await.release().await.unwrap();
     let error = world.java.throws("t", "unlock mutex m").await;
     assert!(error.starts_with("IllegalMonitorStateException"), "{error}");
-    assert!(!world.client.force_release("m").await.unwrap());
+    assert!(!world.client.admin().force_release("m").await.unwrap());
 
     let short = watchdog(secs(3));
     let ours = world.client.mutex("m").with(short).lock().await.unwrap();
@@ -184,7 +184,7 @@ async fn a_namespace_is_a_name_mapper() {
     let waits = shop.fair_mutex("f").lock();
     world.java.ask("t", "lock fair f").await;
     let waiting = lock_tests::spawn(waits);
-    soon!("in line", shop.inspect("f").await.unwrap().waiting == 1);
+    soon!("in line", shop.admin().inspect("f").await.unwrap().waiting == 1);
     world.java.ask("t", "unlock fair f").await;
     got(waiting).await.release().await.unwrap();
     let reader = shop.rw_lock("rw").read().await.unwrap();

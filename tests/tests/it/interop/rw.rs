@@ -214,7 +214,7 @@ async fn each_frees_the_others_by_force() {
 
         world.java.ask("t", &format!("lock {side} rw")).await;
         let waiting = world.waits(lock.write(), &rw_channel("rw")).await;
-        assert!(world.client.force_release("rw").await.unwrap());
+        assert!(world.client.admin().force_release("rw").await.unwrap());
         got(waiting).await.release().await.unwrap();
         let error = world.java.throws("t", &format!("unlock {side} rw")).await;
         assert!(error.starts_with("IllegalMonitorStateException"), "{error}");

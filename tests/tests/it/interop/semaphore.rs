@@ -5,7 +5,7 @@ use crate::interop::world::*;
 const CHANNEL: &str = "redisson_sc:{s}";
 
 fn two(client: &LockClient) -> Semaphore {
-    client.semaphore("s", NonZeroU32::new(2).unwrap())
+    client.semaphore("s", 2)
 }
 
 async fn java_sees_free(world: &mut World, permits: u32) {
@@ -87,7 +87,7 @@ async fn leases_of_java_end_for_us() {
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn several_at_once_count_each() {
     let mut world = World::start().await;
-    let both = two(&world.client).acquire_many(NonZeroU32::new(2).unwrap()).await.unwrap();
+    let both = two(&world.client).acquire_many(2).await.unwrap();
     java_sees_free(&mut world, 0).await;
     let waiting = ["t", "u"].map(|thread| world.java.begin(thread, "acquire permit s 60000"));
     for thread in ["t", "u"] {
@@ -122,7 +122,7 @@ async fn permits_of_java_are_freed_by_force() {
     world.java.ask("t", "acquire permit s -1").await;
     let waiting = world.java.begin("u", "acquire permit s 60000");
     world.java.is_parked("u").await;
-    assert!(world.client.force_release("s").await.unwrap());
+    assert!(world.client.admin().force_release("s").await.unwrap());
     world.java.end(waiting, AT_ONCE).await;
     assert_eq!(world.java.ask("t", &format!("release permit s {first}")).await, "false");
     let ours = timeout(SOON, two(&world.client).acquire()).await.unwrap().unwrap();

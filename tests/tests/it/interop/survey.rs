@@ -15,7 +15,7 @@ async fn java_holds_are_named() {
     let ours = lock_tests::spawn(world.client.fair_mutex("f").lock());
     soon!("we are behind it", world.seen("f").await.queue.len() == 2);
 
-    let survey = world.client.survey().within(AT_ONCE).await.unwrap();
+    let survey = world.client.admin().survey().within(AT_ONCE).await.unwrap();
     let lock = |name: &str| {
         let found = survey.locks.iter().find(|lock| lock.key.as_str() == name);
         found.unwrap_or_else(|| panic!("{name} is not in {:?}", survey.locks))

@@ -1,6 +1,6 @@
 //! A server, a Java process and clients of ours.
 
-use lock_runtime::store::Inspection;
+use lock_runtime::admin::Inspection;
 
 use crate::interop::java::{Asked, Java, Redisson};
 pub(crate) use crate::prelude::*;
@@ -35,7 +35,7 @@ impl World {
 
     /// What a client of ours sees of the name.
     pub(crate) async fn seen(&self, name: &str) -> Inspection {
-        self.client.inspect(name).await.unwrap()
+        self.client.admin().inspect(name).await.unwrap()
     }
 
     /// Asserts that a client of ours sees the name held as that, so often by each holder, with a lease

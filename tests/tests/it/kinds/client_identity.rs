@@ -38,8 +38,8 @@ async fn a_holder_is_found_by_its_id() {
     // Each has a subscription, for surveys.
     assert!(server.client_kill(ClientType::PubSub).await > 0);
     has_connection(&server, &client).await;
-    let one = LockOptions::builder().replicas(1, ms(20));
-    let one = one.wait(Wait::Never).build().unwrap();
+    let one = LockOptions::new().replicas(Replicas::new(1, ms(20)));
+    let one = one.wait(Wait::None);
     client.mutex("b").with(one).lock().await.unwrap_err();
     let two =
         async || names(&server).await.iter().filter(|its| **its == name(&client)).count() == 2;
@@ -69,7 +69,7 @@ async fn a_connection_has_the_name_of_its_service() {
 async fn behind_sentinels_in_a_cluster_and_of_a_quorum() {
     let master = RedisServer::start().await;
     let sentinels = Sentinels::builder("locks").start(&master, 0).await;
-    let client = LockClient::connect_sentinel("locks", sentinels.urls()).await.unwrap();
+    let client = LockClient::builder().connect_sentinel("locks", sentinels.urls()).await.unwrap();
     has_connection(&master, &client).await;
 
     let cluster = RedisCluster::start().await;
@@ -85,16 +85,16 @@ async fn behind_sentinels_in_a_cluster_and_of_a_quorum() {
 
     let servers =
         [RedisServer::start().await, RedisServer::start().await, RedisServer::start().await];
-    let builder = Quorum::builder().without_restart_guard();
+    let builder = LockClient::builder();
     let quorum = builder.connect(servers.each_ref().map(RedisServer::url)).await.unwrap();
     for server in &servers {
-        has_connection(server, quorum.client()).await;
+        has_connection(server, &quorum).await;
     }
-    quorum.client().ready().await.unwrap();
+    quorum.ready().await.unwrap();
     servers[0].kill();
-    quorum.client().ready().await.unwrap();
+    quorum.ready().await.unwrap();
     servers[1].kill();
-    quorum.client().ready().await.unwrap_err();
+    quorum.ready().await.unwrap_err();
 }
 
 #[tokio::test]

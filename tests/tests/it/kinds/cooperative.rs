@@ -61,7 +61,7 @@ async fn a_loop_over_a_free_lock_lets_others_run() {
         client.rw_lock("r").write().await.unwrap().release().await.unwrap();
     });
     task!("permit", client, async || {
-        let semaphore = client.semaphore("s", NonZeroU32::MIN);
+        let semaphore = client.semaphore("s", 1);
         semaphore.acquire().await.unwrap().release().await.unwrap();
     });
     task!("several", client, async || {
@@ -96,9 +96,9 @@ async fn a_loop_over_a_held_lock_lets_others_run() {
 
 #[tokio::test]
 async fn a_loop_over_a_latch_lets_others_run() {
-    task!("wait", client, async || client.latch("l").wait().await.unwrap());
+    task!("wait", client, async || client.latch("l").reached().await.unwrap());
     task!("count", client, async || client.latch("l").count().await.unwrap());
     task!("count down", client, async || client.latch("l").count_down().await.unwrap());
-    task!("inspect", client, async || client.inspect("l").await.unwrap());
-    task!("force release", client, async || client.force_release("l").await.unwrap());
+    task!("inspect", client, async || client.admin().inspect("l").await.unwrap());
+    task!("force release", client, async || client.admin().force_release("l").await.unwrap());
 }

@@ -96,11 +96,11 @@ async fn tasks_of_a_runtime_in_a_blocking_body_inherit_nothing() {
     let server = RedisServer::start().await;
     let url = server.url();
     let drive = move || {
-        let client = lock_runtime::blocking::LockClient::connect(&url).unwrap();
+        let client = LockClient::builder().connect_blocking(&url).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let shared = runtime.block_on(LockClient::connect(&url)).unwrap();
         let outer = client.mutex("blocked");
-        let seen = outer.run(|_| {
+        let seen = outer.run_blocking(|_| {
             let lock = shared.mutex("blocked");
             let task = runtime.spawn(async move { is_inside(&lock).await });
             runtime.block_on(async { (LockGuard::current().is_some(), task.await.unwrap()) })

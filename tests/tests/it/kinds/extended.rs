@@ -27,7 +27,7 @@ async fn after_an_extension(
     let outside = take_any(peer, before, name, LockOptions::default()).await.unwrap();
     let first = waiter(client, first, name);
     // A lock of several names is listed by each of them.
-    let waiting = || client.waiting().len();
+    let waiting = || client.admin().waiting().len();
     soon!("the first waits", waiting() > 0);
     let one = waiting();
     let second = waiter(client, second, name);
@@ -43,7 +43,7 @@ async fn after_an_extension(
     let next = got(second).await;
     assert!(next.remaining() <= LEASE, "{case}: it has {:?}", next.remaining());
     let inspected = if name.starts_with("multi") { format!("{name}-a") } else { name.to_owned() };
-    let left = peer.inspect(&inspected).await.unwrap().remaining.unwrap();
+    let left = peer.admin().inspect(&inspected).await.unwrap().remaining.unwrap();
     assert!(left <= LEASE, "{case}: the store keeps it for {left:?}");
     next.release().await.unwrap();
 }
@@ -69,7 +69,7 @@ async fn extensions_end(client: &LockClient, peer: &LockClient) {
     extended.release().await.unwrap();
     let third = lock.read().await.unwrap();
     assert!(third.remaining() <= LEASE, "a later reader has {:?}", third.remaining());
-    let left = peer.inspect("readers").await.unwrap().remaining.unwrap();
+    let left = peer.admin().inspect("readers").await.unwrap().remaining.unwrap();
     assert!(left <= LEASE, "the store keeps it for {left:?}");
 }
 

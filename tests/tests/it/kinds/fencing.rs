@@ -146,7 +146,7 @@ async fn a_rollback_does_not_turn_them_back() {
     let lease = secs(2);
     let options = watched(lease);
     for kind in EXCLUSIVE {
-        let old = take_named(&client, kind, options).await.unwrap();
+        let old = take_named(&client, kind, options.clone()).await.unwrap();
         let counter = format!("redisson_lock_token:{{{kind}}}");
         server.client().cmd(&["SAVE"]).await;
         let saved: u64 = server.client().get(&["GET", &counter]).await;
@@ -155,7 +155,7 @@ async fn a_rollback_does_not_turn_them_back() {
         for _ in 0..20 {
             next(&client, kind, kind, &mut last).await;
         }
-        let held = take_named(&client, kind, options).await.unwrap();
+        let held = take_named(&client, kind, options.clone()).await.unwrap();
         server.restart().await;
         let rolled_back: u64 = server.client().get(&["GET", &counter]).await;
         assert_eq!(rolled_back, saved, "the server did not go back");

@@ -25,7 +25,7 @@ async fn all_learn_of_it(client: &LockClient, other: &LockClient) {
     let guards = KINDS_AND_SEVERAL.map(async |kind| {
         let guard = take_one_or_several(client, kind, kind, fixed(LEASE)).await.unwrap();
         for name in names(kind) {
-            assert!(other.force_release(&name).await.unwrap(), "{kind}");
+            assert!(other.admin().force_release(&name).await.unwrap(), "{kind}");
         }
         learns_of_it(kind, guard).await;
     });
@@ -48,8 +48,8 @@ async fn a_fixed_hold_in_memory_learns_that_its_lock_was_taken_away() {
 async fn a_fixed_hold_of_a_quorum_learns_that_a_majority_was_taken_away() {
     let servers = servers(3).await;
     let quorum = quorum_of(&servers).await;
-    let guard = quorum.lock("q").with(fixed(LEASE)).lock().await.unwrap();
-    let kept = quorum.lock("kept").with(fixed(LEASE)).lock().await.unwrap();
+    let guard = quorum.mutex("q").with(fixed(LEASE)).lock().await.unwrap();
+    let kept = quorum.mutex("kept").with(fixed(LEASE)).lock().await.unwrap();
     for server in &servers[..2] {
         soon!("it is there", server.client().exists("q").await);
         server.client().cmd(&["DEL", "q"]).await;
@@ -64,9 +64,9 @@ async fn a_fixed_hold_of_a_quorum_learns_that_a_majority_was_taken_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_whose_renewals_have_ended_learns_that_its_lock_was_taken_away() {
     let (_server, client, other) = world_of_two().await;
-    let options = LockOptions::builder().lease(Lease::Watchdog(LEASE)).max_hold(ms(100));
-    let guard = client.mutex("m").with(options.build().unwrap()).lock().await.unwrap();
-    assert!(other.force_release("m").await.unwrap());
+    let options = LockOptions::new().lease(Lease::Watchdog(LEASE)).max_hold(ms(100));
+    let guard = client.mutex("m").with(options).lock().await.unwrap();
+    assert!(other.admin().force_release("m").await.unwrap());
     learns_of_it("max_hold", guard).await;
 }
 

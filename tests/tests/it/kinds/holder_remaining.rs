@@ -27,11 +27,10 @@ async fn leave_a_waiter(store: &dyn Store, held: &Arc<Target>, wanted: &Arc<Targ
 }
 
 async fn told(acquire: impl Fn(LockOptions) -> Acquire) -> [Option<Duration>; 2] {
-    let options = |builder: LockOptionsBuilder| builder.build().unwrap();
-    let brief = LockOptions::builder().wait(ms(150));
-    let timeout = acquire(options(brief)).await.unwrap_err();
+    let brief = LockOptions::new().wait(ms(150));
+    let timeout = acquire(brief).await.unwrap_err();
     assert!(timeout.is_timeout(), "{timeout:?}");
-    let busy = acquire(options(LockOptions::builder().wait(Wait::Never))).await.unwrap_err();
+    let busy = acquire(LockOptions::new().wait(Wait::None)).await.unwrap_err();
     [timeout.holder_remaining(), busy.holder_remaining()]
 }
 

@@ -25,7 +25,7 @@ type Waiter = JoinHandle<Result<(), LockError>>;
 
 fn spawn(latch: &CountDownLatch) -> Waiter {
     let latch = latch.clone();
-    lock_tests::spawn(async move { latch.wait().await })
+    lock_tests::spawn(async move { latch.reached().await })
 }
 
 /// A task that waits for the latch, and is waiting by the time this returns.
@@ -67,7 +67,7 @@ async fn a_latch_has_redissons_layout() {
 
     // Left behind by Redisson's `trySetCount(0)`: open, and countable.
     raw.cmd(&["SET", "wire", "0"]).await;
-    timeout(SOON, latch.wait()).await.expect("shut at zero").unwrap();
+    timeout(SOON, latch.reached()).await.expect("shut at zero").unwrap();
     assert_eq!(latch.count_down().await.unwrap(), 0);
     assert!(!raw.exists("wire").await);
 }
@@ -78,7 +78,7 @@ async fn an_open_latch_is_one_round_trip() {
     client.latch("open").count().await.unwrap();
     server.wait_for_subscribers(SURVEYS, 1).await;
     server.reset_stats().await;
-    client.latch("open").wait().await.unwrap();
+    client.latch("open").reached().await.unwrap();
     let calls = server.command_calls().await;
     assert_eq!(calls.get("evalsha"), Some(&1), "{calls:?}");
     assert!(!calls.contains_key("subscribe"), "{calls:?}");
@@ -171,9 +171,9 @@ async fn patience_ends_every_wait_at_once() {
 async fn a_wait_ends_as_the_options_say() {
     let (server, client) = world().await;
     let latch = client.latch("limits");
-    let (brief, never) = (waits(ms(200)), waits(Wait::Never));
+    let (brief, never) = (waits(ms(200)), waits(Wait::None));
     latch.try_set_count(1).await.unwrap();
-    let (first, in_line) = (latch.clone().with(brief), latch.clone().with(brief));
+    let (first, in_line) = (latch.clone().with(brief.clone()), latch.clone().with(brief));
     for outcome in join_all([spawn(&first), spawn(&in_line)]).await {
         let error = outcome.unwrap().unwrap_err();
         let LockError::LatchClosed { key, waited, count, .. } = &error else { panic!("{error:?}") };
@@ -184,7 +184,7 @@ async fn a_wait_ends_as_the_options_say() {
         assert!(!text.contains("held") && error.is_timeout(), "{text}");
         assert!((ms(200)..BY_MESSAGE).contains(waited), "{waited:?}");
     }
-    let error = latch.clone().with(never).wait().await.unwrap_err();
+    let error = latch.clone().with(never.clone()).reached().await.unwrap_err();
     assert!(matches!(error, LockError::LatchClosed { count: Some(1), .. }), "{error:?}");
     assert!(error.is_busy() && !error.is_timeout(), "{error:?}");
     // Also beside somebody who waits, once it is open.
@@ -192,10 +192,10 @@ async fn a_wait_ends_as_the_options_say() {
     beside.try_set_count(1).await.unwrap();
     let waiter = waiter(&server, &client, "beside").await;
     assert!(server.client().del("beside").await);
-    beside.with(never).wait().await.unwrap();
+    beside.with(never).reached().await.unwrap();
     waiter.abort();
-    let few = LockOptions::builder().max_waiters(1).build().unwrap();
-    let crowd: Vec<_> = (0..3).map(|_| spawn(&latch.clone().with(few))).collect();
+    let few = LockOptions::new().max_waiters(1);
+    let crowd: Vec<_> = (0..3).map(|_| spawn(&latch.clone().with(few.clone()))).collect();
     soon!("one is too many", crowd.iter().any(JoinHandle::is_finished));
     latch.count_down().await.unwrap();
     let outcomes = join_all(crowd).await.into_iter().map(Result::unwrap);
@@ -216,7 +216,7 @@ async fn a_shutdown_wakes_the_waiters() {
         let outcome = timeout(BY_MESSAGE, waiter).await.expect("not woken").unwrap();
         assert!(matches!(outcome, Err(LockError::Closed)), "{outcome:?}");
     }
-    assert!(matches!(latch.wait().await, Err(LockError::Closed)));
+    assert!(matches!(latch.reached().await, Err(LockError::Closed)));
     assert!(matches!(latch.count().await, Err(LockError::Closed)));
     assert!(matches!(latch.count_down().await, Err(LockError::Closed)));
 }
@@ -264,7 +264,7 @@ async fn a_count_outlasts_a_missing_connection() {
     proxy.sever_all();
     for latch in &counts {
         soon!("the connection is gone", {
-            let brief = latch.clone().with(waits(Wait::Never)).wait().await;
+            let brief = latch.clone().with(waits(Wait::None)).reached().await;
             store_kind(brief) == Some(StoreErrorKind::Unavailable)
         });
     }
@@ -292,7 +292,7 @@ async fn a_hundred_waiters_ask_as_one() {
     latch.try_set_count(1).await.unwrap();
     server.reset_stats().await;
     let first = waiter(&server, &client, "crowd").await;
-    let crowd: Vec<_> = (0..99).map(|_| latch.wait()).collect();
+    let crowd: Vec<_> = (0..99).map(|_| latch.reached()).collect();
     let mut crowd = std::pin::pin!(join_all(crowd));
     assert!(futures_util::poll!(&mut crowd).is_pending(), "open too early");
     latch.count_down().await.unwrap();
@@ -353,7 +353,7 @@ async fn foreign_keys_are_left_alone() {
             latch.count_down().await.map(drop),
             latch.count().await.map(drop),
             latch.remove().await.map(drop),
-            latch.wait().await,
+            latch.reached().await,
         ];
         for error in errors {
             let collides =
@@ -363,7 +363,7 @@ async fn foreign_keys_are_left_alone() {
         assert_eq!(raw.cmd(&["DUMP", name]).await, before, "{name} was touched");
     }
     assert!(matches!(client.latch("z").try_set_count(0).await, Err(LockError::InvalidOptions(_))));
-    assert!(matches!(client.latch("").wait().await, Err(LockError::InvalidKey { .. })));
+    assert!(matches!(client.latch("").reached().await, Err(LockError::InvalidKey { .. })));
 }
 
 /// S-19: a latch can be counted down and removed when memory is short, though not set.

@@ -10,7 +10,7 @@ const HERE: &str = "kinds/local_holder.rs:";
 async fn late<G>(
     acquire: impl AsyncFn(LockOptions) -> Result<G, LockError>,
 ) -> (LockError, Option<LocalHolder>) {
-    let brief = LockOptions::builder().wait(ms(60)).build().unwrap();
+    let brief = LockOptions::new().wait(ms(60));
     let Err(error) = acquire(brief).await else { panic!("no task has released it") };
     let LockError::Timeout { local_holder, .. } = &error else { panic!("{error:?}") };
     let holder = local_holder.as_deref().cloned();
@@ -38,7 +38,7 @@ async fn a_timeout_names_a_holder_of_this_process() {
             .await;
         is_named("write", async |options| client.rw_lock("rw").with(options).write().await).await;
         is_named("permit", async |options| {
-            client.semaphore("permit", some(1)).with(options).acquire().await
+            client.semaphore("permit", 1).with(options).acquire().await
         })
         .await;
         is_named("multi", async |options| client.multi_lock(["a", "b"]).with(options).lock().await)

@@ -83,7 +83,7 @@ async fn holds_of_many_names_are_renewed_by_several_scripts() {
     let most = most_keys(async |client, options| {
         let taken = (0..5).map(|number| {
             let names = names(&format!("of {number}").replace(' ', ":"), MAX_MULTI_NAMES);
-            client.multi_lock(names).with(options).lock()
+            client.multi_lock(names).with(options.clone()).lock()
         });
         join_all(taken).await.into_iter().map(Result::unwrap).collect()
     });

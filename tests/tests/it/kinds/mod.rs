@@ -15,6 +15,7 @@ mod many_keys;
 mod multi_lock;
 mod multi_lock_crowd;
 mod multi_lock_of;
+mod options;
 mod polled;
 mod quorum;
 mod quorum_start;

@@ -136,7 +136,7 @@ async fn a_local_line_on_one_name_lets_it_in() {
     // Of a fixed lease, so that each turn is a release in the store.
     let fixed = fixed(SOON);
     let line = (0..4).map(|_| {
-        let mutex = client.mutex("busy").with(fixed);
+        let mutex = client.mutex("busy").with(fixed.clone());
         let (done, turns) = (Arc::clone(&done), Arc::clone(&turns));
         lock_tests::spawn(async move {
             while !done.load(Ordering::SeqCst) {

@@ -9,7 +9,7 @@ const CALLS: usize = 1000;
 
 /// The kinds of which several are taken one after the other.
 const KINDS: [LockKind; 4] =
-    [LockKind::Fair, LockKind::Read, LockKind::Write, LockKind::Semaphore(NonZeroU32::MIN)];
+    [LockKind::Fair, LockKind::Read, LockKind::Write, LockKind::Semaphore(1)];
 
 fn alive_tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
@@ -90,9 +90,8 @@ async fn a_crowd_is_bounded() {
     for kind in KINDS {
         let (client, other) = two_in_memory();
         let held = both(&other, rival(kind)).lock().await.unwrap();
-        let options =
-            LockOptions::builder().max_waiters(10).wait(Wait::UpTo(SOON)).build().unwrap();
-        let call = async |_| both(&client, kind).with(options).lock().await.map(drop);
+        let options = LockOptions::new().max_waiters(10).wait(Wait::UpTo(SOON));
+        let call = async |_| both(&client, kind).with(options.clone()).lock().await.map(drop);
         let release = async {
             sleep(ms(100)).await;
             held.release().await.unwrap();
@@ -151,11 +150,10 @@ async fn kinds_are_not_mixed_up() {
 #[tokio::test(start_paused = true)]
 async fn each_call_has_its_permits() {
     let (client, _) = two_in_memory();
-    let number = |n| NonZeroU32::new(n).unwrap();
-    let semaphore = client.semaphore("s", number(3));
+    let semaphore = client.semaphore("s", 3);
     let with = |permits| {
         let members = [client.rw_lock("r")].map(|lock| MultiMember::read(&lock)).into_iter();
-        MultiLock::of(members.chain([MultiMember::permits(&semaphore, number(permits))]))
+        MultiLock::of(members.chain([MultiMember::permits(&semaphore, permits)]))
     };
     let (two, one) = (with(2).try_lock().await.unwrap(), with(1).try_lock().await.unwrap());
     assert!(with(1).try_lock().await.unwrap().is_none(), "a fourth permit of three");

@@ -38,7 +38,7 @@ impl World {
 }
 
 fn two_of(client: &LockClient, name: &str) -> Semaphore {
-    client.semaphore(name, NonZeroU32::new(2).unwrap())
+    client.semaphore(name, 2)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,7 +107,7 @@ async fn members_of_every_kind() {
         two.fair_mutex("fair").into(),
         MultiMember::read(&prices),
         MultiMember::write(&stock),
-        MultiMember::permits(&two_of(two, "permits"), NonZeroU32::new(2).unwrap()),
+        MultiMember::permits(&two_of(two, "permits"), 2),
     ]);
     let guard = all.lock().await.unwrap();
     let [raw_one, raw_two] = world.servers.each_ref().map(RedisServer::client);
@@ -222,9 +222,9 @@ async fn re_entry_knows_the_members() {
         let options = waits(secs(1));
         // One after the other: side by side they exclude each other.
         let token = async |nested: Acquire| nested.await.unwrap().token();
-        assert_eq!(token(one.mutex("a").with(options).lock()).await, guard.token());
-        assert_eq!(token(two.mutex("b").with(options).lock()).await, guard.token());
-        assert_eq!(token(world.both().with(options).lock()).await, guard.token());
+        assert_eq!(token(one.mutex("a").with(options.clone()).lock()).await, guard.token());
+        assert_eq!(token(two.mutex("b").with(options.clone()).lock()).await, guard.token());
+        assert_eq!(token(world.both().with(options.clone()).lock()).await, guard.token());
         // The same name in another client is another lock.
         two.mutex("a").lock().await.unwrap().release().await.unwrap();
         let more = one.multi_lock(["a", "c"]).with(options).lock().await;
@@ -256,7 +256,7 @@ async fn wrong_members_are_refused() {
     let world = World::new().await;
     let [one, two] = &world.clients;
     let lock = one.rw_lock("x");
-    let too_many = MultiMember::permits(&two_of(two, "p"), NonZeroU32::new(3).unwrap());
+    let too_many = MultiMember::permits(&two_of(two, "p"), 3);
     let cases: [(MultiLock, &str); 3] = [
         (MultiLock::of([]), "name at least one"),
         (MultiLock::of([MultiMember::read(&lock), MultiMember::write(&lock)]), "name it once"),

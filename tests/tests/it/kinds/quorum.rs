@@ -11,10 +11,13 @@ use crate::support::quorum::*;
 async fn it_is_on_all_servers_and_then_on_none() {
     let servers = servers(5).await;
     // A server that answers later than this is not asked again, and would stay without the hold.
-    let builder = Quorum::builder().without_restart_guard().server_timeout(SOON);
-    let quorum = builder.connect(servers.iter().map(RedisServer::url)).await.unwrap();
+    let builder = LockClient::builder().server_timeout(SOON);
+    let quorum = builder
+        .connect_quorum(servers.iter().map(RedisServer::url), RestartGuard::Off)
+        .await
+        .unwrap();
     for _ in 0..10 {
-        let guard = quorum.lock("q").lock().await.unwrap();
+        let guard = quorum.mutex("q").lock().await.unwrap();
         let counters = join_all(servers.iter().map(async |server| {
             let counter = server.client();
             counter.get::<Option<u64>>(&["GET", "redisson_lock_token:{q}"]).await.unwrap_or(0)
@@ -40,7 +43,7 @@ async fn tokens_grow_from_majority_to_majority() {
     for round in 0..6 {
         let out = &servers[round % 3];
         out.pause();
-        let guard = quorum.lock("t").lock().await.unwrap();
+        let guard = quorum.mutex("t").lock().await.unwrap();
         let token = guard.token().get();
         assert!(token > last, "round {round}: {token} after {last}");
         last = token;
@@ -55,26 +58,27 @@ async fn a_quorum_of_one_is_a_mutex() {
     let server = RedisServer::start().await;
     let redis: Arc<dyn Store> = Arc::new(RedisStore::connect(&server.url()).await.unwrap());
     for store in [redis, Arc::new(MemoryStore::new())] {
-        let quorum = Quorum::builder().without_restart_guard().stores([store]).unwrap();
-        let guard = quorum.lock("one").lock().await.unwrap();
-        let waits = quorum.lock("one");
+        let quorum = LockClient::builder().quorum_of([store], RestartGuard::Off).unwrap();
+        let guard = quorum.mutex("one").lock().await.unwrap();
+        let waits = quorum.mutex("one");
         assert!(waits.try_lock().await.unwrap().is_none());
-        let nested = guard.run(quorum.lock("one").lock()).await.unwrap().unwrap();
+        let nested = guard.run(quorum.mutex("one").lock()).await.unwrap().unwrap();
         assert_eq!(nested.token(), guard.token());
         drop(nested);
         let (waiter, released) = tokio::join!(waits.lock(), guard.release());
         released.unwrap();
         waiter.unwrap().release().await.unwrap();
-        assert!(quorum.client().shutdown(SOON).await.is_clean());
-        assert!(matches!(quorum.lock("one").lock().await, Err(LockError::Closed)));
+        assert!(quorum.shutdown(SOON).await.is_clean());
+        assert!(matches!(quorum.mutex("one").lock().await, Err(LockError::Closed)));
     }
     // A plain mutex of that server is in the way, and the other way round.
-    let quorum = Quorum::builder().without_restart_guard().connect([server.url()]).await.unwrap();
+    let quorum =
+        LockClient::builder().connect_quorum([server.url()], RestartGuard::Off).await.unwrap();
     let client = connect(&server).await;
     let guard = client.mutex("one").lock().await.unwrap();
-    assert!(quorum.lock("one").try_lock().await.unwrap().is_none());
+    assert!(quorum.mutex("one").try_lock().await.unwrap().is_none());
     guard.release().await.unwrap();
-    let wrong = quorum.lock("one");
+    let wrong = quorum.mutex("one");
     server.client().cmd(&["SET", "one", "no lock"]).await;
     assert!(matches!(wrong.lock().await, Err(LockError::KeyCollision { .. })));
 }
@@ -95,7 +99,7 @@ async fn twenty_clients_always_make_progress() {
         let (fence, inside, order) = (fence.clone(), inside.clone(), order.clone());
         clients.push(lock_tests::spawn(async move {
             for _ in 0..EACH {
-                let guard = quorum.lock("crowd").lock().await.unwrap();
+                let guard = quorum.mutex("crowd").lock().await.unwrap();
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
                 fence.admit(guard.token()).unwrap();
                 order.lock().unwrap().push(guard.token());
@@ -119,10 +123,10 @@ async fn it_starts_with_a_majority() {
     let start = Instant::now();
     let quorum = quorum_of(&servers).await;
     assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());
-    quorum.lock("m").lock().await.unwrap().release().await.unwrap();
+    quorum.mutex("m").lock().await.unwrap().release().await.unwrap();
     servers[0].restart().await;
     eventually(SOON, "the third joins", async || {
-        let guard = quorum.lock("m").lock().await.unwrap();
+        let guard = quorum.mutex("m").lock().await.unwrap();
         let joined = async || on(&servers, "m").await == 3;
         let joined = timeout(ms(100), eventually(SOON, "it is there", joined));
         let joined = joined.await.is_ok();
@@ -133,7 +137,7 @@ async fn it_starts_with_a_majority() {
     // One that hangs holds the start up no longer than its majority takes.
     servers[1].pause();
     let start = Instant::now();
-    quorum_of(&servers).await.lock("m2").lock().await.unwrap().release().await.unwrap();
+    quorum_of(&servers).await.mutex("m2").lock().await.unwrap().release().await.unwrap();
     assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());
 }
 
@@ -157,7 +161,8 @@ async fn a_bad_start_fails_at_once_and_clearly() {
     ];
     for (urls, kind, says) in cases {
         let start = Instant::now();
-        let error = Quorum::builder().without_restart_guard().connect(&urls).await.unwrap_err();
+        let error =
+            LockClient::builder().connect_quorum(&urls, RestartGuard::Off).await.unwrap_err();
         assert!(start.elapsed() < secs(1), "{urls:?}: {:?}", start.elapsed());
         assert_eq!(store_kind(&error), Some(kind), "{urls:?}: {error:?}");
         let text = error.to_string();
@@ -166,57 +171,44 @@ async fn a_bad_start_fails_at_once_and_clearly() {
         assert!(!all.contains("wrong-one"), "{urls:?}: {all}");
     }
     for urls in [vec![], vec![away.clone(), away]] {
-        let error = Quorum::builder().without_restart_guard().connect(urls).await.unwrap_err();
+        let error =
+            LockClient::builder().connect_quorum(urls, RestartGuard::Off).await.unwrap_err();
         assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
     }
     let none: [Arc<dyn Store>; 0] = [];
     assert!(matches!(
-        Quorum::builder().without_restart_guard().stores(none),
+        LockClient::builder().quorum_of(none, RestartGuard::Off),
         Err(LockError::InvalidOptions(_))
     ));
     for wrong in [Duration::ZERO, secs(60 * 60 * 25)] {
-        let of_one = |builder: lock_runtime::quorum::QuorumBuilder| {
-            builder.stores([Arc::new(MemoryStore::new()) as Arc<dyn Store>])
+        let of_one = |builder: LockClientBuilder, guard| {
+            builder.quorum_of([Arc::new(MemoryStore::new()) as Arc<dyn Store>], guard)
         };
+        let builder = LockClient::builder;
         for (outcome, name) in [
-            (
-                of_one(Quorum::builder().without_restart_guard().server_timeout(wrong)),
-                "server_timeout",
-            ),
-            (
-                of_one(Quorum::builder().without_restart_guard().restart_guard(wrong)),
-                "restart_guard",
-            ),
+            (of_one(builder().server_timeout(wrong), RestartGuard::Off), "server_timeout"),
+            (of_one(builder(), RestartGuard::For(wrong)), "the restart guard"),
         ] {
             let error = outcome.unwrap_err();
             assert!(error.to_string().contains(&format!("{name} is {wrong:?}")), "{error}");
         }
+        of_one(builder(), RestartGuard::For(secs(30))).unwrap();
     }
-}
-
-/// What a restart makes of the locks is a choice that has to be made.
-#[tokio::test]
-async fn a_quorum_asks_for_a_restart_guard() {
-    let store = || [Arc::new(MemoryStore::new()) as Arc<dyn Store>];
-    let error = Quorum::builder().stores(store()).unwrap_err();
-    assert!(matches!(&error, LockError::InvalidOptions(_)), "{error:?}");
-    assert!(error.to_string().contains("`restart_guard`"), "{error}");
-    Quorum::builder().without_restart_guard().stores(store()).unwrap();
-    Quorum::builder().restart_guard(secs(30)).stores(store()).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_kinds_are_refused() {
     let servers = servers(3).await;
     let quorum = quorum_of(&servers).await;
-    let client = quorum.client();
-    let two = client.semaphore("s", NonZeroU32::new(2).unwrap());
+    let client = &quorum;
+    let two = client.semaphore("s", 2);
     let several = MultiLock::of([client.mutex("x").into(), client.mutex("y").into()]);
     for (error, says) in [
         (client.fair_mutex("f").lock().await.unwrap_err(), "fair mutex"),
         (client.rw_lock("r").write().await.unwrap_err(), "write lock"),
         (two.acquire().await.unwrap_err(), "semaphore"),
         (several.lock().await.unwrap_err(), "multi lock"),
+        (client.latch("l").count_down().await.unwrap_err(), "count-down latch"),
     ] {
         assert_eq!(store_kind(&error), Some(StoreErrorKind::Config), "{error:?}");
         let text = error.to_string();
@@ -229,17 +221,17 @@ async fn other_kinds_are_refused() {
 async fn settings_are_those_of_a_client() {
     let servers = servers(2).await;
     let wait = waits(ms(50));
-    let builder = Quorum::builder()
-        .without_restart_guard()
-        .client(LockClient::builder().namespace("shop"))
-        .options(wait);
-    let quorum = builder.connect(servers.iter().map(RedisServer::url)).await.unwrap();
-    let guard = quorum.lock("order").lock().await.unwrap();
+    let builder = LockClient::builder().namespace("shop").options(wait);
+    let quorum = builder
+        .connect_quorum(servers.iter().map(RedisServer::url), RestartGuard::Off)
+        .await
+        .unwrap();
+    let guard = quorum.mutex("order").lock().await.unwrap();
     assert_eq!(guard.key().as_str(), "shop:order");
     assert_eq!(on(&servers, "shop:order").await, 2);
-    let error = quorum.lock("order").lock().await.unwrap_err();
+    let error = quorum.mutex("order").lock().await.unwrap_err();
     assert!(error.is_timeout(), "{error:?}");
     // The other way to write it, as annotated functions do.
-    let nested = guard.run(quorum.client().mutex("order").lock()).await.unwrap().unwrap();
+    let nested = guard.run(quorum.mutex("order").lock()).await.unwrap().unwrap();
     assert_eq!(nested.token(), guard.token());
 }

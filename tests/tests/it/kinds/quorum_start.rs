@@ -23,9 +23,8 @@ async fn a_minority_that_refuses_the_password_is_said_at_once() {
             let mut urls = vec![one.clone(), two.clone()];
             urls.insert(place, refused.clone());
             let start = Instant::now();
-            let error = Quorum::builder()
-                .without_restart_guard()
-                .connect(&urls)
+            let error = LockClient::builder()
+                .connect_quorum(&urls, RestartGuard::Off)
                 .await
                 .map(drop)
                 .unwrap_err();
@@ -46,13 +45,12 @@ async fn a_minority_that_refuses_later_is_logged() {
     let log = Log::start_at(tracing::Level::WARN);
     let count = |text: &str| log.text().matches(text).count();
     let servers = join_all((0..3).map(|_| RedisServer::start())).await;
-    let quorum = Quorum::builder()
-        .without_restart_guard()
-        .connect(servers.iter().map(RedisServer::url))
+    let quorum = LockClient::builder()
+        .connect_quorum(servers.iter().map(RedisServer::url), RestartGuard::Off)
         .await
         .unwrap();
-    let round = async |quorum: &Quorum| {
-        let guard = quorum.lock("n").lock().await.unwrap();
+    let round = async |quorum: &LockClient| {
+        let guard = quorum.mutex("n").lock().await.unwrap();
         soon!("a majority", on(&servers, "n").await >= 2);
         guard.release().await.unwrap();
         soon!("nothing is left", on(&servers, "n").await == 0);
@@ -76,8 +74,8 @@ async fn a_minority_that_refuses_later_is_logged() {
     let proxy = Proxy::start(locked.port()).await;
     proxy.delay(ms(800));
     let urls = [servers[0].url(), servers[1].url(), proxy.url()];
-    let builder = Quorum::builder().without_restart_guard().server_timeout(ms(200));
-    let quorum = builder.connect(urls).await.unwrap();
+    let builder = LockClient::builder().server_timeout(ms(200));
+    let quorum = builder.connect_quorum(urls, RestartGuard::Off).await.unwrap();
     let says = "wants a password";
     soon!("it is logged", count(says) > 0);
     round(&quorum).await;
@@ -90,18 +88,16 @@ async fn a_quorum_of_tls_servers_needs_their_authority() {
     let identity = authority.issue_for("127.0.0.1");
     let servers = join_all((0..3).map(|_| identity.server().password("secret").start())).await;
     let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
-    let with = |tls: TlsOptions| {
-        Quorum::builder().without_restart_guard().client(LockClient::builder().tls(tls))
-    };
-    let quorum = with(authority.trusted()).connect(&urls).await.unwrap();
-    let guard = quorum.lock("t").lock().await.unwrap();
+    let with = |tls: TlsOptions| LockClient::builder().tls(tls);
+    let quorum = with(authority.trusted()).connect_quorum(&urls, RestartGuard::Off).await.unwrap();
+    let guard = quorum.mutex("t").lock().await.unwrap();
     soon!("it is on all", on(&servers, "t").await == 3);
     guard.release().await.unwrap();
     soon!("nothing is left", on(&servers, "t").await == 0);
     // After a restart, with the same authority.
     servers[0].restart().await;
     soon!("it is on all again", {
-        let guard = quorum.lock("t").lock().await.unwrap();
+        let guard = quorum.mutex("t").lock().await.unwrap();
         let counter = servers[0].client().exists("redisson_lock_token:{t}").await;
         guard.release().await.unwrap();
         counter
@@ -111,10 +107,13 @@ async fn a_quorum_of_tls_servers_needs_their_authority() {
     let mixed = [urls[0].clone(), urls[1].clone(), plain.url()];
     for (outcome, says) in [
         (
-            Quorum::builder().without_restart_guard().connect(&urls).await,
+            LockClient::builder().connect_quorum(&urls, RestartGuard::Off).await,
             "`TlsOptions::root_certificate`",
         ),
-        (with(Authority::new("other").trusted()).connect(&urls).await, "root_certificate"),
+        (
+            with(Authority::new("other").trusted()).connect_quorum(&urls, RestartGuard::Off).await,
+            "root_certificate",
+        ),
         (with(authority.trusted()).connect(&mixed).await, "write rediss://host:port"),
     ] {
         let (kind, sentence) = kind_and_sentence(outcome.map(drop).unwrap_err());

@@ -9,9 +9,9 @@ async fn gone(servers: &[RedisServer], key: &str) {
 }
 
 /// A hold that every server has granted, and not only a majority: one may still be reconnecting.
-async fn on_all(quorum: &Quorum, servers: &[RedisServer], key: &str) -> LockGuard {
+async fn on_all(quorum: &LockClient, servers: &[RedisServer], key: &str) -> LockGuard {
     loop {
-        let guard = quorum.lock(key).lock().await.unwrap();
+        let guard = quorum.mutex(key).lock().await.unwrap();
         for _ in 0..20 {
             if on(servers, key).await == servers.len() {
                 return guard;
@@ -30,7 +30,7 @@ async fn lost_answers_to_a_release_are_no_votes() {
     let servers = servers(3).await;
     let proxies = proxies(&servers).await;
     let client = LockClient::builder().command_timeout(ms(300));
-    let quorum = through(Quorum::builder().without_restart_guard().client(client), &proxies).await;
+    let quorum = through(client, &proxies).await;
     // Whose answer is lost, where the lock is gone before, and whether that is a loss.
     let cases: [(&[usize], &[usize], bool); 6] = [
         (&[0], &[], false),
@@ -71,7 +71,7 @@ async fn one_server_does_not_make_the_whole_late() {
     for hangs in [true, false] {
         // A fresh one each time: who has been late before is not waited for at all.
         let client = LockClient::builder().command_timeout(ms(400));
-        let builder = Quorum::builder().without_restart_guard().client(client).server_timeout(SOON);
+        let builder = client.server_timeout(SOON);
         let quorum = through(builder, &proxies).await;
         // On all, or a request to the first might still be under way when it gets slow.
         on_all(&quorum, &servers, "t").await.release().await.unwrap();
@@ -83,7 +83,7 @@ async fn one_server_does_not_make_the_whole_late() {
             false => proxies[0].delay_replies(ms(1_500)),
         }
         let start = Instant::now();
-        let outcome = quorum.lock("t").try_lock().await.unwrap();
+        let outcome = quorum.mutex("t").try_lock().await.unwrap();
         let took = start.elapsed();
         assert!(outcome.is_none(), "hangs: {hangs}");
         assert!((ms(350)..ms(1_200)).contains(&took), "hangs: {hangs}: {took:?}");
@@ -98,7 +98,7 @@ async fn one_server_does_not_make_the_whole_late() {
         proxies[0].pass();
         // The last word of the late one: nothing takes it for longer than its release takes, which the shutdown waits
         // for.
-        assert!(quorum.client().shutdown(SOON).await.is_clean());
+        assert!(quorum.shutdown(SOON).await.is_clean());
         gone(&servers, "t").await;
     }
 }
@@ -108,10 +108,10 @@ async fn one_server_does_not_make_the_whole_late() {
 async fn the_client_knows_what_the_quorum_holds() {
     let servers = servers(3).await;
     let quorum = quorum_of(&servers).await;
-    let (client, lease) = (quorum.client(), ms(3_000));
+    let (client, lease) = (&quorum, ms(3_000));
     let watched = watched(lease);
-    let guard = quorum.lock("h").with(watched).lock().await.unwrap();
-    let held = client.held();
+    let guard = quorum.mutex("h").with(watched).lock().await.unwrap();
+    let held = client.admin().held();
     let [info] = &held[..] else { panic!("{held:?}") };
     assert_eq!((info.key.as_str(), info.kind), ("h", HoldKind::Mutex));
     assert_eq!(info.token, guard.token());
@@ -129,7 +129,7 @@ async fn the_client_knows_what_the_quorum_holds() {
     eventually(guard.remaining(), "it is well again", good).await;
     assert!(!guard.is_lost());
     guard.release().await.unwrap();
-    assert_eq!(client.held(), []);
+    assert_eq!(client.admin().held(), []);
 }
 
 /// S-23, S-28: a quorum's mutex that is part of a joint lock gets its token on a majority, so that the
@@ -142,21 +142,21 @@ async fn tokens_of_a_joint_lock_reach_the_next_majority() {
     let other = connect(&single).await;
     let ahead = (1u64 << 53) + 9;
     single.client().cmd(&["SET", "redisson_lock_token:{x}", &ahead.to_string()]).await;
-    let joint = MultiLock::of([quorum.client().mutex("q").into(), other.mutex("x").into()]);
+    let joint = MultiLock::of([quorum.mutex("q").into(), other.mutex("x").into()]);
     let mut last = ahead;
     for out in [2, 0, 1, 2] {
         servers[out].pause();
         let guard = joint.lock().await.unwrap();
         assert!(guard.token().get() > last, "{} after {last}", guard.token());
         last = guard.token().get();
-        assert_eq!(quorum.client().held()[0].token, guard.token());
+        assert_eq!(quorum.admin().held()[0].token, guard.token());
         guard.release().await.unwrap();
         servers[out].resume();
         gone(&servers, "q").await;
         // Another majority, of which one server was not in the first.
         let out = (out + 1) % 3;
         servers[out].pause();
-        let guard = quorum.lock("q").lock().await.unwrap();
+        let guard = quorum.mutex("q").lock().await.unwrap();
         assert!(guard.token().get() > last, "{} after {last}", guard.token());
         last = guard.token().get();
         guard.release().await.unwrap();
@@ -176,7 +176,7 @@ async fn tokens_grow_after_a_server_forgot() {
         for (out, forgets) in [(first, true), (second, false)] {
             servers[out].pause();
             for _ in 0..3 {
-                let guard = quorum.lock("f").lock().await.unwrap();
+                let guard = quorum.mutex("f").lock().await.unwrap();
                 let token = guard.token().get();
                 assert!(token > last, "common: {common}, out: {out}: {token} after {last}");
                 last = token;
@@ -196,13 +196,13 @@ async fn tokens_grow_after_a_server_forgot() {
 async fn a_majority_that_refuses_is_said_at_once() {
     let servers = servers(3).await;
     let quorum = quorum_of(&servers).await;
-    quorum.lock("n").lock().await.unwrap().release().await.unwrap();
+    quorum.mutex("n").lock().await.unwrap().release().await.unwrap();
     gone(&servers, "n").await;
     for server in &servers[1..] {
         server.client().cmd(&["ACL", "SETUSER", "default", "-evalsha"]).await;
     }
     let start = Instant::now();
-    let error = quorum.lock("n").lock().await.unwrap_err();
+    let error = quorum.mutex("n").lock().await.unwrap_err();
     let LockError::Store(cause) = &error else { panic!("{error:?}") };
     assert_eq!(cause.kind(), StoreErrorKind::Denied, "{error:?}");
     assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());

@@ -3,9 +3,9 @@
 
 use std::future::{Ready, ready};
 
-use lock_runtime::acquire::RunLocked;
+use lock_runtime::guard::Run;
 use lock_runtime::options::{MAX_LEASE, OnReleaseLost};
-use lock_runtime::{FairMutex, Mutex, QuorumLock};
+use lock_runtime::{FairMutex, Mutex};
 
 use crate::prelude::*;
 use crate::support::kinds::two_in_memory as two_clients;
@@ -13,16 +13,16 @@ use crate::support::kinds::two_in_memory as two_clients;
 const BRIEF: Duration = ms(200);
 
 fn one_permit(client: &LockClient) -> Semaphore {
-    client.semaphore("a:permits", NonZeroU32::MIN)
+    client.semaphore("a:permits", 1)
 }
 
-fn quorum() -> Quorum {
+fn quorum() -> LockClient {
     quorum_of(&[(); 3].map(|()| MemoryStore::new()))
 }
 
-fn quorum_of(stores: &[MemoryStore; 3]) -> Quorum {
+fn quorum_of(stores: &[MemoryStore; 3]) -> LockClient {
     let stores = stores.each_ref().map(|store| Arc::new(store.peer()) as Arc<dyn Store>);
-    Quorum::builder().without_restart_guard().stores(stores).unwrap()
+    LockClient::builder().quorum_of(stores, RestartGuard::Off).unwrap()
 }
 
 /// Checks one kind: the body has the lock, a call beside it finds it busy, one that is dropped while it waits never
@@ -30,7 +30,7 @@ fn quorum_of(stores: &[MemoryStore; 3]) -> Quorum {
 macro_rules! holds_while_it_runs {
     ($lock:expr, $run:ident, $beside:expr, $beside_run:ident) => {{
         let lock = $lock;
-        let beside = $beside.wait(Wait::Never);
+        let beside = $beside.wait(Wait::None);
         let body = async {
             let current = LockGuard::current().unwrap();
             assert!(current.key().as_str().contains('a') && !current.is_lost());
@@ -67,7 +67,7 @@ async fn every_kind_holds_while_its_body_runs() {
     let any = |client: &LockClient| client.any_lock(LockKind::Write, ["a"]);
     holds_while_it_runs!(any(&one), run, any(&other), run);
     let quorum = quorum();
-    holds_while_it_runs!(quorum.lock("a"), run, quorum.lock("a"), run);
+    holds_while_it_runs!(quorum.mutex("a"), run, quorum.mutex("a"), run);
 }
 
 /// Calls the macro `$check` for each kind: with a lock, the method that runs a body under it, the same lock of another
@@ -87,7 +87,7 @@ macro_rules! for_every_kind {
         let stores = [(); 3].map(|()| MemoryStore::new());
         let quorum = quorum_of(&stores);
         let each = stores.map(|store| LockClient::builder().store(store).unwrap());
-        $check!(quorum.lock("a"), run, quorum.lock("a"), each);
+        $check!(quorum.mutex("a"), run, quorum.mutex("a"), each);
         // Not every check needs them.
         let _ = (&other, &each);
     }};
@@ -142,8 +142,8 @@ async fn a_body_is_dropped_at_the_end_of_a_fixed_lease() {
 async fn a_body_that_must_finish_does_and_its_loss_is_reported() {
     macro_rules! check {
         ($lock:expr, $run:ident, $beside:expr, $clients:expr) => {{
-            let options = LockOptions::builder().lease(Lease::Fixed(BRIEF));
-            let lock = $lock.with(options.on_lost(OnLost::Finish).build().unwrap());
+            let options = LockOptions::new().lease(Lease::Fixed(BRIEF));
+            let lock = $lock.with(options.on_lost(OnLost::Finish));
             let mut finished = false;
             let body = async {
                 sleep(2 * BRIEF).await;
@@ -164,15 +164,15 @@ async fn a_release_that_finds_the_hold_gone_is_an_error_where_options_say_so() {
             for (on_release_lost, is_error) in
                 [(OnReleaseLost::Log, false), (OnReleaseLost::Error, true)]
             {
-                let options = LockOptions::builder().on_release_lost(on_release_lost);
+                let options = LockOptions::new().on_release_lost(on_release_lost);
                 // The loss is found by the release, not by the end of the body.
-                let lock = $lock.with(options.on_lost(OnLost::Finish).build().unwrap());
+                let lock = $lock.with(options.on_lost(OnLost::Finish));
                 let body = async {
                     let name = LockGuard::current().unwrap().key().clone();
                     let name = if name.as_str().contains("permits") { "a:permits" } else { "a" };
                     let mut freed = true;
                     for client in &$clients {
-                        freed &= client.force_release(name).await.unwrap();
+                        freed &= client.admin().force_release(name).await.unwrap();
                     }
                     freed
                 };
@@ -227,7 +227,7 @@ async fn every_kind_reports_an_invalid_wait_or_lease_when_it_acquires() {
     refuses!(one_permit(&client), run);
     refuses!(client.multi_lock(["a", "b"]), run);
     refuses!(client.any_lock(LockKind::Fair, ["a"]), run);
-    refuses!(quorum().lock("a"), run);
+    refuses!(quorum().mutex("a"), run);
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,9 +271,9 @@ async fn current_is_the_innermost_hold_of_the_call_path() {
 /// What users move between tasks, or name in a struct.
 #[test]
 fn a_run_is_send_for_every_kind() {
-    fn sends<T: Send>(_: impl Fn(&T) -> RunLocked<Ready<()>>) {
+    fn sends<T: Send>(_: impl Fn(&T) -> Run<'static, Ready<()>>) {
         fn is_send<T: Send>() {}
-        is_send::<RunLocked<Ready<()>>>();
+        is_send::<Run<'static, Ready<()>>>();
     }
     sends::<Mutex>(|lock| lock.run(ready(())));
     sends::<FairMutex>(|lock| lock.run(ready(())));
@@ -281,6 +281,5 @@ fn a_run_is_send_for_every_kind() {
     sends::<RwLock>(|lock| lock.run_write(ready(())));
     sends::<Semaphore>(|lock| lock.run(ready(())));
     sends::<MultiLock>(|lock| lock.run(ready(())));
-    sends::<QuorumLock>(|lock| lock.run(ready(())));
     sends::<AnyLock>(|lock| lock.run(ready(())));
 }

@@ -1,7 +1,5 @@
 //! Semaphores on Redis (S-30): what they promise.
 
-use lock_runtime::SemaphorePermit;
-
 use crate::prelude::*;
 
 /// Below the poll cap of five seconds less a fifth, and far below any lease: only a message is as
@@ -11,15 +9,15 @@ const BY_MESSAGE: Duration = secs(3);
 /// Longer than a notice and what follows it take, shorter than any timer that could stand in.
 const A_WHILE: Duration = ms(200);
 
-async fn take(semaphore: &Semaphore, permits: u32) -> SemaphorePermit {
-    timeout(SOON, semaphore.acquire_many(some(permits))).await.expect("not served").unwrap()
+async fn take(semaphore: &Semaphore, permits: u32) -> LockGuard {
+    timeout(SOON, semaphore.acquire_many(permits)).await.expect("not served").unwrap()
 }
 
-type Waiter = JoinHandle<Result<SemaphorePermit, LockError>>;
+type Waiter = JoinHandle<Result<LockGuard, LockError>>;
 
 fn spawn(semaphore: &Semaphore, permits: u32) -> Waiter {
     let semaphore = semaphore.clone();
-    lock_tests::spawn(async move { semaphore.acquire_many(some(permits)).await })
+    lock_tests::spawn(async move { semaphore.acquire_many(permits).await })
 }
 
 /// The first task of its client to wait for permits, waiting by the time this returns.
@@ -31,7 +29,7 @@ async fn waiter(server: &RedisServer, semaphore: &Semaphore, name: &str, permits
     waiter
 }
 
-async fn served(waiter: Waiter) -> SemaphorePermit {
+async fn served(waiter: Waiter) -> LockGuard {
     timeout(BY_MESSAGE, waiter).await.expect("not woken").unwrap().unwrap()
 }
 
@@ -42,7 +40,7 @@ async fn free(server: &RedisServer, name: &str) -> i64 {
 /// A semaphore of two clients of one server.
 async fn of_two_clients(name: &str, limit: u32) -> (RedisServer, [Semaphore; 2]) {
     let (server, client, other) = world_of_two().await;
-    let both = [client, other].map(|client| client.semaphore(name, some(limit)));
+    let both = [client, other].map(|client| client.semaphore(name, limit));
     (server, both)
 }
 
@@ -50,12 +48,12 @@ async fn of_two_clients(name: &str, limit: u32) -> (RedisServer, [Semaphore; 2])
 async fn there_are_as_many_permits_as_the_limit() {
     let (server, [a, b]) = of_two_clients("n", 3).await;
     let (one, two) = (take(&a, 1).await, take(&b, 2).await);
-    assert_eq!((one.permits(), two.permits(), a.limit()), (some(1), some(2), some(3)));
+    assert_eq!((one.permits(), two.permits(), a.limit()), (1, 2, 3));
     assert!(a.try_acquire().await.unwrap().is_none());
     assert!(b.try_acquire().await.unwrap().is_none());
     two.release().await.unwrap();
-    assert!(a.try_acquire_many(some(3)).await.unwrap().is_none());
-    let back = a.try_acquire_many(some(2)).await.unwrap().expect("two are free");
+    assert!(a.try_acquire_many(3).await.unwrap().is_none());
+    let back = a.try_acquire_many(2).await.unwrap().expect("two are free");
     drop((one, back));
     soon!("given back", free(&server, "n").await == 3);
     take(&b, 3).await.release().await.unwrap();
@@ -66,10 +64,10 @@ async fn there_are_as_many_permits_as_the_limit() {
 async fn too_many_permits_are_refused() {
     let (server, client) = world().await;
     for (limit, permits, says) in [(3, 4, "that has 3"), (5000, 1025, "at most 1024")] {
-        let semaphore = client.semaphore("over", some(limit));
+        let semaphore = client.semaphore("over", limit);
         let outcomes = [
-            semaphore.acquire_many(some(permits)).await.map(drop),
-            semaphore.try_acquire_many(some(permits)).await.map(drop),
+            semaphore.acquire_many(permits).await.map(drop),
+            semaphore.try_acquire_many(permits).await.map(drop),
         ];
         for outcome in outcomes {
             let Err(LockError::InvalidOptions(text)) = outcome else { panic!("{outcome:?}") };
@@ -84,12 +82,12 @@ async fn too_many_permits_are_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tries_at_once_get_all_there_is() {
     let (server, client) = world().await;
-    let semaphore = client.semaphore("tries", some(20));
+    let semaphore = client.semaphore("tries", 20);
     let tries = join_all((0..30).map(|_| semaphore.try_acquire())).await;
     let got: Vec<_> = tries.into_iter().filter_map(Result::unwrap).collect();
     assert_eq!(got.len(), 20);
     // Whoever waits for more than is free holds nothing back from them.
-    let semaphore = client.semaphore("rest", some(20));
+    let semaphore = client.semaphore("rest", 20);
     let most = take(&semaphore, 19).await;
     let big = waiter(&server, &semaphore, "rest", 5).await;
     let last = semaphore.try_acquire().await.unwrap().expect("one is free");
@@ -153,7 +151,7 @@ async fn permits_freed_at_once_serve_the_whole_line() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lowered_limit_grants_nothing_until_below() {
     let (_server, client) = world().await;
-    let (five, two) = (client.semaphore("low", some(5)), client.semaphore("low", some(2)));
+    let (five, two) = (client.semaphore("low", 5), client.semaphore("low", 2));
     let mut held: Vec<_> = join_all((0..4).map(|_| take(&five, 1))).await;
     for _ in 0..3 {
         assert!(two.try_acquire().await.unwrap().is_none());
@@ -162,7 +160,7 @@ async fn a_lowered_limit_grants_nothing_until_below() {
     let below = two.try_acquire().await.unwrap().expect("one of two is free");
     assert!(two.try_acquire().await.unwrap().is_none());
     // Whoever knows the old limit still has it.
-    let old = five.try_acquire_many(some(3)).await.unwrap().expect("three of five are free");
+    let old = five.try_acquire_many(3).await.unwrap().expect("three of five are free");
     drop((below, old, held));
 }
 
@@ -172,15 +170,15 @@ async fn a_lowered_limit_grants_nothing_until_below() {
 async fn ended_leases_free_their_permits() {
     let server = RedisServer::start().await;
     let (a, b) = (connect(&server).await, connect(&server).await);
-    let a = a.semaphore("ends", some(3));
-    let b = b.semaphore("ends", some(3));
+    let a = a.semaphore("ends", 3);
+    let b = b.semaphore("ends", 3);
     let (long, short) = (secs(2), ms(700));
     let one = take(&a.clone().with(fixed(short)), 1).await;
     let two = take(&a.with(fixed(long)), 2).await;
     let brief = waits(ms(50));
     let soon = ms(100);
     for (permits, after, lease) in [(1, soon, short), (2, short, long), (3, short, long)] {
-        let outcome = b.clone().with(brief).acquire_many(some(permits)).await;
+        let outcome = b.clone().with(brief.clone()).acquire_many(permits).await;
         let Err(LockError::Timeout { holder_remaining: Some(left), .. }) = outcome else {
             panic!("{permits}: {outcome:?}");
         };
@@ -190,9 +188,9 @@ async fn ended_leases_free_their_permits() {
     let first = timeout(SOON, b.acquire()).await.expect("never free").unwrap();
     assert!(taken.elapsed() < short + A_WHILE, "{:?}", taken.elapsed());
     assert!(b.try_acquire().await.unwrap().is_none(), "half of a hold has ended");
-    let rest = timeout(SOON, b.acquire_many(some(2))).await.expect("never free").unwrap();
+    let rest = timeout(SOON, b.acquire_many(2)).await.expect("never free").unwrap();
     assert!(taken.elapsed() < long + A_WHILE, "{:?}", taken.elapsed());
-    assert!(one.guard().is_lost() && two.guard().is_lost());
+    assert!(one.is_lost() && two.is_lost());
     assert!(matches!(two.release().await, Err(LockError::Lost { .. })));
     tokio::time::sleep(A_WHILE).await;
     assert!(b.try_acquire().await.unwrap().is_none(), "a late release freed another's permits");
@@ -205,15 +203,15 @@ async fn watched_permits_are_renewed() {
     let (_server, client) = world().await;
     let lease = Lease::Watchdog(ms(500));
     let options = leased(lease);
-    let permit = take(&client.semaphore("watch", some(3)).with(options), 3).await;
+    let permit = take(&client.semaphore("watch", 3).with(options), 3).await;
     let until = Instant::now() + secs(2);
     while Instant::now() < until {
-        let other = client.semaphore("watch", some(3)).try_acquire().await.unwrap();
-        assert!(other.is_none() && !permit.guard().is_lost());
+        let other = client.semaphore("watch", 3).try_acquire().await.unwrap();
+        assert!(other.is_none() && !permit.is_lost());
         tokio::time::sleep(ms(20)).await;
     }
-    permit.guard().extend(secs(60)).await.unwrap();
-    assert!(permit.guard().remaining() > secs(50));
+    permit.extend(secs(60)).await.unwrap();
+    assert!(permit.remaining() > secs(50));
     permit.release().await.unwrap();
 }
 
@@ -223,15 +221,15 @@ async fn lost_permits_are_reported() {
     let (server, client) = world().await;
     let lease = Lease::Watchdog(ms(900));
     let options = leased(lease);
-    let permit = take(&client.semaphore("lost", some(2)).with(options), 2).await;
+    let permit = take(&client.semaphore("lost", 2).with(options), 2).await;
     assert!(server.client().del("{lost}:timeout").await);
-    let others = take(&client.semaphore("lost", some(2)), 2).await;
-    let body = permit.guard().run(std::future::pending::<()>());
+    let others = take(&client.semaphore("lost", 2), 2).await;
+    let body = permit.run(std::future::pending::<()>());
     let outcome = timeout(BY_MESSAGE, body).await.expect("ran on");
     assert!(matches!(outcome, Err(LockError::Lost { cause: LossCause::NotOwner, .. })));
     assert!(matches!(permit.release().await, Err(LockError::Lost { .. })));
-    others.guard().extend(secs(60)).await.unwrap();
-    assert!(client.semaphore("lost", some(2)).try_acquire().await.unwrap().is_none());
+    others.extend(secs(60)).await.unwrap();
+    assert!(client.semaphore("lost", 2).try_acquire().await.unwrap().is_none());
     others.release().await.unwrap();
 }
 
@@ -242,11 +240,11 @@ async fn a_semaphore_is_not_reentrant() {
     let outer = take(&semaphore, 1).await;
     let inside = async {
         let inner = take(&semaphore, 1).await;
-        assert!(inner.guard().token() > outer.guard().token());
+        assert!(inner.token() > outer.token());
         assert!(semaphore.try_acquire().await.unwrap().is_none());
         drop(inner);
     };
-    outer.guard().run(inside).await.unwrap();
+    outer.run(inside).await.unwrap();
     outer.release().await.unwrap();
 }
 
@@ -256,7 +254,7 @@ async fn a_lone_loop_lets_others_in() {
     let server = RedisServer::start().await;
     let (a, b) = (connect(&server).await, connect(&server).await);
     let until = Instant::now() + secs(2);
-    let one = a.semaphore("lone", some(1));
+    let one = a.semaphore("lone", 1);
     let looping = lock_tests::spawn(async move {
         let mut turns = 0;
         while Instant::now() < until {
@@ -269,7 +267,7 @@ async fn a_lone_loop_lets_others_in() {
     });
     let mut turns = 0;
     while Instant::now() < until {
-        take(&b.semaphore("lone", some(1)), 1).await.release().await.unwrap();
+        take(&b.semaphore("lone", 1), 1).await.release().await.unwrap();
         turns += 1;
     }
     let of_the_loop = looping.await.unwrap();
@@ -283,13 +281,13 @@ async fn an_acquire_dropped_anywhere_leaves_nothing() {
     let (_server, [a, b]) = of_two_clients("drop", 3).await;
     let all_free = async |_| take(&b, 3).await.release().await.unwrap();
     all_free(0).await;
-    let (_, permit) = drop_at_every_await(|| a.acquire_many(some(2)), all_free).await;
+    let (_, permit) = drop_at_every_await(|| a.acquire_many(2), all_free).await;
     permit.unwrap().release().await.unwrap();
     let (_, permit) = drop_at_every_await(|| a.try_acquire(), all_free).await;
     permit.unwrap().expect("all are free").release().await.unwrap();
     for polls in 1..12 {
         let held = take(&b, 2).await;
-        let dropped = timeout(ms(60), poll_then_drop(a.acquire_many(some(2)), polls));
+        let dropped = timeout(ms(60), poll_then_drop(a.acquire_many(2), polls));
         assert!(!matches!(dropped.await, Ok(Polled::Completed(_))), "took more than there are");
         held.release().await.unwrap();
         all_free(polls).await;
@@ -303,7 +301,7 @@ async fn a_wait_ends_as_the_options_say() {
     let (_server, [semaphore, _]) = of_two_clients("wait", 1).await;
     let held = take(&semaphore, 1).await;
     let waits = |wait: Wait| waits(wait);
-    let never = semaphore.clone().with(waits(Wait::Never)).acquire().await;
+    let never = semaphore.clone().with(waits(Wait::None)).acquire().await;
     assert!(matches!(never, Err(LockError::Busy { .. })), "{never:?}");
     // Long enough for the store's answer on a busy machine.
     let brief = semaphore.with(waits(Wait::UpTo(A_WHILE * 5)));

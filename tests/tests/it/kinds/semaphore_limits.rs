@@ -4,7 +4,7 @@ use crate::prelude::*;
 use crate::support::kinds::two_in_memory;
 
 fn limited(client: &LockClient, limit: u32) -> Semaphore {
-    client.semaphore("s", NonZeroU32::new(limit).unwrap())
+    client.semaphore("s", limit)
 }
 
 /// S-14, S-30: those who wait with an old limit are in a line of their own.
@@ -15,7 +15,7 @@ async fn a_waiter_with_an_old_limit_stops_no_other() {
         let held = limited(&client, 1).acquire().await.unwrap();
         let old = limited(&client, 1);
         let old = lock_tests::spawn(async move { old.acquire().await });
-        soon!("the old one waits", client.waiting().len() == 1);
+        soon!("the old one waits", client.admin().waiting().len() == 1);
         let new = timeout(secs(10), limited(&client, 2).acquire()).await.expect("stopped").unwrap();
         let tried = limited(&client, 3).try_acquire().await.unwrap();
         let tried = tried.expect("stopped by those who wait");
@@ -44,7 +44,7 @@ async fn waiters_with_one_limit_stay_in_line() {
                 order.send(number).unwrap();
                 guard.release().await.unwrap();
             }));
-            soon!("it waits", client.waiting().len() == number + 1);
+            soon!("it waits", client.admin().waiting().len() == number + 1);
         }
         held.release().await.unwrap();
         for number in 0..4 {

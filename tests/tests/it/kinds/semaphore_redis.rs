@@ -23,7 +23,7 @@ async fn used(raw: &RawClient, name: &str) -> Vec<(String, f64)> {
 }
 
 async fn try_some(semaphore: &Semaphore, permits: u32) -> bool {
-    semaphore.try_acquire_many(some(permits)).await.unwrap().is_some()
+    semaphore.try_acquire_many(permits).await.unwrap().is_some()
 }
 
 fn collides<T>(outcome: Result<T, LockError>) -> bool {
@@ -37,13 +37,13 @@ async fn permits_have_redissons_layout() {
     let (server, client, raw) = world().await;
     let log = server.subscribe_log("redisson_sc:{wire}").await;
     let lease = secs(20);
-    let semaphore = client.semaphore("wire", some(5)).with(leased(Lease::Watchdog(lease)));
+    let semaphore = client.semaphore("wire", 5).with(leased(Lease::Watchdog(lease)));
     let now = async || {
         let (seconds, micros): (f64, f64) = raw.get(&["TIME"]).await;
         (seconds * 1e3 + micros / 1e3).floor()
     };
     let before = now().await;
-    let two = semaphore.acquire_many(some(2)).await.unwrap();
+    let two = semaphore.acquire_many(2).await.unwrap();
     let one = semaphore.acquire().await.unwrap();
     let ends = before + 20_000.0..=now().await + 20_000.0;
     let members = used(&raw, "wire").await;
@@ -67,8 +67,8 @@ async fn permits_have_redissons_layout() {
 async fn renewal_keeps_both_keys() {
     let (_server, client, raw) = world().await;
     let lease = ms(1_500);
-    let semaphore = client.semaphore("day", some(5)).with(leased(Lease::Watchdog(lease)));
-    let permit = semaphore.acquire_many(some(2)).await.unwrap();
+    let semaphore = client.semaphore("day", 5).with(leased(Lease::Watchdog(lease)));
+    let permit = semaphore.acquire_many(2).await.unwrap();
     for key in ["day", "{day}:timeout"] {
         raw.cmd(&["PEXPIRE", key, "1000"]).await;
     }
@@ -89,8 +89,8 @@ async fn redissons_permits_count() {
     // `trySetPermits(3)`, and one permit acquired without a lease.
     raw.cmd(&["SET", "java", "2"]).await;
     raw.cmd(&["ZADD", "{java}:timeout", FOREVER, "peer"]).await;
-    let three = client.semaphore("java", some(3));
-    let two = three.acquire_many(some(2)).await.unwrap();
+    let three = client.semaphore("java", 3);
+    let two = three.acquire_many(2).await.unwrap();
     assert_eq!(free(&raw, "java").await, 0);
     assert!(!try_some(&three, 1).await);
     for key in ["java", "{java}:timeout"] {
@@ -98,14 +98,14 @@ async fn redissons_permits_count() {
     }
     // What waits for that one is not told a time; it hears of its release.
     let brief = waits(ms(50));
-    let outcome = three.clone().with(brief).acquire_many(some(3)).await;
+    let outcome = three.clone().with(brief).acquire_many(3).await;
     let endless = matches!(outcome, Err(LockError::Timeout { holder_remaining: None, .. }));
     assert!(endless, "{outcome:?}");
     two.release().await.unwrap();
     assert_eq!(free(&raw, "java").await, 2);
     let waiter = lock_tests::spawn({
         let three = three.clone();
-        async move { three.acquire_many(some(3)).await }
+        async move { three.acquire_many(3).await }
     });
     server.wait_for_subscribers("redisson_sc:{java}", 1).await;
     let release = "redis.call('ZREM', KEYS[2], 'peer') redis.call('INCRBY', KEYS[1], 1)";
@@ -119,7 +119,7 @@ async fn redissons_permits_count() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_longer_lease_is_kept() {
     let (_server, client, raw) = world().await;
-    let semaphore = client.semaphore("mixed", some(3));
+    let semaphore = client.semaphore("mixed", 3);
     semaphore.acquire().await.unwrap().release().await.unwrap();
     raw.cmd(&["DECRBY", "mixed", "1"]).await;
     raw.cmd(&["ZADD", "{mixed}:timeout", FOREVER, "peer"]).await;
@@ -136,12 +136,12 @@ async fn a_longer_lease_is_kept() {
 async fn only_positive_numbers_are_published() {
     let (server, client, raw) = world().await;
     let log = server.subscribe_log("redisson_sc:{told}").await;
-    client.semaphore("told", some(4)).acquire().await.unwrap().release().await.unwrap();
+    client.semaphore("told", 4).acquire().await.unwrap().release().await.unwrap();
     for (dead, limit) in [(1, 4), (4, 4), (3, 1)] {
         for n in 0..dead {
             raw.cmd(&["ZADD", "{told}:timeout", "1", &format!("dead:{n}")]).await;
         }
-        let permit = client.semaphore("told", some(limit)).acquire().await.unwrap();
+        let permit = client.semaphore("told", limit).acquire().await.unwrap();
         assert_eq!(used(&raw, "told").await.len(), 1, "not swept");
         permit.release().await.unwrap();
     }
@@ -154,10 +154,10 @@ async fn only_positive_numbers_are_published() {
 async fn requests_may_arrive_twice() {
     let (server, proxy, client) = far_world().await;
     let raw = server.client();
-    let semaphore = client.semaphore("twice", some(5));
+    let semaphore = client.semaphore("twice", 5);
     semaphore.acquire().await.unwrap().release().await.unwrap();
     proxy.duplicate_next_request_with("twice");
-    let permit = semaphore.acquire_many(some(2)).await.unwrap();
+    let permit = semaphore.acquire_many(2).await.unwrap();
     soon!("sent twice", proxy.requests_duplicated() == 1);
     assert_eq!((used(&raw, "twice").await.len(), free(&raw, "twice").await), (2, 3));
     proxy.duplicate_next_request_with("twice");
@@ -172,10 +172,10 @@ async fn requests_may_arrive_twice() {
 async fn lost_replies_cost_no_permits() {
     let (server, proxy, client) = far_world().await;
     let raw = server.client();
-    let semaphore = client.semaphore("reply", some(3));
+    let semaphore = client.semaphore("reply", 3);
     semaphore.acquire().await.unwrap().release().await.unwrap();
     proxy.drop_next_reply_to("reply");
-    let permit = timeout(SOON, semaphore.acquire_many(some(3))).await.expect("hangs").unwrap();
+    let permit = timeout(SOON, semaphore.acquire_many(3)).await.expect("hangs").unwrap();
     assert_eq!(used(&raw, "reply").await.len(), 3);
     proxy.drop_next_reply_to("reply");
     permit.release().await.unwrap();
@@ -188,15 +188,15 @@ async fn lost_replies_cost_no_permits() {
 async fn a_full_server_keeps_and_frees() {
     let (_server, client, raw) = world().await;
     let lease = Lease::Watchdog(ms(600));
-    let semaphore = client.semaphore("full", some(3)).with(leased(lease));
-    let permit = semaphore.acquire_many(some(2)).await.unwrap();
+    let semaphore = client.semaphore("full", 3).with(leased(lease));
+    let permit = semaphore.acquire_many(2).await.unwrap();
     raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let refused = semaphore.try_acquire().await;
     let Err(LockError::Store(error)) = refused else { panic!("{refused:?}") };
     assert_eq!(error.kind(), StoreErrorKind::OutOfMemory);
     assert_eq!((used(&raw, "full").await.len(), free(&raw, "full").await), (2, 1));
     tokio::time::sleep(ms(1_500)).await;
-    assert!(!permit.guard().is_lost(), "not renewed");
+    assert!(!permit.is_lost(), "not renewed");
     permit.release().await.unwrap();
     assert_eq!((used(&raw, "full").await.len(), free(&raw, "full").await), (0, 3));
 }
@@ -206,7 +206,7 @@ async fn a_full_server_keeps_and_frees() {
 async fn a_refused_renewal_is_no_loss() {
     let (server, client, raw) = world().await;
     let lease = Lease::Watchdog(secs(3));
-    let permit = client.semaphore("ro", some(3)).with(leased(lease)).acquire().await.unwrap();
+    let permit = client.semaphore("ro", 3).with(leased(lease)).acquire().await.unwrap();
     let mutex = client.mutex("ro-mutex").with(leased(lease)).lock().await.unwrap();
     // More replicas than there are: every write is refused.
     raw.cmd(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
@@ -215,7 +215,7 @@ async fn a_refused_renewal_is_no_loss() {
         "a renewal was tried",
         server.command_calls().await.get("evalsha").is_some_and(|calls| *calls > 1)
     );
-    assert!(!permit.guard().is_lost() && !mutex.is_lost(), "refused is not lost");
+    assert!(!permit.is_lost() && !mutex.is_lost(), "refused is not lost");
     raw.cmd(&["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
     tokio::time::sleep(secs(3)).await;
     permit.release().await.unwrap();
@@ -234,13 +234,13 @@ async fn foreign_keys_are_left_alone() {
     raw.cmd(&["SET", "other", "1"]).await;
     raw.cmd(&["ZADD", "{other}:timeout", FOREVER, "peer"]).await;
     for name in ["text", "list", "hash", "latch", "other"] {
-        let (semaphore, before) = (client.semaphore(name, some(3)), raw.cmd(&["DUMP", name]).await);
+        let (semaphore, before) = (client.semaphore(name, 3), raw.cmd(&["DUMP", name]).await);
         assert!(collides(semaphore.acquire().await), "{name}");
         assert!(collides(semaphore.try_acquire().await), "{name}");
         assert_eq!(raw.cmd(&["DUMP", name]).await, before, "{name} was touched");
     }
     mutex.release().await.unwrap();
-    let _permit = client.semaphore("ours", some(3)).acquire().await.unwrap();
+    let _permit = client.semaphore("ours", 3).acquire().await.unwrap();
     let before = raw.cmd(&["DUMP", "ours"]).await;
     assert!(collides(client.mutex("ours").lock().await));
     assert!(collides(client.fair_mutex("ours").lock().await));

@@ -17,7 +17,7 @@ async fn take_each(locks: &LockClient) {
     for guard in guards {
         guard.unwrap().release().await.unwrap();
     }
-    let permit = locks.semaphore("permits", NonZeroU32::MIN).acquire().await.unwrap();
+    let permit = locks.semaphore("permits", 1).acquire().await.unwrap();
     permit.release().await.unwrap();
 }
 

@@ -12,7 +12,7 @@ async fn clients(server: &RedisServer) -> [LockClient; 2] {
 
 /// Takes the lock without a wait.
 async fn try_one(client: &LockClient, kind: &str, name: &str) -> Result<LockGuard, LockError> {
-    let never = waits(Wait::Never);
+    let never = waits(Wait::None);
     take_one_or_several(client, kind, name, never).await
 }
 

@@ -16,7 +16,7 @@ async fn pair(server: &RedisServer) -> [LockClient; 2] {
 
 async fn one_task_each(clients: &[LockClient], rivalry: Rivalry) -> Turns {
     let clients: Vec<_> = clients.iter().map(|client| (client.clone(), 1)).collect();
-    let turns = compete(&clients, rivalry).await;
+    let turns = compete(&clients, rivalry.clone()).await;
     println!(
         "{}: {}% of {} handed over, longest wait {:?}",
         rivalry.kind,
@@ -85,17 +85,18 @@ async fn locks_with_replicas_go_round_as_well() {
     let _replica = RedisServer::builder().replica_of(master.port()).start().await;
     master.wait_for_replicas(1).await;
     let clients = pair(&master).await;
-    let replicated = LockOptions::builder().replicas(1, secs(1)).build().unwrap();
+    let replicated = LockOptions::new().replicas(Replicas::new(1, secs(1)));
     for kind in ["mutex", "write", "multi"] {
         let plain = one_task_each(&clients, rivalry(kind, LockOptions::default())).await;
-        let acknowledged = one_task_each(&clients, rivalry(kind, replicated)).await;
+        let acknowledged = one_task_each(&clients, rivalry(kind, replicated.clone())).await;
         assert!(acknowledged.handed_over() * 4 >= plain.handed_over() * 3, "{kind}");
     }
     let [many, one] = clients;
     for tasks in [1, 4] {
         let clients = [(many.clone(), tasks), (one.clone(), 1)];
         let hold = ms(10);
-        let turns = compete(&clients, Rivalry { hold, ..rivalry("permit", replicated) }).await;
+        let turns =
+            compete(&clients, Rivalry { hold, ..rivalry("permit", replicated.clone()) }).await;
         let counts = [0, 1].map(|client| turns.count(client));
         println!("permit: {counts:?} with {tasks} tasks, longest wait {:?}", turns.longest_wait);
         assert!(counts.iter().all(|count| count * 8 >= turns.order.len()), "{counts:?}");
@@ -110,13 +111,12 @@ async fn quorum_locks_go_round_as_well() {
     let order_of = std::sync::Mutex::new(&mut order);
     let until = Instant::now() + secs(3);
     let one = async |number: usize| {
-        let quorum = Quorum::builder()
-            .without_restart_guard()
-            .connect(servers.iter().map(RedisServer::url))
+        let quorum = LockClient::builder()
+            .connect_quorum(servers.iter().map(RedisServer::url), RestartGuard::Off)
             .await
             .unwrap();
         while Instant::now() < until {
-            let guard = quorum.lock("turns").lock().await.unwrap();
+            let guard = quorum.mutex("turns").lock().await.unwrap();
             order_of.lock().unwrap().push(number);
             sleep(HOLD).await;
             guard.release().await.unwrap();
@@ -143,7 +143,7 @@ async fn listeners_that_do_not_wait_cost_a_head_start() {
                 .map(|_| (LockClient::builder().store(store.peer()).unwrap(), 1))
                 .collect();
             let rivalry = Rivalry { hold: Duration::ZERO, ..rivalry(kind, LockOptions::default()) };
-            let turns = compete(&clients, rivalry).await;
+            let turns = compete(&clients, rivalry.clone()).await;
             let each = rivalry.time / u32::try_from(turns.order.len()).unwrap();
             println!("{kind}: {processes} processes beside listeners: {each:?} for each turn");
             assert!(each <= ms(5), "{each:?}");

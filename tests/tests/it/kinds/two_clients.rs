@@ -31,7 +31,7 @@ async fn would_deadlock<T: std::fmt::Debug>(
 }
 
 fn two_of(client: &LockClient, name: &str) -> Semaphore {
-    client.semaphore(name, NonZeroU32::new(2).unwrap())
+    client.semaphore(name, 2)
 }
 
 /// Each kind of lock, once by each of two clients.
@@ -153,7 +153,7 @@ async fn a_call_does_not_wait_for_itself_through_another_client() {
         // Behind a task that waits for this hold, it would wait for itself as well.
         let waiter = two.mutex("m");
         let waiter = lock_tests::spawn(async move { waiter.lock().await });
-        soon!("it waits", two.waiting().len() == 1);
+        soon!("it waits", two.admin().waiting().len() == 1);
         would_deadlock("in line", async { guard.run(two.mutex("m").lock()).await.unwrap() }).await;
         // Trying waits for nothing, and another name is another lock.
         let tried = guard.run(two.mutex("m").try_lock()).await.unwrap();
@@ -195,13 +195,13 @@ async fn sides_of_two_clients_do_not_wait_for_each_other() {
         // Another holder may give its permit back.
         let permit = client_with_one_permit(&one).acquire().await.unwrap();
         let second = client_with_one_permit(&two).wait(Wait::UpTo(ms(300)));
-        let second = permit.guard().run(second.acquire()).await.unwrap();
+        let second = permit.run(second.acquire()).await.unwrap();
         assert!(matches!(second, Err(LockError::Timeout { .. })), "{second:?}");
     }
 }
 
 fn client_with_one_permit(client: &LockClient) -> Semaphore {
-    client.semaphore("s", NonZeroU32::MIN)
+    client.semaphore("s", 1)
 }
 
 /// S-6: the same name in another database is another lock, which a call may hold as well.

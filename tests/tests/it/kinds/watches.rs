@@ -52,7 +52,7 @@ async fn a_watch_is_over_once_its_guard_is_released() {
     let servers = servers(3).await;
     let quorum = quorum_of(&servers).await;
     for is_dropped in [false, true] {
-        ends_with("quorum", quorum.lock("q").lock().await.unwrap(), is_dropped).await;
+        ends_with("quorum", quorum.mutex("q").lock().await.unwrap(), is_dropped).await;
     }
 }
 
@@ -95,7 +95,7 @@ async fn a_watch_ends_when_its_hold_is_handed_on() {
         goes_on("the second", &second.watch());
         // A loss of the second is none of the first, and the second learns of it.
         let watch_of_second = second.watch();
-        assert!(client.force_release("handed").await.unwrap());
+        assert!(client.admin().force_release("handed").await.unwrap());
         assert_eq!(cause(&second.extend(secs(60)).await.unwrap_err()), LossCause::NotOwner);
         is_over("the first", &watch, LossCause::Released).await;
         drop(second);
@@ -119,7 +119,7 @@ async fn a_read_that_shares_its_hold_has_a_watch_of_its_own() {
         is_over("seen from inside", &from_inside, LossCause::Released).await;
         assert_eq!(timeout(SOON, waits).await.unwrap().unwrap(), LossCause::Released);
         goes_on("the other read", &rest);
-        assert!(client.force_release("shared").await.unwrap());
+        assert!(client.admin().force_release("shared").await.unwrap());
         assert_eq!(cause(&other.extend(secs(60)).await.unwrap_err()), LossCause::NotOwner);
         is_over("the first read", &watch, LossCause::Released).await;
         drop(other);
@@ -212,17 +212,17 @@ async fn blocking_work_stops_when_its_guard_is_dropped() {
     lock.lock().await.unwrap().release().await.unwrap();
 }
 
-/// The blocking face has the same watches.
+/// The guard of a thread has the same watches.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_of_a_blocking_guard_is_over_with_it() {
     let server = RedisServer::start().await;
     let url = server.url();
     let watch = tokio::task::spawn_blocking(move || {
-        let client = lock_runtime::blocking::LockClient::connect(&url).unwrap();
-        let guard = client.mutex("thread").lock().unwrap();
+        let client = LockClient::builder().connect_blocking(&url).unwrap();
+        let guard = client.mutex("thread").blocking_lock().unwrap();
         let watch = guard.watch();
         goes_on("held", &watch);
-        guard.release().unwrap();
+        guard.blocking_release().unwrap();
         watch
     });
     is_over("released", &watch.await.unwrap(), LossCause::Released).await;

@@ -1,6 +1,6 @@
 //! Which waits of holders for each other a survey reports as a deadlock, and which it does not (S-35).
 
-use lock_runtime::survey::Deadlock;
+use lock_runtime::admin::Deadlock;
 
 use crate::prelude::*;
 
@@ -12,11 +12,11 @@ fn clients<const COUNT: usize>() -> [LockClient; COUNT] {
 
 /// Waits until that many acquires of the client wait.
 async fn waits(client: &LockClient, count: usize) {
-    eventually(SOON, "they wait", async || client.waiting().len() == count).await;
+    eventually(SOON, "they wait", async || client.admin().waiting().len() == count).await;
 }
 
 async fn deadlocks(client: &LockClient) -> Vec<Deadlock> {
-    client.survey().within(SOON).await.unwrap().deadlocks().to_vec()
+    client.admin().survey().within(SOON).await.unwrap().deadlocks().to_vec()
 }
 
 /// Each edge as `holds waits_for`, sorted.
@@ -134,7 +134,7 @@ async fn hand_offs_are_no_deadlock() {
 #[tokio::test]
 async fn semaphores_make_no_deadlock() {
     let [one, two] = clients();
-    let permits = NonZeroU32::new(2).unwrap();
+    let permits = 2;
     let own = one.semaphore("mail", permits);
     let _other = two.semaphore("mail", permits).acquire().await.unwrap();
     let held = two.mutex("x").lock().await.unwrap();

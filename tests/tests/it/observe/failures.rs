@@ -34,19 +34,21 @@ fn warnings(log: &Log) -> Vec<String> {
 async fn losses() {
     let client = builder().in_memory().unwrap();
     let brief = leased(Lease::Fixed(ms(300)));
-    let one = NonZeroU32::MIN;
-    let (mutex, fair) = (client.mutex("a").with(brief), client.fair_mutex("fair").with(brief));
-    let (sides, permits) = (client.rw_lock("sides").with(brief), client.semaphore("permits", one));
-    let permits = permits.with(brief);
-    let multi = client.multi_lock(["one", "two"]).with(brief);
+    let one = 1;
+    let (mutex, fair) =
+        (client.mutex("a").with(brief.clone()), client.fair_mutex("fair").with(brief.clone()));
+    let (sides, permits) =
+        (client.rw_lock("sides").with(brief.clone()), client.semaphore("permits", one));
+    let permits = permits.with(brief.clone());
+    let multi = client.multi_lock(["one", "two"]).with(brief.clone());
     let holds: [BoxFuture<'_, _>; 9] = [
         Box::pin(async { mutex.lock().await }),
         Box::pin(async { Ok(mutex.try_lock().await?.unwrap()) }),
         Box::pin(async { fair.lock().await }),
         Box::pin(async { sides.read().await }),
         Box::pin(async { Ok(sides.try_write().await?.unwrap()) }),
-        Box::pin(async { Ok(permits.acquire().await?.into()) }),
-        Box::pin(async { Ok(permits.try_acquire().await?.unwrap().into()) }),
+        Box::pin(permits.acquire()),
+        Box::pin(async { Ok(permits.try_acquire().await?.unwrap()) }),
         Box::pin(async { multi.lock().await }),
         Box::pin(async { Ok(multi.try_lock().await?.unwrap()) }),
     ];
@@ -71,7 +73,7 @@ async fn renewals_and_releases() {
     let server = RedisServer::start().await;
     let client = builder().connect(&server.url()).await.unwrap();
     let short = leased(Lease::Watchdog(ms(900)));
-    let kept = client.policy_lock("checkout", ["kept"]).with(short).lock().await.unwrap();
+    let kept = client.policy_lock("checkout", ["kept"]).with(short.clone()).lock().await.unwrap();
     let dropped = client.policy_lock("checkout", ["dropped"]).with(short).lock().await.unwrap();
     server.kill();
     drop(dropped);
@@ -118,7 +120,7 @@ async fn a_job_beside_a_dead_redis_is_told_from_a_skipped_one() {
     let connect = async || builder().connect(&server.url()).await.unwrap();
     let (client, other) = (connect().await, connect().await);
     let long = leased(Lease::Fixed(SOON));
-    let held = other.mutex("nightly:7").with(long).lock().await.unwrap();
+    let held = other.mutex("nightly:7").with(long.clone()).lock().await.unwrap();
     let held_too = other.mutex("hourly:3").with(long).lock().await.unwrap();
     assert_eq!(nightly(&client, 7).await, None);
     hourly(&client, 3).await;
@@ -150,7 +152,7 @@ async fn a_job_beside_a_dead_redis_is_told_from_a_skipped_one() {
 
 #[distributed_lock(key = "stopped", on_busy = skip, policy = "checkout", client = client)]
 async fn is_stopped(client: &LockClient) {
-    client.force_release("stopped").await.unwrap();
+    client.admin().force_release("stopped").await.unwrap();
     std::future::pending().await
 }
 
@@ -199,7 +201,7 @@ async fn outlives(client: &LockClient) -> Result<(), LockError> {
 
 #[distributed_lock(key = "job", policy = "checkout", client = client)]
 async fn is_freed(client: &LockClient) -> Result<(), LockError> {
-    assert!(client.force_release("job").await.unwrap());
+    assert!(client.admin().force_release("job").await.unwrap());
     Ok(())
 }
 
@@ -230,8 +232,8 @@ async fn refusals_of_a_layer() {
 /// What other fields say beside them stays: why, and which lock it is in which policy.
 #[tokio::test]
 async fn a_grant_that_comes_too_late() {
-    let options = LockOptions::builder().lease(Lease::Fixed(ms(200)));
-    let options = options.wait(secs(2)).build().unwrap();
+    let options = LockOptions::new().lease(Lease::Fixed(ms(200)));
+    let options = options.wait(secs(2));
     let log = Log::start();
     let (_server, proxy) = proxied().await;
     let client = builder().connect(&proxy.url()).await.unwrap();
@@ -246,9 +248,9 @@ async fn a_renewal_that_fails_in_part() {
     let servers = [RedisServer::start().await, RedisServer::start().await];
     let one = builder().connect(&servers[0].url()).await.unwrap();
     let two = builder().connect(&servers[1].url()).await.unwrap();
-    let options = LockOptions::builder().lease(Lease::Watchdog(secs(2))).build();
+    let options = LockOptions::new().lease(Lease::Watchdog(secs(2)));
     let both = MultiLock::of([one.mutex("a").into(), two.mutex("b").into()]);
-    let guard = both.with(options.unwrap()).lock().await.unwrap();
+    let guard = both.with(options).lock().await.unwrap();
     servers[1].client().cmd(&["ACL", "SETUSER", "default", "-evalsha"]).await;
     soon!("it is lost", guard.is_lost());
     servers[1].client().cmd(&["ACL", "SETUSER", "default", "+evalsha"]).await;
@@ -279,7 +281,7 @@ async fn a_loss_says_what_was_lost() {
 
     let log = Log::start();
     let guard = client.mutex("gone").with(leased(Lease::Watchdog(ms(900)))).lock().await.unwrap();
-    client.force_release("gone").await.unwrap();
+    client.admin().force_release("gone").await.unwrap();
     assert!(guard.lost().await.is_lost());
     let line = log.lines_with("lock lost").remove(0);
     assert!(line.contains("lock.held=") && !line.contains("stood still"), "{line}");

@@ -133,7 +133,7 @@ async fn shutdown_and_a_killed_server() {
     let server = RedisServer::start().await;
     let client: LockClient = builder().connect(&server.url()).await.unwrap();
     let short = leased(Lease::Watchdog(ms(500)));
-    let guard = client.mutex("a").with(short).lock().await.unwrap();
+    let guard = client.mutex("a").with(short.clone()).lock().await.unwrap();
     let waiter = client.mutex("a");
     let waiter = lock_tests::spawn(async move { waiter.lock().await.map(drop) });
     soon!("one waits", seen.is("lock_waiting", &[], 1));
@@ -145,7 +145,7 @@ async fn shutdown_and_a_killed_server() {
     drop(guard);
 
     let client: LockClient = builder().connect(&server.url()).await.unwrap();
-    let guard = client.mutex("b").with(short).lock().await.unwrap();
+    let guard = client.mutex("b").with(short.clone()).lock().await.unwrap();
     let waiter = client.fair_mutex("c");
     let other = client.fair_mutex("c").with(short).lock().await.unwrap();
     let waiter = lock_tests::spawn(async move { waiter.lock().await.map(drop) });

@@ -45,7 +45,7 @@ async fn refusals_name_the_whole_lock() {
     let log = Log::start();
     let client = builder().namespace("shop").in_memory().unwrap();
     let _held = client.mutex("order:7").lock().await.unwrap();
-    let refusing = layer(&client, "checkout").wait(Wait::Never).build().unwrap();
+    let refusing = layer(&client, "checkout").wait(Wait::None).build().unwrap();
     assert_eq!(send(&refusing, Some("7")).await, 409);
     assert_named(&log, "request refused", "shop:order:7", "checkout");
 }
@@ -79,7 +79,7 @@ async fn releases() {
     let handler = service_fn(move |_: Request<()>| {
         let client = freed.clone();
         async move {
-            assert!(client.force_release("order:7").await.unwrap());
+            assert!(client.admin().force_release("order:7").await.unwrap());
             Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
         }
     });

@@ -149,7 +149,7 @@ async fn several_locks_of_this_process() {
 /// Every kind, held by another client: the log says what is left of the holder's lease.
 #[tokio::test(start_paused = true)]
 async fn a_lock_of_another_process() {
-    let one = NonZeroU32::MIN;
+    let one = 1;
     let kinds = [
         LockKind::Mutex,
         LockKind::Fair,
@@ -200,7 +200,7 @@ async fn a_latch_that_does_not_open() {
     let (log, client) = in_memory();
     let latch = client.latch("a");
     assert!(latch.try_set_count(2).await.unwrap());
-    waits_in_vain(latch.wait(), LONG).await;
+    waits_in_vain(latch.reached(), LONG).await;
     let line = told(&log);
     assert!(line.contains("counted down") && !line.contains("process"), "{line}");
 }

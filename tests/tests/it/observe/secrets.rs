@@ -79,12 +79,13 @@ async fn neither_owners_nor_passwords_show() {
         guards.push(take_named(&client, kind, LockOptions::default()).await.unwrap());
         // A second reader gets in.
         let wanted = if kind == "read" { "write" } else { kind };
-        shown.add_error(kinds::take(&other, wanted, kind, brief).await);
+        shown.add_error(kinds::take(&other, wanted, kind, brief.clone()).await);
     }
-    let two = NonZeroU32::new(2).unwrap();
+    let two = 2;
     let permits = client.semaphore("permits", two).acquire_many(two).await.unwrap();
-    let quorum = Quorum::builder().without_restart_guard().connect([server.url()]).await.unwrap();
-    let majority = quorum.lock("quorum").lock().await.unwrap();
+    let quorum =
+        LockClient::builder().connect_quorum([server.url()], RestartGuard::Off).await.unwrap();
+    let majority = quorum.mutex("quorum").lock().await.unwrap();
     let lock = client.rw_lock("together");
     let joint = MultiLock::of([other.mutex("both").into(), MultiMember::write(&lock)]);
     let several = joint.lock().await.unwrap();
@@ -95,9 +96,17 @@ async fn neither_owners_nor_passwords_show() {
     // The clients, the quorum, and the joint lock.
     assert_eq!(known.len(), 4, "{known:?}");
 
-    shown.add((&client, &client.held(), client.health(), &guards, &permits, &several, &majority));
+    shown.add((
+        &client,
+        &client.admin().held(),
+        client.health(),
+        &guards,
+        &permits,
+        &several,
+        &majority,
+    ));
     shown.add((client.mutex("m"), client.rw_lock("r"), client.semaphore("s", two)));
-    shown.add((&fair, &waiting, &joint, &quorum, quorum.lock("q"), client.latch("l")));
+    shown.add((&fair, &waiting, &joint, &quorum, quorum.mutex("q"), client.latch("l")));
     let nested = guards[0].run(client.mutex("mutex").lock()).await.unwrap().unwrap();
     shown.add(nested);
     let owner = OwnerId::new(known.first().unwrap(), 7, 1);
@@ -110,8 +119,8 @@ async fn neither_owners_nor_passwords_show() {
     server.client().cmd(&["DEL", "mutex"]).await;
     let lease = fixed(SOON);
     shown.add_error(guards.remove(0).release().await);
-    shown.add_error(client.fair_mutex("read").with(lease).lock().await);
-    shown.add_error(other.rw_lock("fair").with(lease).write().await);
+    shown.add_error(client.fair_mutex("read").with(lease.clone()).lock().await);
+    shown.add_error(other.rw_lock("fair").with(lease.clone()).write().await);
     shown.add_error(client.multi_lock(["fair", "x"]).with(lease).lock().await);
     server.client().cmd(&["ACL", "SETUSER", "default", "-hset"]).await;
     shown.add_error(client.mutex("denied").lock().await);
@@ -205,15 +214,13 @@ async fn no_address_shows_its_password() {
         for outcome in [
             LockClient::connect(address).await.map(drop),
             tls.clone().connect(address).await.map(drop),
-            Quorum::builder().without_restart_guard().connect([address]).await.map(drop),
-            Quorum::builder()
-                .without_restart_guard()
-                .client(tls.clone())
-                .connect([address, "x"])
+            LockClient::builder().connect_quorum([address], RestartGuard::Off).await.map(drop),
+            tls.clone().connect_quorum([address, "x"], RestartGuard::Off).await.map(drop),
+            LockClient::builder()
+                .connect_sentinel(address, ["redis://127.0.0.1:1"])
                 .await
                 .map(drop),
-            LockClient::connect_sentinel(address, ["redis://127.0.0.1:1"]).await.map(drop),
-            LockClient::connect_sentinel("locks", [address]).await.map(drop),
+            LockClient::builder().connect_sentinel("locks", [address]).await.map(drop),
             tls.connect_sentinel(address, [address]).await.map(drop),
         ] {
             let Err(error) = outcome else { panic!("{address} can be used") };

@@ -14,9 +14,9 @@ pub(crate) const NOTICED: Duration = secs(2);
 
 const CONFIG: &str = "
     [lock.policies]
-    trial = { enforce = 0, wait = '60s', key = 'job:{header.x-job}' }
-    brief = { enforce = 0, lease = '1s' }
-    acked = { enforce = 0, replicas = { at_least = 1, timeout = '5s' } }
+    trial = { enforce = false, wait = '60s', key = 'job:{header.x-job}' }
+    brief = { enforce = false, lease = '1s' }
+    acked = { enforce = false, replicas = { acks = 1, timeout = '5s' } }
 ";
 
 pub(crate) async fn connect(url: &str) -> LockClient {
@@ -27,7 +27,7 @@ pub(crate) async fn connect(url: &str) -> LockClient {
 #[distributed_lock(key = "job:{id}", policy = "trial", client = client)]
 pub(crate) async fn job(client: &LockClient, id: u64) -> Result<bool, LockError> {
     let _ = id;
-    Ok(!client.held().is_empty())
+    Ok(!client.admin().held().is_empty())
 }
 
 #[distributed_lock(key = "list:{id}", policy = "trial", client = client, kind = read)]
@@ -45,12 +45,12 @@ async fn both(client: &LockClient, id: u64) -> Result<(), LockError> {
 
 #[distributed_lock(key = "acked", policy = "acked", client = client)]
 async fn acked(client: &LockClient) -> Result<bool, LockError> {
-    Ok(!client.held().is_empty())
+    Ok(!client.admin().held().is_empty())
 }
 
 #[distributed_lock(key = "job:1", policy = "trial", client = client)]
 async fn pauses(client: &LockClient, server: &RedisServer) -> Result<Instant, LockError> {
-    assert_eq!(client.held().len(), 1);
+    assert_eq!(client.admin().held().len(), 1);
     server.pause();
     Ok(Instant::now())
 }
@@ -96,7 +96,7 @@ async fn until_held(client: &LockClient, bound: Duration) {
 async fn ends_idle(seen: &Kept, server: &RedisServer, client: &LockClient) {
     let idle = async || {
         let free = !server.client().exists("job:1").await && !server.client().exists("job:7").await;
-        seen.is_idle() && free && client.held().is_empty()
+        seen.is_idle() && free && client.admin().held().is_empty()
     };
     eventually(SOON, "nothing is left", idle).await;
     seen.assert_idle();

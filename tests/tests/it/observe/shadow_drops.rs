@@ -5,7 +5,7 @@ use crate::observe::scenario::*;
 use crate::observe::shadow::{A_LOOK, NOTICED};
 
 fn locks(client: &LockClient) -> Vec<AnyLock> {
-    let permits = LockKind::Semaphore(NonZeroU32::MIN);
+    let permits = LockKind::Semaphore(1);
     let kinds = [LockKind::Mutex, LockKind::Fair, LockKind::Read, LockKind::Write];
     let kinds = kinds.into_iter().chain([permits]);
     let mut locks: Vec<_> =
@@ -23,7 +23,7 @@ async fn is_free(client: &LockClient, locks: [&AnyLock; 2]) -> bool {
             None => return false,
         }
     }
-    client.held().is_empty()
+    client.admin().held().is_empty()
 }
 
 #[tokio::test]

@@ -49,8 +49,8 @@ async fn losses_count_as_well() {
         ["lock lost", "its release failed"].map(|what| log.lines_with(what).len()).iter().sum();
     assert!((1..=2).contains(&told), "{told} lines for 100 losses in a second:\n{}", log.text());
     // An enforced policy's losses are each told.
-    let options = lock_runtime::LockOptions::builder().lease(lock_runtime::Lease::Fixed(ms(150)));
-    let lock = client.policy_lock("checkout", ["a"]).with(options.build().unwrap());
+    let options = lock_runtime::LockOptions::new().lease(lock_runtime::Lease::Fixed(ms(150)));
+    let lock = client.policy_lock("checkout", ["a"]).with(options);
     for _ in 0..3 {
         assert!(lock.lock().await.unwrap().lost().await.is_lost());
     }

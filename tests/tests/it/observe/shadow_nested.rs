@@ -6,19 +6,19 @@ use crate::observe::shadow::{A_LOOK, connect};
 const LEASE: Duration = ms(200);
 
 fn brief() -> LockClient {
-    let text = "[lock.policies]\ntrial = { enforce = 0, lease = '200ms' }\nreal = {}";
+    let text = "[lock.policies]\ntrial = { enforce = false, lease = '200ms' }\nreal = {}";
     let config = LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap();
     LockClient::builder().config(config).in_memory().unwrap()
 }
 
 #[distributed_lock(key = "order", policy = "real", client = client)]
 async fn enforced(client: &LockClient) -> Result<usize, LockError> {
-    Ok(client.held().len())
+    Ok(client.admin().held().len())
 }
 
 #[distributed_lock(key = "sides", policy = "real", client = client, kind = write)]
 async fn enforced_write(client: &LockClient) -> Result<usize, LockError> {
-    Ok(client.held().len())
+    Ok(client.admin().held().len())
 }
 
 #[distributed_lock(key = "order", policy = "trial", client = client)]
@@ -95,8 +95,8 @@ async fn a_look_leaves_the_others_their_head_start() {
 /// S-12: a guard inside of another tells of a loss although its own release gives nothing back.
 #[tokio::test(start_paused = true)]
 async fn a_nested_release_tells_of_a_loss() {
-    let options = LockOptions::builder().lease(Lease::Fixed(LEASE)).on_lost(OnLost::Finish);
-    let lock = LockClient::in_memory().mutex("order").with(options.build().unwrap());
+    let options = LockOptions::new().lease(Lease::Fixed(LEASE)).on_lost(OnLost::Finish);
+    let lock = LockClient::in_memory().mutex("order").with(options);
     let outer = lock.lock().await.unwrap();
     let mut told = None;
     let inside = async {

@@ -1,6 +1,6 @@
 //! Who holds and who waits, asked from all processes (S-35).
 
-use lock_runtime::survey::{Survey, SurveyedLock};
+use lock_runtime::admin::{Survey, SurveyedLock};
 use lock_tests::Heard;
 
 use crate::prelude::*;
@@ -20,7 +20,7 @@ fn lock<'a>(survey: &'a Survey, name: &str) -> &'a SurveyedLock {
 
 /// Waits until that many acquires of the client wait.
 async fn waits(client: &LockClient, count: usize) {
-    eventually(SOON, "they wait", async || client.waiting().len() == count).await;
+    eventually(SOON, "they wait", async || client.admin().waiting().len() == count).await;
 }
 
 async fn service(server: &RedisServer, name: &str) -> LockClient {
@@ -40,7 +40,7 @@ async fn holders_and_waiters_of_all_processes_are_found() {
     waits(&orders, 1).await;
 
     for asking in [&billing, &silent] {
-        let survey = asking.survey().prefix("order:").within(SOON).await.unwrap();
+        let survey = asking.admin().survey().prefix("order:").within(SOON).await.unwrap();
         // The client that answers none has a hold.
         assert_eq!((survey.missing, survey.unaccounted), (0, 1), "{survey:?}");
         assert!(!survey.is_complete, "{survey:?}");
@@ -73,7 +73,7 @@ async fn holders_and_waiters_of_all_processes_are_found() {
     }
     guard.release().await.unwrap();
     drop(waiter.await.unwrap().unwrap());
-    let free = async || orders.survey().prefix("order:1").await.unwrap().locks.is_empty();
+    let free = async || orders.admin().survey().prefix("order:1").await.unwrap().locks.is_empty();
     eventually(SOON, "a free lock is not listed", free).await;
 }
 
@@ -88,7 +88,7 @@ async fn namespaces_are_surveyed_apart() {
     };
     let (shop, other) = (named("shop").await, named("other").await);
     let _guards = (shop.mutex("order:1").lock().await, other.mutex("order:1").lock().await);
-    let survey = shop.survey().prefix("order:").within(SOON).await.unwrap();
+    let survey = shop.admin().survey().prefix("order:").within(SOON).await.unwrap();
     assert_eq!(survey.clients.len(), 1, "{survey:?}");
     let names: Vec<_> = survey.locks.iter().map(|lock| lock.key.as_str()).collect();
     assert_eq!(names, ["shop:order:1"]);
@@ -101,20 +101,20 @@ async fn a_process_that_hangs_is_missing() {
     let world = Workers::new().await;
     let mut worker = world.worker().await;
     told(&mut worker, "lock mutex stopped", "locked ").await;
-    let survey = world.client.survey().within(SOON).await.unwrap();
+    let survey = world.client.admin().survey().within(SOON).await.unwrap();
     assert_eq!((survey.clients.len(), survey.missing), (2, 0), "{survey:?}");
     let pid = lock(&survey, "stopped").holders[0].client.as_ref().unwrap().pid;
     assert_eq!(pid, worker.id());
 
     worker.sigstop();
     let (start, within) = (Instant::now(), ms(500));
-    let survey = world.client.survey().within(within).await.unwrap();
+    let survey = world.client.admin().survey().within(within).await.unwrap();
     assert!(start.elapsed() >= within && start.elapsed() < SOON, "{:?}", start.elapsed());
     assert_eq!((survey.clients.len(), survey.missing), (1, 1), "{survey:?}");
     assert!(!survey.is_complete);
     assert_eq!(lock(&survey, "stopped").holders[0].client, None);
     worker.sigkill();
-    let survey = async || world.client.survey().within(SOON).await.unwrap();
+    let survey = async || world.client.admin().survey().within(SOON).await.unwrap();
     eventually(SOON, "nobody is missing", async || survey().await.missing == 0).await;
     let survey = survey().await;
     assert_eq!(lock(&survey, "stopped").holders[0].client, None);
@@ -136,7 +136,7 @@ async fn a_deadlock_across_three_processes_is_named() {
     }
     let mut found = None;
     eventually(SOON, "the survey finds a deadlock", async || {
-        found = all.client.survey().await.unwrap().deadlocks().first().cloned();
+        found = all.client.admin().survey().await.unwrap().deadlocks().first().cloned();
         found.is_some()
     })
     .await;
@@ -157,7 +157,7 @@ async fn a_deadlock_across_three_processes_is_named() {
         gave_up += usize::from(worker.next_line(ANSWER).await == "gave up");
     }
     assert!(gave_up >= 1, "the circle has ended by itself");
-    assert!(all.client.survey().await.unwrap().deadlocks().is_empty());
+    assert!(all.client.admin().survey().await.unwrap().deadlocks().is_empty());
 }
 
 /// Holds in one order never look like a circle, however many surveys meet them.
@@ -186,7 +186,7 @@ async fn nested_locks_that_finish_are_no_deadlock() {
     let asking = service(&server, "asking").await;
     let mut met = 0;
     while nested.load(Ordering::Relaxed) < NESTED {
-        let survey = asking.survey().within(SOON).await.unwrap();
+        let survey = asking.admin().survey().within(SOON).await.unwrap();
         assert!(survey.deadlocks().is_empty(), "{:?}", survey.deadlocks());
         assert_eq!(survey.missing, 0, "all answer, four times a second");
         met += survey.locks.iter().map(|lock| lock.waiters.len()).sum::<usize>();
@@ -276,7 +276,7 @@ async fn in_memory_too() {
     let guard = client.fair_mutex("order:1").lock().await.unwrap();
     let waiter = lock_tests::spawn(client.fair_mutex("order:1").lock());
     waits(&client, 1).await;
-    let survey = client.survey().await.unwrap();
+    let survey = client.admin().survey().await.unwrap();
     assert!(survey.is_complete, "{survey:?}");
     let shown = lock(&survey, "order:1");
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Answers that are forged, malformed, huge or there twice, and what a survey makes of them (S-35).
 
+use lock_runtime::admin::{Survey, SurveyedLock};
 use lock_runtime::store::Listening;
-use lock_runtime::survey::{Survey, SurveyedLock};
 use serde_json::json;
 
 use crate::prelude::*;
@@ -86,7 +86,7 @@ async fn what_is_no_answer_is_passed_over() {
         ]
     })
     .await;
-    let survey = client.survey().within(ms(500)).await.unwrap();
+    let survey = client.admin().survey().within(ms(500)).await.unwrap();
     assert_eq!((survey.clients.len(), survey.missing), (2, 0), "{survey:?}");
     let impostor = survey.clients.iter().find(|one| one.client.service == "impostor").unwrap();
     assert_eq!(impostor.holds, 3, "the first whole answer counts, and no other");
@@ -103,7 +103,7 @@ async fn parts_count_once_each() {
         vec![first.clone(), first.clone(), last, first]
     })
     .await;
-    let survey = client.survey().within(SOON).await.unwrap();
+    let survey = client.admin().survey().within(SOON).await.unwrap();
     assert_eq!((survey.missing, names(&survey)), (0, vec!["a", "b"]));
     assert_eq!(lock(&survey, "a").holders.len(), 1, "it came three times: {survey:?}");
     drop(whole);
@@ -112,7 +112,7 @@ async fn parts_count_once_each() {
         vec![part(id, 1, false, &held(&["b"])), part(id, 0, true, &held(&["a"]))]
     })
     .await;
-    let ask = async || client.survey().within(ms(500)).await.unwrap();
+    let ask = async || client.admin().survey().within(ms(500)).await.unwrap();
     eventually(SOON, "the first impostor is gone", async || ask().await.clients.len() == 2).await;
     assert_eq!(names(&ask().await), ["a", "b"]);
     drop(reversed);
@@ -121,7 +121,7 @@ async fn parts_count_once_each() {
         (0..50).map(|number| part(id, number, true, &held(&["a"]))).collect()
     })
     .await;
-    let survey = client.survey().within(ms(500)).limit(10).await.unwrap();
+    let survey = client.admin().survey().within(ms(500)).limit(10).await.unwrap();
     assert!(survey.missing >= 1 && !survey.is_complete, "{survey:?}");
     let impostor = survey.clients.iter().find(|one| one.client.service == "impostor").unwrap();
     assert_eq!((impostor.holds, impostor.is_cut), (10, true), "no more than was asked for");
@@ -133,8 +133,9 @@ async fn a_quorum_hears_each_client_once() {
     let servers =
         [RedisServer::start().await, RedisServer::start().await, RedisServer::start().await];
     let urls = servers.each_ref().map(RedisServer::url);
-    let connect = async || Quorum::builder().without_restart_guard().connect(&urls).await.unwrap();
-    let (holder, asking) = (connect().await, connect().await.client().clone());
+    let connect =
+        async || LockClient::builder().connect_quorum(&urls, RestartGuard::Off).await.unwrap();
+    let (holder, asking) = (connect().await, connect().await);
     // More than one part.
     const HOLDS: usize = 300;
     let name = |number: usize| format!("{}{number}", "x".repeat(500));
@@ -144,7 +145,7 @@ async fn a_quorum_hears_each_client_once() {
         server.reset_stats().await;
     }
     for _ in 0..2 {
-        let survey = asking.survey().clients_only().within(SOON).await.unwrap();
+        let survey = asking.admin().survey().clients_only().within(SOON).await.unwrap();
         assert_eq!((survey.clients.len(), survey.missing), (2, 0), "{survey:?}");
         let holds: usize = survey.clients.iter().map(|one| one.holds).sum();
         assert_eq!(holds, HOLDS);
@@ -169,7 +170,7 @@ async fn a_whole_name_is_found_among_those_that_it_begins() {
     for number in 0..5 {
         let name = format!("order:{number}");
         raw.cmd(&["HSET", &name, &java(number), "1"]).await;
-        let survey = client.survey().prefix(&name).limit(10).await.unwrap();
+        let survey = client.admin().survey().prefix(&name).limit(10).await.unwrap();
         assert_eq!(lock(&survey, &name).holders[0].thread, Some(number as u64));
     }
 }
@@ -180,18 +181,19 @@ async fn extreme_surveys_end() {
     let server = RedisServer::start().await;
     let client = LockClient::connect(&server.url()).await.unwrap();
     let _guard = client.mutex("order:1").lock().await.unwrap();
-    let survey = timeout(SOON, client.survey().within(Duration::MAX)).await.unwrap().unwrap();
+    let survey =
+        timeout(SOON, client.admin().survey().within(Duration::MAX)).await.unwrap().unwrap();
     assert_eq!(names(&survey), ["order:1"]);
-    let none = client.survey().within(Duration::ZERO).limit(0).await.unwrap();
+    let none = client.admin().survey().within(Duration::ZERO).limit(0).await.unwrap();
     assert!(!none.is_complete, "{none:?}");
     for prefix in ["x".repeat(513), "x".repeat(100_000), "a\nb".to_owned()] {
         let start = Instant::now();
-        let error = client.survey().prefix(prefix).within(SOON).await.unwrap_err();
+        let error = client.admin().survey().prefix(prefix).within(SOON).await.unwrap_err();
         assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
         assert!(start.elapsed() < SOON);
     }
     for prefix in ["order:{", "order:", ""] {
-        assert!(client.survey().prefix(prefix).await.is_ok(), "{prefix}");
+        assert!(client.admin().survey().prefix(prefix).await.is_ok(), "{prefix}");
     }
 }
 
@@ -205,7 +207,7 @@ async fn clients_alone_can_be_asked() {
     // A client listens soon after it has connected.
     soon!("it listens", server.pubsub_numsub(SURVEYS).await > 0);
     server.reset_stats().await;
-    let survey = client.survey().clients_only().await.unwrap();
+    let survey = client.admin().survey().clients_only().await.unwrap();
     assert_eq!((names(&survey), survey.is_complete), (vec!["order:1"], true));
     let calls = server.command_calls().await;
     for command in ["scan", "evalsha", "eval"] {

@@ -1,6 +1,6 @@
 //! A survey names the process of a holder that does not answer, by the name of its connection (S-35).
 
-use lock_runtime::survey::Survey;
+use lock_runtime::admin::Survey;
 
 use crate::prelude::*;
 use crate::support::workers::{Workers, told};
@@ -14,7 +14,7 @@ fn holder(survey: &Survey, name: &str) -> String {
 }
 
 async fn survey(client: &LockClient) -> Survey {
-    client.survey().within(ms(500)).await.unwrap()
+    client.admin().survey().within(ms(500)).await.unwrap()
 }
 
 /// A client that answers no surveys, as one that hangs.
@@ -24,7 +24,7 @@ fn silent(service: &str) -> lock_runtime::LockClientBuilder {
 
 /// `…@host:pid` of this process, as surveys call it.
 async fn this_process(client: &LockClient) -> String {
-    let survey = client.survey().within(SOON).await.unwrap();
+    let survey = client.admin().survey().within(SOON).await.unwrap();
     let own = survey.clients.iter().find(|one| one.client.id == client.id().to_string()).unwrap();
     own.client.to_string().split_once('@').unwrap().1.to_owned()
 }
@@ -56,13 +56,13 @@ async fn a_frozen_holder_is_named() {
     // As a server does that the client does not read from. The connections of the others are made again.
     assert!(world.server.client_kill(ClientType::PubSub).await > 0);
     world.server.client_kill(ClientType::Normal).await;
-    let named = async || match operator.survey().within(ms(500)).await {
+    let named = async || match operator.admin().survey().within(ms(500)).await {
         Ok(survey) => holder(&survey, "stopped") == expected,
         Err(_) => false,
     };
     eventually(SOON, "the name is kept", named).await;
     soon!("a client that comes later learns only the id", {
-        let survey = later.survey().within(ms(500)).await;
+        let survey = later.admin().survey().within(ms(500)).await;
         survey.is_ok_and(|survey| holder(&survey, "stopped").starts_with("client "))
     });
     worker.sigkill();
@@ -74,7 +74,7 @@ async fn a_client_that_fell_silent_keeps_its_name() {
     let world = Workers::new().await;
     let mut worker = world.worker().await;
     told(&mut worker, "lock mutex stopped", "locked ").await;
-    let name = holder(&world.client.survey().within(SOON).await.unwrap(), "stopped");
+    let name = holder(&world.client.admin().survey().within(SOON).await.unwrap(), "stopped");
     assert!(name.ends_with(&format!(":{}", worker.id())), "{name}");
     worker.sigstop();
     let shown = holder(&survey(&world.client).await, "stopped");
@@ -121,7 +121,7 @@ async fn a_service_of_any_name_is_shown() {
 async fn behind_sentinels_and_in_a_cluster() {
     let master = RedisServer::start().await;
     let sentinels = Sentinels::builder("locks").start(&master, 0).await;
-    let operator = LockClient::connect_sentinel("locks", sentinels.urls()).await.unwrap();
+    let operator = LockClient::builder().connect_sentinel("locks", sentinels.urls()).await.unwrap();
     let client = silent("billing").connect_sentinel("locks", sentinels.urls()).await.unwrap();
     is_named(&operator, &client).await;
 

@@ -1,11 +1,11 @@
 //! Whom a survey reaches, and that it never passes for complete when it has not reached all (S-35).
 
-use lock_runtime::survey::Survey;
+use lock_runtime::admin::Survey;
 
 use crate::prelude::*;
 
 async fn waits(client: &LockClient, count: usize) {
-    eventually(SOON, "they wait", async || client.waiting().len() == count).await;
+    eventually(SOON, "they wait", async || client.admin().waiting().len() == count).await;
 }
 
 async fn in_namespace(server: &RedisServer, name: &str) -> LockClient {
@@ -16,7 +16,7 @@ async fn in_namespace(server: &RedisServer, name: &str) -> LockClient {
 async fn services(client: &LockClient, count: usize) -> Vec<String> {
     let mut found = Vec::new();
     eventually(SOON, "they answer", async || {
-        let survey = client.survey().within(ms(500)).await.unwrap();
+        let survey = client.admin().survey().within(ms(500)).await.unwrap();
         found = survey.clients.iter().map(|one| one.client.service.clone()).collect();
         found.len() == count
     })
@@ -50,7 +50,7 @@ async fn a_survey_reaches_every_namespace() {
     waits(&one, 1).await;
     waits(&two, 1).await;
     for clients_only in [false, true] {
-        let survey = asking.survey().within(SOON);
+        let survey = asking.admin().survey().within(SOON);
         let survey = if clients_only { survey.clients_only() } else { survey }.await.unwrap();
         assert!(survey.is_complete, "{survey:?}");
         assert_eq!(holder(&survey, "crm:order:1").as_deref(), Some("crm"));
@@ -71,12 +71,12 @@ async fn a_namespace_that_is_not_reached_is_missed() {
     let _guard = shop.mutex("order:1").lock().await.unwrap();
     assert_eq!(services(&shop, 1).await, ["shop"], "in its namespace it is");
     let asking = LockClient::connect(&server.url()).await.unwrap();
-    let survey = asking.survey().within(ms(500)).await.unwrap();
+    let survey = asking.admin().survey().within(ms(500)).await.unwrap();
     assert!(!survey.is_complete, "{survey:?}");
     let (guard, name) = (asking.mutex("x").lock().await.unwrap(), "shop:order:1");
     let _waits = nested(&asking, guard, name);
     waits(&asking, 1).await;
-    let survey = asking.survey().clients_only().within(ms(500)).await.unwrap();
+    let survey = asking.admin().survey().clients_only().within(ms(500)).await.unwrap();
     assert!(!survey.is_complete, "its wait is for a holder that has not answered: {survey:?}");
 }
 
@@ -92,10 +92,10 @@ async fn a_holder_that_no_client_accounts_for_makes_it_incomplete() {
         [(on_server(false).await, on_server(true).await), (in_memory(false), in_memory(true))];
     for (silent, asking) in pairs {
         eventually(SOON, "it listens", async || {
-            asking.survey().within(ms(500)).await.unwrap().clients.len() == 1
+            asking.admin().survey().within(ms(500)).await.unwrap().clients.len() == 1
         })
         .await;
-        let survey = asking.survey().await.unwrap();
+        let survey = asking.admin().survey().await.unwrap();
         assert!(survey.is_complete, "{survey:?}");
         let holds = [
             silent.mutex("mutex").lock().await.unwrap(),
@@ -103,18 +103,18 @@ async fn a_holder_that_no_client_accounts_for_makes_it_incomplete() {
             silent.rw_lock("side").write().await.unwrap(),
         ];
         for hold in holds {
-            let survey = asking.survey().await.unwrap();
+            let survey = asking.admin().survey().await.unwrap();
             assert!(!survey.is_complete, "{survey:?}");
             hold.release().await.unwrap();
         }
-        let permit = silent.semaphore("permits", some(2)).acquire().await.unwrap();
-        assert!(!asking.survey().await.unwrap().is_complete);
+        let permit = silent.semaphore("permits", 2).acquire().await.unwrap();
+        assert!(!asking.admin().survey().await.unwrap().is_complete);
         permit.release().await.unwrap();
-        assert!(asking.survey().await.unwrap().is_complete);
+        assert!(asking.admin().survey().await.unwrap().is_complete);
     }
     let java = "3b241101-e2bb-4255-8caf-4136c566a962:57";
     server.client().cmd(&["HSET", "java", java, "1"]).await;
-    let survey = on_server(true).await.survey().await.unwrap();
+    let survey = on_server(true).await.admin().survey().await.unwrap();
     assert!(survey.is_complete && survey.locks.len() == 1, "{survey:?}");
 }
 
@@ -137,7 +137,7 @@ async fn databases_are_surveyed_apart() {
     waits(one, 1).await;
     waits(two, 1).await;
     for client in &clients {
-        let survey = client.survey().within(SOON).await.unwrap();
+        let survey = client.admin().survey().within(SOON).await.unwrap();
         assert_eq!((survey.deadlocks(), survey.clients.len()), (&[][..], 1), "{survey:?}");
         assert!(survey.is_complete, "{survey:?}");
     }
@@ -154,7 +154,7 @@ async fn other_keys_do_not_make_a_survey_endless() {
     let _guard = client.mutex("order:1").lock().await.unwrap();
     eventually(SOON, "it listens", async || server.pubsub_numsub(SURVEYS).await > 0).await;
     server.reset_stats().await;
-    let survey = client.survey().within(SOON).await.unwrap();
+    let survey = client.admin().survey().within(SOON).await.unwrap();
     let scans = server.command_calls().await.get("scan").copied().unwrap_or(0);
     assert!(scans <= 1_000, "{scans} calls of SCAN");
     assert!(!survey.is_complete, "not all keys were looked at");

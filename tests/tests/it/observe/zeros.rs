@@ -34,7 +34,7 @@ async fn the_first_loss_is_an_increase() {
         ("checkout", client.policy_lock("checkout", ["b"])),
     ] {
         assert_eq!(losses(&recorder, policy), None, "not used yet");
-        let guard = lock.with(brief).lock().await.unwrap();
+        let guard = lock.with(brief.clone()).lock().await.unwrap();
         assert_eq!(losses(&recorder, policy), Some(0.0));
         assert!(guard.lost().await.is_lost());
         assert_eq!(losses(&recorder, policy), Some(1.0));
@@ -51,7 +51,7 @@ async fn every_series_of_a_kind_starts_at_zero() {
     drop(client.fair_mutex("b").lock().await.unwrap());
     drop(client.rw_lock("c").read().await.unwrap());
     drop(client.rw_lock("d").write().await.unwrap());
-    drop(client.semaphore("e", NonZeroU32::MIN).acquire().await.unwrap());
+    drop(client.semaphore("e", 1).acquire().await.unwrap());
     drop(client.multi_lock(["f", "g"]).lock().await.unwrap());
     for kind in ["mutex", "fair", "read", "write", "semaphore", "multi"] {
         for metric in METRICS.iter().filter(|metric| metric.kind != MetricKind::Histogram) {
@@ -64,7 +64,7 @@ async fn every_series_of_a_kind_starts_at_zero() {
         }
     }
     // No task holds a latch, so nothing of it is lost, renewed or released.
-    client.latch("h").wait().await.unwrap();
+    client.latch("h").reached().await.unwrap();
     let latch = [("kind", "latch"), ("outcome", "timeout")];
     assert_eq!(scraped(&recorder, "lock_acquire_total", &latch), Some(0.0));
     assert_eq!(scraped(&recorder, "lock_lost_total", &latch[..1]), None);

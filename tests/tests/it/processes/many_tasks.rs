@@ -58,7 +58,7 @@ async fn scripts_for_a_hot_lock(server: &RedisServer) -> u64 {
             })
         })
         .collect();
-    soon!("all tasks wait", client.waiting().len() == TASKS);
+    soon!("all tasks wait", client.admin().waiting().len() == TASKS);
     server.reset_stats().await;
     held.release().await.unwrap();
     joined(tasks).await;

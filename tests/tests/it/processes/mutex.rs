@@ -169,7 +169,7 @@ async fn a_lone_loop_does_not_shut_others_out() {
     let mut turns = 0;
     let until = Instant::now() + secs(2);
     while Instant::now() < until {
-        client.mutex("lone").with(limit).lock().await.unwrap().release().await.unwrap();
+        client.mutex("lone").with(limit.clone()).lock().await.unwrap().release().await.unwrap();
         turns += 1;
     }
     assert!(turns >= 20, "only {turns} turns in two seconds");

@@ -68,7 +68,7 @@ async fn kills_cost_no_permits() {
         assert!(numbers::<2>(worker).await[0] > 0);
     }
     let all = connect(&world.server).await;
-    let all = all.semaphore("kill", NonZeroU32::new(4).unwrap());
+    let all = all.semaphore("kill", 4);
     let all = timeout(lease * 2, all.acquire_many(all.limit())).await.expect("lost").unwrap();
     all.release().await.unwrap();
     let most = most_at_once(&world);
@@ -85,13 +85,13 @@ async fn a_killed_holders_permits_come_back() {
         assert_eq!(worker.next_line(ANSWER).await, "took");
     }
     let client = connect(&world.server).await;
-    let semaphore = client.semaphore("dead", NonZeroU32::new(4).unwrap());
+    let semaphore = client.semaphore("dead", 4);
     let until = Instant::now() + 3 * lease;
     while Instant::now() < until {
         assert!(semaphore.try_acquire().await.unwrap().is_none(), "a permit was free");
         tokio::time::sleep(ms(50)).await;
     }
-    let two = NonZeroU32::new(2).unwrap();
+    let two = 2;
     let waiter = semaphore.clone();
     let waiter = lock_tests::spawn(async move { waiter.acquire_many(two).await });
     dying.sigkill();

@@ -1,6 +1,6 @@
 //! Servers of a quorum, a lock on a majority of them, and on how many of them a key is.
 
-use lock_runtime::quorum::QuorumBuilder;
+use lock_runtime::LockClientBuilder;
 
 use crate::prelude::*;
 
@@ -13,13 +13,13 @@ pub(crate) async fn proxies(servers: &[RedisServer]) -> Vec<Proxy> {
     join_all(servers.iter().map(|server| Proxy::start(server.port()))).await
 }
 
-pub(crate) async fn quorum_of(servers: &[RedisServer]) -> Quorum {
-    let builder = Quorum::builder().without_restart_guard();
-    builder.connect(servers.iter().map(RedisServer::url)).await.unwrap()
+pub(crate) async fn quorum_of(servers: &[RedisServer]) -> LockClient {
+    let builder = LockClient::builder();
+    builder.connect_quorum(servers.iter().map(RedisServer::url), RestartGuard::Off).await.unwrap()
 }
 
-pub(crate) async fn through(builder: QuorumBuilder, proxies: &[Proxy]) -> Quorum {
-    builder.connect(proxies.iter().map(Proxy::url)).await.unwrap()
+pub(crate) async fn through(builder: LockClientBuilder, proxies: &[Proxy]) -> LockClient {
+    builder.connect_quorum(proxies.iter().map(Proxy::url), RestartGuard::Off).await.unwrap()
 }
 
 /// On how many servers the key is.

@@ -6,7 +6,7 @@ use crate::prelude::*;
 const STARVED: Duration = secs(30);
 
 /// What clients want, and how often.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Rivalry {
     /// `mutex`, `write`, `permit` (the only one) or `multi` (two names).
     pub(crate) kind: &'static str,
@@ -52,10 +52,11 @@ pub(crate) async fn compete(clients: &[(LockClient, usize)], rivalry: Rivalry) -
     for (number, (client, count)) in clients.iter().enumerate() {
         for _ in 0..*count {
             let (client, turns) = (client.clone(), Arc::clone(&turns));
+            let rivalry = rivalry.clone();
             tasks.push(lock_tests::spawn(async move {
                 while Instant::now() < until {
                     let from = Instant::now();
-                    let guard = timeout(STARVED, take(&client, rivalry)).await;
+                    let guard = timeout(STARVED, take(&client, rivalry.clone())).await;
                     let guard = guard.expect("starved").unwrap();
                     {
                         let mut turns = turns.lock().unwrap();
@@ -79,8 +80,8 @@ async fn take(client: &LockClient, rivalry: Rivalry) -> Result<LockGuard, LockEr
         "mutex" => client.mutex(name).with(options).lock().await,
         "write" => client.rw_lock(name).with(options).write().await,
         "permit" => {
-            let semaphore = client.semaphore(name, NonZeroU32::MIN).with(options);
-            semaphore.acquire().await.map(LockGuard::from)
+            let semaphore = client.semaphore(name, 1).with(options);
+            semaphore.acquire().await
         }
         "multi" => {
             let names = ["a", "b"].map(|part| format!("{{{name}}}{part}"));

@@ -81,7 +81,7 @@ impl Task {
             let lease = Lease::Watchdog(secs(fastrand::u64(2..7)));
             // And a call that does not wait for long has the connection suspected while others wait on.
             let wait = if fastrand::bool() { Wait::UpTo(BOUND) } else { Wait::UpTo(secs(1)) };
-            let options = LockOptions::builder().lease(lease).wait(wait).build().unwrap();
+            let options = LockOptions::new().lease(lease).wait(wait);
             let acquire = take(&self.client, self.kind, &self.name, options);
             let Ok(mut held) = witness.acquire(acquire).await else {
                 sleep(ms(20)).await;

@@ -79,11 +79,10 @@ pub(crate) async fn reads_beside_writers(
     name: &str,
 ) {
     let stream = Writers::start(writers, name);
-    let fixed = LockOptions::builder().lease(Lease::Fixed(SOON)).wait(Wait::UpTo(SOON));
-    let fixed = fixed.build().unwrap();
+    let fixed = LockOptions::new().lease(Lease::Fixed(SOON)).wait(Wait::UpTo(SOON));
     let patient = waits(Wait::UpTo(SOON));
     let reads = readers.iter().flat_map(|client| {
-        [(patient, "shared"), (patient, "shared, too"), (fixed, "fixed")]
+        [(patient.clone(), "shared"), (patient.clone(), "shared, too"), (fixed.clone(), "fixed")]
             .map(|(options, whose)| (client.rw_lock(name).with(options), whose))
     });
     let reads = reads.map(async |(lock, whose)| (overtaken(lock, &stream, 30).await, whose));

@@ -122,7 +122,7 @@ async fn hold_all(client: &LockClient, options: LockOptions) -> Vec<LockGuard> {
     for (kind, _) in KINDS {
         for n in 0..NAMES {
             let name = format!("{kind}:{n}");
-            guards.push(take(client, kind, &name, options).await.unwrap());
+            guards.push(take(client, kind, &name, options.clone()).await.unwrap());
         }
     }
     guards
@@ -151,8 +151,9 @@ async fn held_locks_of_all_kinds_are_kept(says: Says) {
 async fn replicated_locks_are_kept(says: Says) {
     let world = World::with_replicas(says, 1).await;
     let client = world.client().await;
-    let options = LockOptions::builder().replicas(1, secs(1)).lease(Lease::Watchdog(secs(3)));
-    are_kept(hold_all(&client, options.build().unwrap()).await, secs(6)).await;
+    let options =
+        LockOptions::new().replicas(Replicas::new(1, secs(1))).lease(Lease::Watchdog(secs(3)));
+    are_kept(hold_all(&client, options).await, secs(6)).await;
 }
 
 /// Two hundred tasks ask at once, and release at once.
@@ -175,7 +176,7 @@ async fn a_crowd_of_own_keys_is_served(says: Says) {
     for _ in 0..3 {
         crowd(&client).await;
     }
-    assert!(client.held().is_empty());
+    assert!(client.admin().held().is_empty());
     assert_eq!(log.lines_with(WARNING).len(), 1, "{}", log.text());
 }
 
@@ -207,7 +208,7 @@ async fn names_of_two_slots_are_refused_with_a_hint(says: Says) {
     // In turn, each in its own slot.
     let members = ["several:a", "several:b"].map(|name| MultiMember::from(client.fair_mutex(name)));
     let options = watched(ms(600));
-    let in_turn = MultiLock::of(members).with(options).lock().await.unwrap();
+    let in_turn = MultiLock::of(members).with(options.clone()).lock().await.unwrap();
     let tagged = client.multi_lock(["{several}:a", "{several}:b"]).with(options);
     let guards = vec![in_turn, tagged.lock().await.unwrap()];
     assert!(client.mutex("{several}:b").try_lock().await.unwrap().is_none());
@@ -243,14 +244,14 @@ async fn an_operator_sees_and_frees(says: Says) {
     let (client, operator) = (world.client().await, world.client().await);
     let guards = hold_all(&client, LockOptions::default()).await;
     let names: BTreeSet<_> = guards.iter().map(|guard| guard.key().to_string()).collect();
-    let survey = operator.survey().await.unwrap();
+    let survey = operator.admin().survey().await.unwrap();
     assert!(survey.is_complete, "{survey:?}");
     let found: BTreeSet<_> = survey.locks.iter().map(|lock| lock.key.to_string()).collect();
     assert_eq!(found, names);
     for name in &names {
-        assert!(operator.inspect(name).await.unwrap().kind.is_some(), "{name}");
-        assert!(operator.force_release(name).await.unwrap(), "{name}");
-        assert!(operator.inspect(name).await.unwrap().kind.is_none(), "{name}");
+        assert!(operator.admin().inspect(name).await.unwrap().kind.is_some(), "{name}");
+        assert!(operator.admin().force_release(name).await.unwrap(), "{name}");
+        assert!(operator.admin().inspect(name).await.unwrap().kind.is_none(), "{name}");
     }
 }
 

@@ -62,9 +62,9 @@ async fn they_are_enough_for_every_kind() {
     let options = LockOptions::default();
     for (kind, is) in KINDS {
         let other = if kind == "read" { "write" } else { kind };
-        let held = kinds::take(&admin, other, kind, options).await.unwrap();
-        let (waiter, name) = (client.clone(), kind.to_owned());
-        let waiter = lock_tests::spawn(async move { take_named(&waiter, &name, options).await });
+        let held = kinds::take(&admin, other, kind, options.clone()).await.unwrap();
+        let (waiter, name, with) = (client.clone(), kind.to_owned(), options.clone());
+        let waiter = lock_tests::spawn(async move { take_named(&waiter, &name, with).await });
         soon!("it may listen", {
             let channels: Vec<String> =
                 server.client().get(&["PUBSUB", "CHANNELS", &format!("*{kind}*")]).await;
@@ -76,7 +76,7 @@ async fn they_are_enough_for_every_kind() {
         if matches!(is, HoldKind::Mutex | HoldKind::Fair) {
             guard
                 .run(async {
-                    let _nested = take_named(&client, kind, options).await.unwrap();
+                    let _nested = take_named(&client, kind, options.clone()).await.unwrap();
                     soon!(
                         "it may show counts",
                         server.client().hgetall(kind).await.values().any(|count| count == "2")
@@ -85,12 +85,12 @@ async fn they_are_enough_for_every_kind() {
                 .await
                 .unwrap();
         }
-        assert_eq!(client.inspect(kind).await.unwrap().kind, Some(is));
+        assert_eq!(client.admin().inspect(kind).await.unwrap().kind, Some(is));
         guard.release().await.unwrap_or_else(|error| panic!("{kind}: {error:?}"));
-        let guard = take_named(&client, kind, options).await.unwrap();
-        assert!(client.force_release(kind).await.unwrap());
+        let guard = take_named(&client, kind, options.clone()).await.unwrap();
+        assert!(client.admin().force_release(kind).await.unwrap());
         drop(guard);
-        let guard = take_named(&client, kind, options).await.unwrap();
+        let guard = take_named(&client, kind, options.clone()).await.unwrap();
         guard.release().await.unwrap();
     }
     // A writer that reads and lets others in, a dead queue member, permits in bulk.
@@ -102,7 +102,7 @@ async fn they_are_enough_for_every_kind() {
     raw.cmd(&["ZADD", "redisson_lock_timeout:{dead}", "1", "gone:1"]).await;
     raw.cmd(&["RPUSH", "redisson_lock_queue:{dead}", "gone:1"]).await;
     client.fair_mutex("dead").lock().await.unwrap().release().await.unwrap();
-    let three = NonZeroU32::new(3).unwrap();
+    let three = 3;
     let permits = client.semaphore("bulk", three).acquire_many(three).await.unwrap();
     permits.release().await.unwrap();
 }
@@ -114,7 +114,7 @@ async fn they_are_enough_for_replicas() {
     let _replica = RedisServer::builder().replica_of(server.port()).start().await;
     server.wait_for_replicas(1).await;
     let client = LockClient::connect(&url).await.unwrap();
-    let options = LockOptions::builder().replicas(1, SOON).build().unwrap();
+    let options = LockOptions::new().replicas(Replicas::new(1, SOON));
     take_named(&client, "mutex", options).await.unwrap().release().await.unwrap();
 }
 

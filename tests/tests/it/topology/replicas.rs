@@ -22,7 +22,7 @@ impl World {
 }
 
 fn replicated(at_least: u32, wait: impl Into<Wait>) -> LockOptions {
-    LockOptions::builder().replicas(at_least, ACK).wait(wait).build().unwrap()
+    LockOptions::new().replicas(Replicas::new(at_least, ACK)).wait(wait)
 }
 
 fn counts(outcome: Result<LockGuard, LockError>) -> (usize, usize) {
@@ -48,10 +48,9 @@ async fn a_grant_is_on_the_replica() {
     master.wait_for_replicas(1).await;
     let client = connect(&master).await;
     road.delay(ms(60));
-    let options = LockOptions::builder().replicas(1, secs(5)).wait(Wait::Never);
-    let options = options.build().unwrap();
+    let options = LockOptions::new().replicas(Replicas::new(1, secs(5))).wait(Wait::None);
     for (kind, _) in KINDS {
-        let guard = take_named(&client, kind, options).await.unwrap();
+        let guard = take_named(&client, kind, options.clone()).await.unwrap();
         assert!(replica.client().exists(kind).await, "{kind}: the replica does not know");
         guard.release().await.unwrap();
     }
@@ -75,7 +74,7 @@ async fn too_few_replicas_fail_closed() {
             let free = waits(secs(2));
             let guard = take_named(&world.client, kind, free).await.expect("left behind");
             guard.release().await.unwrap();
-            let outcome = take_named(&world.client, kind, replicated(at_least, Wait::Never)).await;
+            let outcome = take_named(&world.client, kind, replicated(at_least, Wait::None)).await;
             assert_eq!(counts(outcome), (acked, at_least as usize), "{kind}");
         }
     };
@@ -96,7 +95,7 @@ async fn too_few_replicas_fail_closed() {
 async fn a_wait_ends_the_time_of_replicas() {
     let world = World::new().await;
     let (wait, start) = (ms(600), Instant::now());
-    let options = LockOptions::builder().replicas(2, secs(10)).wait(wait).build().unwrap();
+    let options = LockOptions::new().replicas(Replicas::new(2, secs(10))).wait(wait);
     let error = world.client.mutex("m").with(options).lock().await.unwrap_err();
     let LockError::NotReplicated { acked, wanted, timeout, .. } = error else {
         panic!("{error:?}");
@@ -160,14 +159,13 @@ async fn a_fair_waiter_hears_of_its_second_turn() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_replica_delays_no_other_lock() {
     let world = World::new().await;
-    let held = replicated(1, SOON).to_builder();
-    let held = held.lease(Lease::Watchdog(ms(1_500))).build().unwrap();
+    let held = replicated(1, SOON);
+    let held = held.lease(Lease::Watchdog(ms(1_500)));
     let guard = world.client.mutex("held").with(held).lock().await.unwrap();
     world.replica.pause();
-    let long = LockOptions::builder().replicas(1, secs(1)).wait(SOON / 4);
-    let long = long.build().unwrap();
+    let long = LockOptions::new().replicas(Replicas::new(1, secs(1))).wait(SOON / 4);
     let crowd: Vec<_> = (0..64)
-        .map(|n| world.client.mutex(format!("crowd:{n}")).with(long).lock())
+        .map(|n| world.client.mutex(format!("crowd:{n}")).with(long.clone()).lock())
         .map(lock_tests::spawn)
         .collect();
     let until = Instant::now() + secs(4);
@@ -216,7 +214,7 @@ async fn a_shared_read_hold_keeps_the_replicas() {
     let plain = LockOptions::default();
     world.replica.pause();
     let first = take_named(&world.client, "read", plain).await.unwrap();
-    for wait in [Wait::Never, Wait::UpTo(ms(400))] {
+    for wait in [Wait::None, Wait::UpTo(ms(400))] {
         assert_eq!(counts(take_named(&world.client, "read", replicated(1, wait)).await), (0, 1));
     }
     assert!(!first.is_lost());
@@ -251,9 +249,9 @@ async fn lost_replies_and_flushed_scripts_are_made_good() {
 async fn a_dropped_wait_is_undone() {
     let world = World::new().await;
     world.replica.pause();
-    let options = LockOptions::builder().replicas(1, secs(5)).build().unwrap();
+    let options = LockOptions::new().replicas(Replicas::new(1, secs(5)));
     for (kind, _) in KINDS {
-        let client = world.client.clone();
+        let (client, options) = (world.client.clone(), options.clone());
         let waiter = lock_tests::spawn(async move { take_named(&client, kind, options).await });
         let raw = world.master.client();
         soon!("it is taken", raw.exists(kind).await);
@@ -299,7 +297,7 @@ async fn a_failover_without_replication_is_a_loss() {
         world.master.client_kill(ClientType::Replica).await;
         let lease = secs(9);
         let options = watched(lease);
-        let guard = take_named(&client, kind, options).await.unwrap();
+        let guard = take_named(&client, kind, options.clone()).await.unwrap();
         fail_over(&world, &proxy).await;
         let other = LockClient::connect(&world.replica.url()).await.unwrap();
         let successor = timeout(lease / 3, take_named(&other, kind, options)).await;
@@ -323,21 +321,21 @@ async fn a_failover_with_replicas_keeps_the_lock() {
     let proxy = Proxy::start(world.master.port()).await;
     let client = connect(&proxy).await;
     let lease = secs(4);
-    let options = replicated(1, SOON).to_builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let options = replicated(1, SOON).lease(Lease::Watchdog(lease));
     let mut guards = Vec::new();
     for (kind, _) in KINDS {
-        guards.push(take_named(&client, kind, options).await.unwrap());
+        guards.push(take_named(&client, kind, options.clone()).await.unwrap());
     }
     fail_over(&world, &proxy).await;
     let other = LockClient::connect(&world.replica.url()).await.unwrap();
-    let never = waits(Wait::Never);
+    let never = waits(Wait::None);
     let until = Instant::now() + lease * 3 / 2;
     while Instant::now() < until {
         for ((kind, _), guard) in KINDS.iter().zip(&guards) {
             assert!(!guard.is_lost(), "{kind}");
             // Readers share.
             let kind = if *kind == "read" { continue } else { kind };
-            let outcome = take_named(&other, kind, never).await;
+            let outcome = take_named(&other, kind, never.clone()).await;
             assert!(matches!(outcome, Err(LockError::Busy { .. })), "{kind}: {outcome:?}");
         }
         tokio::time::sleep(ms(100)).await;

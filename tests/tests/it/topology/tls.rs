@@ -55,8 +55,8 @@ async fn locks_work_with_a_private_authority() {
     let guard = timeout(SOON, waiter).await.expect("no notice came").unwrap().unwrap();
     guard.release().await.unwrap();
 
-    let lease = LockOptions::builder().lease(Lease::Watchdog(ms(600)));
-    let guard = holder.mutex("t").with(lease.build().unwrap()).lock().await.unwrap();
+    let lease = LockOptions::new().lease(Lease::Watchdog(ms(600)));
+    let guard = holder.mutex("t").with(lease).lock().await.unwrap();
     let first_deadline = Instant::now() + guard.remaining();
     soon!("it is renewed", Instant::now() > first_deadline);
     assert!(!guard.is_lost());

@@ -9,7 +9,7 @@ pub(crate) use futures_util::stream::{self, StreamExt};
 pub(crate) use http::{Method, Request, Response, StatusCode};
 pub(crate) use http_body::{Frame, SizeHint};
 pub(crate) use http_body_util::{BodyExt, Full, StreamBody};
-pub(crate) use lock_tower::http::{BusyStatus, HoldUntil};
+pub(crate) use lock_tower::http::HoldUntil;
 pub(crate) use lock_tower::{HeldLock, HttpLockLayer, HttpLockLayerBuilder, LockBody, LockLayer};
 pub(crate) use tokio::io::{AsyncReadExt, AsyncWriteExt};
 pub(crate) use tokio::net::{TcpListener, TcpStream};

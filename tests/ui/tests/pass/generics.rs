@@ -41,7 +41,7 @@ async fn hidden(id: impl KeyPart + Display) -> Result<impl Debug, LockError> {
 }
 
 #[distributed_lock(key = "s:{id}")]
-async fn nested(id: u8) -> Result<Vec<(u8, impl Iterator<Item = impl Debug>)>, LockError> {
+async fn nested(id: u8) -> Result<Vec<(u8, impl IntoIterator<Item = impl Debug>)>, LockError> {
     Ok(vec![(id, (0..id).map(Some))])
 }
 
@@ -67,7 +67,10 @@ async fn runs() -> Result<(), LockError> {
             assert_eq!(elided(" x ").await?, "x");
             assert_eq!(format!("{:?}", hidden(7_u32).await?), r#"["7"]"#);
             let (two, rest) = nested(2).await?.pop().expect("one");
-            assert_eq!(format!("{two} {:?}", rest.collect::<Vec<_>>()), "2 [Some(0), Some(1)]");
+            assert_eq!(
+                format!("{two} {:?}", rest.into_iter().collect::<Vec<_>>()),
+                "2 [Some(0), Some(1)]"
+            );
             assert_eq!(boxed(Box::new(|x| x + 1)).await?.to_string(), "2");
             assert_eq!(called(async || 5).await?, 5);
             Ok(())

@@ -1,4 +1,4 @@
-//! `at_least` and `max_hold`, as literals and as expressions.
+//! `at_least`, `max_hold` and `release_timeout`, as literals and as expressions.
 
 use std::time::Duration;
 
@@ -29,6 +29,16 @@ async fn at_odds(limit: Duration) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "released", release_timeout = "0s")]
+async fn in_the_background() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "released", release_timeout = limit, kind = fair)]
+async fn within(limit: Duration) -> Result<(), LockError> {
+    Ok(())
+}
+
 #[tokio::test]
 async fn runs() -> Result<(), LockError> {
     LockClient::in_memory()
@@ -37,6 +47,8 @@ async fn runs() -> Result<(), LockError> {
             computed(Duration::from_millis(1)).await?;
             let error = computed(Duration::ZERO).await.unwrap_err();
             assert!(matches!(error, LockError::InvalidOptions(_)), "{error}");
+            in_the_background().await?;
+            within(Duration::from_millis(1)).await?;
             assert!(max_hold().await.unwrap_err().is_lost());
             assert!(both_computed(Duration::from_millis(100)).await.unwrap_err().is_lost());
             let error = at_odds(Duration::from_secs(1)).await.unwrap_err();

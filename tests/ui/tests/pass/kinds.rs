@@ -1,14 +1,12 @@
 //! `kind` is the kind of the lock: as the store shows it, and as others find it.
 
-use std::num::NonZeroU32;
-
-use lock_runtime::store::HoldKind;
+use lock_runtime::admin::HoldKind;
 use lock_runtime::{LockClient, LockError, distributed_lock};
 
 type Seen = Result<Option<HoldKind>, LockError>;
 
 async fn seen(client: &LockClient, name: &str) -> Seen {
-    Ok(client.inspect(name).await?.kind)
+    Ok(client.admin().inspect(name).await?.kind)
 }
 
 #[distributed_lock(key = "usual", client = client)]
@@ -47,7 +45,7 @@ async fn write(client: &LockClient) -> Seen {
 }
 
 #[distributed_lock(key = "permits", kind = semaphore(2), client = client)]
-async fn permit(client: &LockClient, limit: NonZeroU32) -> Seen {
+async fn permit(client: &LockClient, limit: u32) -> Seen {
     let all = client.semaphore("permits", limit);
     let (second, third) = outside(async move {
         let second = all.try_acquire().await;
@@ -79,7 +77,7 @@ async fn runs() -> Result<(), LockError> {
             assert_eq!(fair(&client).await?, Some(HoldKind::Fair));
             assert_eq!(read(&client).await?, Some(HoldKind::Read));
             assert_eq!(write(&client).await?, Some(HoldKind::Write));
-            let two = NonZeroU32::new(2).expect("is not zero");
+            let two = 2;
             assert_eq!(permit(&client, two).await?, Some(HoldKind::Semaphore));
 
             let first = client.semaphore("permits", two).acquire().await?;

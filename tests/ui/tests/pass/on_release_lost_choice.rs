@@ -4,19 +4,19 @@ use lock_runtime::{LockClient, LockError, distributed_lock};
 
 #[distributed_lock(key = "taken", client = client)]
 async fn usual(client: &LockClient) -> Result<u8, LockError> {
-    client.force_release("taken").await?;
+    client.admin().force_release("taken").await?;
     Ok(1)
 }
 
 #[distributed_lock(key = "taken", client = client, on_release_lost = log)]
 async fn logged(client: &LockClient) -> Result<u8, LockError> {
-    client.force_release("taken").await?;
+    client.admin().force_release("taken").await?;
     Ok(2)
 }
 
 #[distributed_lock(key = "taken", client = client, on_release_lost = error)]
 async fn reported(client: &LockClient) -> Result<u8, LockError> {
-    client.force_release("taken").await?;
+    client.admin().force_release("taken").await?;
     Ok(3)
 }
 

@@ -3,8 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use lock_runtime::blocking::{LockClient, LockGuard};
-use lock_runtime::{LockError, distributed_lock};
+use lock_runtime::{LockClient, LockError, LockGuard, block_on, distributed_lock};
 
 struct Path<T>(T);
 
@@ -78,7 +77,7 @@ struct Asks(LockClient);
 impl Drop for Asks {
     fn drop(&mut self) {
         let is_free = std::thread::scope(|scope| {
-            let asks = || self.0.mutex("owned").try_lock().unwrap().is_some();
+            let asks = || block_on(self.0.mutex("owned").try_lock()).unwrap().is_some();
             scope.spawn(asks).join().unwrap()
         });
         assert!(!is_free, "released before the argument was dropped");
@@ -93,11 +92,11 @@ fn owns(value: Asks) -> Result<(), LockError> {
 
 #[test]
 fn runs() -> Result<(), LockError> {
-    let locks = LockClient::in_memory()?;
+    let locks = LockClient::in_memory();
     let mut shop = Shop { tenant: "t".to_owned(), locks: locks.clone(), sold: 1 };
     assert_eq!(*shop.pay(2)?, 3);
     assert_eq!(shop.borrowed(Path(7), "text")?, "text");
-    locks.scope(|| {
+    locks.scope_blocking(|| {
         assert!(shop.open()?);
         assert_eq!(generic(3, Duration::from_secs(1))?.to_string(), "<3>");
         let mut log = Vec::new();

@@ -1,6 +1,6 @@
 //! Several attributes are several locks, taken in the order in which they are written.
 
-use lock_runtime::store::HoldKind;
+use lock_runtime::admin::HoldKind;
 use lock_runtime::{LockClient, LockError, distributed_lock};
 
 #[distributed_lock(key = "first:{id}", guard = first, wait = none)]
@@ -8,9 +8,9 @@ use lock_runtime::{LockClient, LockError, distributed_lock};
 #[distributed_lock(key = "third:{id}", guard = third, kind = write, wait = none)]
 async fn three(id: u64, client: LockClient) -> Result<[String; 3], LockError> {
     let kinds = [
-        client.inspect(first.key().clone()).await?.kind,
-        client.inspect(second.key().clone()).await?.kind,
-        client.inspect(third.key().clone()).await?.kind,
+        client.admin().inspect(first.key().clone()).await?.kind,
+        client.admin().inspect(second.key().clone()).await?.kind,
+        client.admin().inspect(third.key().clone()).await?.kind,
     ];
     assert_eq!(kinds, [HoldKind::Mutex, HoldKind::Fair, HoldKind::Write].map(Some));
     Ok([first, second, third].map(|hold| hold.key().to_string()))
@@ -65,14 +65,14 @@ async fn runs() -> Result<(), LockError> {
 
             // The second is busy: the first was taken, the third was not asked for.
             let held = client.fair_mutex("second:7").lock().await?;
-            let before = client.inspect("third:7").await?.last_token;
+            let before = client.admin().inspect("third:7").await?.last_token;
             let LockError::Busy { key, .. } = three(7, client.clone()).await.unwrap_err() else {
                 panic!("not busy")
             };
             assert_eq!(key.as_str(), "second:7");
-            let first = client.inspect("first:7").await?;
+            let first = client.admin().inspect("first:7").await?;
             assert!(first.kind.is_none() && first.last_token.is_some());
-            assert_eq!(client.inspect("third:7").await?.last_token, before);
+            assert_eq!(client.admin().inspect("third:7").await?.last_token, before);
             held.release().await?;
 
             let held = client.mutex("inner").lock().await?;

@@ -44,7 +44,7 @@ async fn runs() -> Result<(), LockError> {
             assert!(matches!(not_at_all().await, Err(LockError::Busy { .. })));
             assert!(matches!(a_little().await, Err(LockError::Timeout { .. })));
             assert!(matches!(computed(20).await, Err(LockError::Timeout { .. })));
-            let till = Till { patience: Wait::Never };
+            let till = Till { patience: Wait::None };
             assert!(matches!(till.open().await, Err(LockError::Busy { .. })));
 
             let waiting = tokio::spawn(lock_runtime::scope::inherit(patiently()));

@@ -19,6 +19,7 @@ mod server;
 mod tally;
 
 use std::fmt;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,9 +36,9 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, HoldKind, Listening, NamesCursor, NamesPage,
-    OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, ServerReport,
-    ServerRights, Store, StoreFuture, Subscription, Target, unsupported,
+    AcquireReply, AcquireRequest, CountRequest, HoldKind, LatchRequest, Listening, MissingRight,
+    NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest,
+    RenewRequest, ServerFacts, ServerReport, Store, StoreFuture, Subscription, Target,
 };
 
 /// How long requests under way may delay the closing of the store.
@@ -194,7 +195,7 @@ impl Store for QuorumStore {
         })
     }
 
-    fn servers(&self, _: Duration) -> StoreFuture<'_, Vec<ServerReport>> {
+    fn servers(&self, _: Duration) -> StoreFuture<'_, Vec<ServerReport<ServerFacts>>> {
         StoreFuture::new(self.reports())
     }
 
@@ -202,7 +203,10 @@ impl Store for QuorumStore {
         self.servers.iter().flat_map(|server| server.store.addresses()).collect()
     }
 
-    fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
+    fn missing_rights(
+        &self,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<ServerReport<Vec<MissingRight>>>> {
         StoreFuture::new(self.rights(timeout))
     }
 
@@ -215,7 +219,7 @@ impl Store for QuorumStore {
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         if request.target.kind() != HoldKind::Mutex {
-            return unsupported(&format!("a {} on a quorum of servers", request.target.kind()));
+            return mutexes_only(&format!("a {}", request.target.kind()));
         }
         StoreFuture::new(self.acquire_majority(request))
     }
@@ -231,6 +235,15 @@ impl Store for QuorumStore {
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         StoreFuture::new(self.release_majority(request))
+    }
+
+    fn latch(
+        &self,
+        _target: &Arc<Target>,
+        _request: LatchRequest,
+        _timeout: Duration,
+    ) -> StoreFuture<'_, u64> {
+        mutexes_only("a count-down latch")
     }
 
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
@@ -318,6 +331,11 @@ impl Store for QuorumStore {
             }
         });
     }
+}
+
+fn mutexes_only<'a, T: Send + 'a>(asked: &str) -> StoreFuture<'a, T> {
+    let message = format!("a quorum of servers keeps mutexes only, and this is {asked}");
+    StoreFuture::new(ready(Err(StoreError::new(StoreErrorKind::Config, message))))
 }
 
 impl fmt::Debug for QuorumStore {

@@ -6,15 +6,18 @@ use futures_util::future::try_join_all;
 
 use super::QuorumStore;
 use crate::error::StoreError;
-use crate::store::{ServerReport, ServerRights};
+use crate::store::{MissingRight, ServerFacts, ServerReport};
 
 impl QuorumStore {
-    pub(super) async fn reports(&self) -> Result<Vec<ServerReport>, StoreError> {
+    pub(super) async fn reports(&self) -> Result<Vec<ServerReport<ServerFacts>>, StoreError> {
         let asked = self.servers.iter().map(|server| server.store.servers(server.timeout));
         Ok(try_join_all(asked).await?.into_iter().flatten().collect())
     }
 
-    pub(super) async fn rights(&self, timeout: Duration) -> Result<Vec<ServerRights>, StoreError> {
+    pub(super) async fn rights(
+        &self,
+        timeout: Duration,
+    ) -> Result<Vec<ServerReport<Vec<MissingRight>>>, StoreError> {
         let asked = self.servers.iter().map(|server| server.store.missing_rights(timeout));
         Ok(try_join_all(asked).await?.into_iter().flatten().collect())
     }

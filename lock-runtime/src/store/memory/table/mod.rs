@@ -430,5 +430,5 @@ fn another_kind() -> StoreError {
 }
 
 fn no_lock() -> StoreError {
-    StoreError::new(StoreErrorKind::WrongType, "a value that is no lock")
+    StoreError::new(StoreErrorKind::WrongType, "the key holds a value that is no lock")
 }

@@ -45,76 +45,7 @@ const FOLLOW: Duration = Duration::from_millis(800);
 
 /// Keeps locks in a Redis Cluster, version 7.0 or later, each at the master that has its slot.
 ///
-/// Usually made by [`LockClientBuilder::connect_cluster`](crate::LockClientBuilder::connect_cluster). It finds
-/// the nodes through the first that answers, at the addresses that they announce, with the credentials and TLS
-/// of the addresses given; nodes must be reachable from this process at those addresses. Each master has two
-/// connections, one for commands and one for notifications, and a third if locks ask for replicas.
-///
-/// # Several names in one lock
-///
-/// The names of one [`multi_lock`](crate::LockClient::multi_lock) must be in one slot: give them a common hash
-/// tag, as in `{order:7}:stock` and `{order:7}:invoice`. All other kinds of locks always have their keys in one
-/// slot.
-///
-/// # Fail-over
-///
-/// A cluster copies to its replicas after it has answered. When a master dies, **the replica that replaces it
-/// may not know its last grants**, and another client may get the lock while the holder still runs. The same
-/// can happen to grants of a master that is cut off from the others, for up to their `cluster-node-timeout`. A
-/// holder whose lock was lost in this way learns it from its next renewal, up to a third of the lease later.
-/// With [`replicas`](crate::options::LockOptionsBuilder::replicas) a hold counts only once replicas have
-/// confirmed it, which makes this rare; [fencing tokens](crate::FencingToken), checked by the protected
-/// resource, make it harmless. A replica that did not get the last counter continues from its own clock, so
-/// tokens grow if the clocks of a master and its replicas differ by less than the failover takes.
-///
-/// Until the replica has taken over, locks of those slots fail or wait as with one server that is down. To
-/// survive a failover, set [`store_patience`](crate::LockClientBuilder::store_patience) to more than
-/// `cluster-node-timeout` and an election take, and leases to more than that. Locks of other slots are not
-/// affected if the servers have `cluster-require-full-coverage no`; with `yes`, the default, a cluster answers
-/// no requests meanwhile.
-///
-/// # Moving slots
-///
-/// Held locks stay held and are renewed while their slot moves to another node; waiters keep their
-/// subscriptions at the node that has the slot. A request that needs several keys of a lock at once waits until
-/// all of them are at one node: most acquires, and every request about read/write locks and several names at
-/// once. So move slots quickly: a hold of several names, a reader or a permit whose keys stay divided for
-/// longer than its lease is lost, and acquires fail after
-/// [`store_patience`](crate::LockClientBuilder::store_patience).
-///
-/// Move a slot on only when all nodes know of its last move; `redis-cli --cluster check` compares their
-/// slots, and `CLUSTER NODES` shows their epochs. A node that gets a slot before it has heard of the
-/// epoch of the node that gives it may choose a lower one. The servers then take the slot back and delete
-/// its keys, the locks among them. A holder learns of that by
-/// [`LossCause::NotOwner`](crate::error::LossCause::NotOwner).
-///
-/// # Redisson
-///
-/// Notifications are sent with `SPUBLISH`, as with Redisson 3.22 and later on servers of version 7. Older
-/// versions, and those with `shardedSubscriptionMode` off, exclude each other with these clients but notice
-/// their releases only by polling.
-///
-/// # Permissions
-///
-/// The permissions of [`RedisStore`](crate::store::redis::RedisStore), without `subscribe`, `unsubscribe` and
-/// `publish`, and
-///
-/// ```text
-///   +cluster|slots +asking +ssubscribe +sunsubscribe +spublish
-/// ```
-///
-/// # Examples
-///
-/// ```no_run
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use lock_runtime::store::ClusterStore;
-/// use lock_runtime::LockClient;
-///
-/// let store = ClusterStore::connect(["redis://one:7000", "redis://two:7000"]).await?;
-/// let client = LockClient::builder().store(store)?;
-/// # Ok(())
-/// # }
-/// ```
+/// [`LockClientBuilder::connect_cluster`](crate::LockClientBuilder::connect_cluster) documents it.
 pub struct ClusterStore {
     shared: Arc<Shared>,
     task: Mutex<Option<JoinHandle<()>>>,

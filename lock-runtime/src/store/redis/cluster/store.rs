@@ -20,9 +20,9 @@ use crate::store::redis::server::slot::slot_of;
 use crate::store::redis::store::RedisStore;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
-    NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ProcessNames, ReleaseReply,
-    ReleaseRequest, RenewRequest, ServerReport, ServerRights, Store, StoreFuture, Subscription,
-    Target, not_listened, renewed_in_parts, tell_part,
+    MissingRight, NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ProcessNames,
+    ReleaseReply, ReleaseRequest, RenewRequest, ServerFacts, ServerReport, Store, StoreFuture,
+    Subscription, Target, not_listened, renewed_in_parts, tell_part,
 };
 
 /// The one slot of a lock.
@@ -344,7 +344,7 @@ impl Store for ClusterStore {
         })
     }
 
-    fn servers(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerReport>> {
+    fn servers(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerReport<ServerFacts>>> {
         StoreFuture::new(async move {
             self.ensure_task();
             let map = self.shared.topology.map();
@@ -357,7 +357,10 @@ impl Store for ClusterStore {
         map.nodes.iter().flat_map(|node| node.store.addresses()).collect()
     }
 
-    fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
+    fn missing_rights(
+        &self,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<ServerReport<Vec<MissingRight>>>> {
         StoreFuture::new(async move {
             self.ensure_task();
             let map = self.shared.topology.map();

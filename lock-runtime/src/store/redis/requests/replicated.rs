@@ -93,7 +93,7 @@ impl Replicated {
             unsent.0 = None;
             let connection = connected?;
             let turn = self.turn.try_lock().ok();
-            let wait = turn.is_some().then(|| wait(replicas.at_least, until, SLICE));
+            let wait = turn.is_some().then(|| wait(replicas.acks, until, SLICE));
             let acquired = timeout_at(deadline, acquire(&connection, call.cmd(), wait)).await;
             match link.judge(&connection, acquired) {
                 Ok((reply, waiting)) => {
@@ -117,10 +117,10 @@ impl Replicated {
         };
         drop(turn);
         let mut slice = SLICE;
-        while acked < replicas.at_least && Instant::now() < until {
+        while acked < replicas.acks && Instant::now() < until {
             let turn = timeout_at(until, self.turn.lock()).await;
             // Without the turn and out of time, it only asks for the number, which delays nothing.
-            let wanted = turn.as_ref().map_or(0, |_| replicas.at_least);
+            let wanted = turn.as_ref().map_or(0, |_| replicas.acks);
             // Each WAIT sends something to the replicas, which the next WAIT wants acknowledged too. So it has to last
             // for a round trip to them, however long that is.
             slice = (slice * 2).min(LONGEST_SLICE);
@@ -128,7 +128,7 @@ impl Replicated {
             // A replica that has acknowledged once has the lock, whatever later answers say.
             acked = self.acknowledged(&connection, waiting, slice, deadline).await?.max(acked);
         }
-        let enough = acked >= replicas.at_least;
+        let enough = acked >= replicas.acks;
         Ok(if enough { reply } else { AcquireReply::NotReplicated { acked } })
     }
 

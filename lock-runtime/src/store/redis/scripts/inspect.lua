@@ -33,7 +33,7 @@ if type == 'hash' then
   local mode = call('HGET', KEYS[1], 'mode')
   local fields = not stranger(KEYS[1]) and call('HGETALL', KEYS[1])
   if not fields or not is_lock(mode, fields) then
-    return redis.error_reply('WRONGTYPE the key holds no lock')
+    return redis.error_reply('WRONGTYPE the key holds a hash that is no lock')
   end
   mode = mode or 'mutex'
   local ttl = call('PTTL', KEYS[1])
@@ -58,7 +58,7 @@ if type == 'hash' then
 elseif type == 'string' or type == 'none' then
   local value = call('GET', KEYS[1])
   if value and not string.match(value, '^-?%d+$') then
-    return redis.error_reply('WRONGTYPE the key holds no lock')
+    return redis.error_reply('WRONGTYPE the key holds a string, as `SET NX` leaves')
   end
   local permits = call('ZRANGEBYSCORE', KEYS[5], after, '+inf', 'WITHSCORES')
   local at = {}
@@ -89,7 +89,7 @@ elseif type == 'string' or type == 'none' then
     end
   end
 else
-  return redis.error_reply('WRONGTYPE the key holds no lock')
+  return redis.error_reply('WRONGTYPE the key holds a ' .. type)
 end
 
 local waiting = call('ZCOUNT', KEYS[3], after, '+inf')

@@ -246,7 +246,7 @@ fn about_server(error: &RedisError) -> (StoreErrorKind, Cow<'static, str>) {
 fn script_message(detail: &str) -> &str {
     match detail.split_once(" script: ").map_or(detail, |(text, _)| text) {
         text if text.starts_with("the ") => text,
-        _ => "a value that is no lock",
+        _ => "the key holds a value that is no lock",
     }
 }
 

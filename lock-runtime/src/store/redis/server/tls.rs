@@ -23,7 +23,7 @@ use crate::error::{StoreError, StoreErrorKind};
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use lock_runtime::store::TlsOptions;
+/// use lock_runtime::client::TlsOptions;
 /// use lock_runtime::LockClient;
 ///
 /// let tls = TlsOptions::new()

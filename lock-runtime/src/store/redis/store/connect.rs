@@ -64,68 +64,11 @@ impl RedisStore {
 
     /// Connects to the master that Redis Sentinel reports, and follows it through failovers.
     ///
-    /// `master` is the sentinels' name of it or, if it needs credentials, another database or TLS, an address
-    /// with the name in place of a host and without a port: `redis://user:password@locks/2`, `rediss://locks`.
-    /// `nodes` are the addresses of the sentinels, preferably all: `redis://[user:password@]host[:port]`, with
-    /// the *sentinels'* credentials, or `rediss://`; the default port is 26379. Over `rediss://` a server's
-    /// certificate must be for the address that the sentinels announce, which is an IP address unless they are
-    /// configured with `sentinel announce-hostnames yes`.
-    ///
-    /// All sentinels are asked at once whenever a connection is made, and about once a second while it lasts;
-    /// the answer with the highest configuration epoch counts, and the server itself must confirm that it is a
-    /// master. The connection to an idle master is checked once a second, or more often if the sentinels
-    /// replace it after less than eight seconds of silence. The client needs `+sentinel|master
-    /// +sentinel|get-master-addr-by-name` on the sentinels, and for fast notification `+subscribe` and the
-    /// channels `+switch-master` and `+promoted-slave`.
-    ///
-    /// # What a failover does to locks
-    ///
-    /// The connection is closed as soon as a sentinel reports another master, even if the old one still
-    /// answers, and before that if the master is silent for so long that the sentinels may replace it (their
-    /// `down-after-milliseconds`; set it to at least a second). The outcome of requests under way is then
-    /// unknown, and they are repeated. Waiters continue at the new master. Callers wait for it as for any store
-    /// that is down, within [`store_patience`](crate::LockClientBuilder::store_patience): set that to more than
-    /// a failover takes.
-    ///
-    /// Redis replicates asynchronously, so the new master may not know the last locks that the old one granted.
-    /// Their holders learn that from their next renewal, at most a third of the lease later
-    /// ([`LossCause::NotOwner`](crate::error::LossCause::NotOwner)); another client may have the lock by then.
-    /// Nor may it know the last releases, so each client makes its releases of the last three seconds once more.
-    /// And until an old master that is cut off learns that it was replaced, it may grant locks to clients that
-    /// are cut off with it. Protections, from the cheapest to the safest:
-    ///
-    /// - `min-replicas-to-write 1` and a low `min-replicas-max-lag` on the servers: a master without replicas
-    ///   stops granting;
-    /// - [`replicas`](crate::options::LockOptionsBuilder::replicas): a lock counts once a replica has it, and
-    ///   Sentinel promotes an up-to-date replica if there is one;
-    /// - [fencing tokens](crate::FencingToken), checked by the resource: they grow across a failover, so the
-    ///   resource refuses the earlier holder.
+    /// [`LockClientBuilder::connect_sentinel`](crate::LockClientBuilder::connect_sentinel) documents it.
     ///
     /// # Errors
     ///
-    /// At once, by [`StoreError::kind`]: `Config` if an address is invalid, no sentinel knows the name, or the
-    /// servers at the addresses are no sentinels; `Unavailable` if no sentinel or not the master can be
-    /// reached; `NotReady` if the server is no master, as in the middle of a failover; `Denied` if sentinels or
-    /// master refuse the credentials. Once connected, it reconnects forever.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future closes the connections that it opened.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use lock_runtime::store::RedisStore;
-    /// use lock_runtime::LockClient;
-    /// use std::time::Duration;
-    ///
-    /// let sentinels = ["redis://one:26379", "redis://two:26379", "redis://three:26379"];
-    /// let store = RedisStore::connect_sentinel("redis://:secret@locks", sentinels).await?;
-    /// let client = LockClient::builder().store_patience(Duration::from_secs(30)).store(store)?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// [`StoreError`] if an address is invalid, or a server cannot be reached or refuses.
     pub async fn connect_sentinel<U: AsRef<str>>(
         master: &str,
         nodes: impl IntoIterator<Item = U>,

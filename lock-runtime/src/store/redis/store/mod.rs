@@ -33,50 +33,14 @@ use crate::key::LockKey;
 use crate::opaque::opaque_debug;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
-    NamesCursor, NamesPage, OnMessage, OnRenewed, ProcessNames, ReleaseReply, ReleaseRequest,
-    RenewRequest, ServerReport, ServerRights, Store, StoreFuture, Subscription, Target, no_hold,
+    MissingRight, NamesCursor, NamesPage, OnMessage, OnRenewed, ProcessNames, ReleaseReply,
+    ReleaseRequest, RenewRequest, ServerFacts, ServerReport, Store, StoreFuture, Subscription,
+    Target, no_hold,
 };
 
 /// A store that keeps locks on one Redis server, version 7.0 or later.
 ///
-/// One connection carries all requests and notifications (RESP3), and is replaced whenever it breaks. Usually
-/// created by [`LockClient::connect`](crate::LockClient::connect).
-///
-/// # Permissions
-///
-/// A dedicated user needs, for keys and channels under any prefix, these commands, which the scripts call as
-/// well:
-///
-/// ```text
-/// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
-///   +evalsha +script|load +ping +subscribe +unsubscribe +publish +wait +scan
-///   +exists +type +del +pttl +pexpire +pexpireat +persist +rename +time +get +set +incrby +decr
-///   +hexists +hget +hgetall +hkeys +hmget +hrandfield +hset +hdel
-///   +lindex +llen +lpop +lpos +lrange +lrem +rpush
-///   +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zrevrange +zscore
-/// ```
-///
-/// For mutexes alone, the first line, without `wait` and `scan`, and `pttl pexpire pexpireat hexists hset hdel del time
-/// get set incrby` are enough. `wait` is for locks that ask for replicas, `type` for
-/// [`inspect`](crate::LockClient::inspect) and
-/// [`force_release`](crate::LockClient::force_release). For operators' tools alone are `scan`, which
-/// [lists the names in use](Store::names), and the channels of [messages](Store::listen) between clients, which `&*`
-/// contains: without them everything else works.
-/// With `+client|setname` connections have the name of [`LockClient::id`](crate::LockClient::id) in `CLIENT LIST`; with
-/// `+client|list`, a [survey](crate::survey) reads these names where a holder does not answer.
-/// With a [restart guard](crate::quorum::QuorumBuilder::restart_guard), `+info` as well, which also has
-/// `connect` warn of a server that evicts keys; with
-/// [sentinels](Self::connect_sentinel), `+role`.
-///
-/// # One address of a cluster
-///
-/// Some services show a whole cluster as one address. Such an address works: scripts have the names of one slot from the first
-/// answer on that tells it, and a warning says so once. The names of one multi-lock need a common hash tag there.
-///
-/// # Servers for locks
-///
-/// Use `maxmemory-policy noeviction`: an evicted lock is a lost one. Each name leaves one small counter, which
-/// expires a day after its last use; it keeps fencing tokens growing.
+/// [`LockClientBuilder::connect`](crate::LockClientBuilder::connect) documents it.
 pub struct RedisStore {
     pub(super) link: Arc<Link>,
     /// The link that receives notifications: the same one, but in a cluster a separate one.
@@ -286,11 +250,14 @@ impl Store for RedisStore {
         })
     }
 
-    fn servers(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerReport>> {
+    fn servers(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerReport<ServerFacts>>> {
         StoreFuture::new(async move { Ok(vec![self.report(timeout).await]) })
     }
 
-    fn missing_rights(&self, timeout: Duration) -> StoreFuture<'_, Vec<ServerRights>> {
+    fn missing_rights(
+        &self,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<ServerReport<Vec<MissingRight>>>> {
         StoreFuture::new(async move { Ok(vec![self.rights(timeout).await]) })
     }
 

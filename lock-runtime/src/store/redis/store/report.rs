@@ -11,18 +11,24 @@ use crate::error::StoreError;
 use crate::store::redis::link::named;
 use crate::store::redis::requests::answers::surprise;
 use crate::store::redis::requests::{info, rights};
-use crate::store::{ProcessNames, ServerFacts, ServerReport, ServerRights};
+use crate::store::{MissingRight, ProcessNames, ServerFacts, ServerReport};
 
 impl RedisStore {
-    pub(in crate::store::redis) async fn report(&self, timeout: Duration) -> ServerReport {
+    pub(in crate::store::redis) async fn report(
+        &self,
+        timeout: Duration,
+    ) -> ServerReport<ServerFacts> {
         let facts = self.facts(Instant::now() + timeout).await;
         ServerReport::new(self.link.address(), facts)
     }
 
-    pub(in crate::store::redis) async fn rights(&self, timeout: Duration) -> ServerRights {
+    pub(in crate::store::redis) async fn rights(
+        &self,
+        timeout: Duration,
+    ) -> ServerReport<Vec<MissingRight>> {
         self.link.ensure_task();
         let missing = rights::missing(&self.link, Instant::now() + timeout).await;
-        ServerRights::new(self.link.address(), missing)
+        ServerReport::new(self.link.address(), missing)
     }
 
     /// The processes of clients, by the names of their connections. All connections are listed: one with a subscription is of

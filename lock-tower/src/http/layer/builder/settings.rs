@@ -1,16 +1,17 @@
 //! How requests are locked, when their locks are released, and what is answered.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::http::config::settings::{HoldUntil, OnDisconnect};
+use http::StatusCode;
 use http_body::Body;
-use lock_runtime::options::LockSettings;
-use lock_runtime::policy::{BusyStatus, HoldUntil, OnDisconnect};
 use lock_runtime::{LockClient, LockKind, LockOptions, Wait};
 
-use crate::http::answer::problem::RefusalResponder;
+use crate::http::answer::responder::RefusalResponder;
 use crate::http::layer::builder::{HttpLockLayerBuilder, Policies};
-use crate::http::request::read_ahead::{BoxError, ReadAheadBody};
+use crate::http::request::read_body::BoxError;
 
 /// How requests are locked.
 impl HttpLockLayerBuilder {
@@ -21,58 +22,52 @@ impl HttpLockLayerBuilder {
         self
     }
 
-    /// Sets everything about the lock except its kind. If the options set no wait or no number of waiters, the
-    /// layer's defaults apply. With [`Wait::Never`] a busy lock is answered with 409, otherwise with 503 after
-    /// the wait. Default: the client's options. Beside a policy, use [`settings`](Self::settings).
-    pub fn options(mut self, options: LockOptions) -> Self {
-        self.literals.options = Some(options);
-        self
-    }
-
-    /// Sets some values of the lock; the others come from the policy or the client.
+    /// Sets options of the lock, over those that were set before; the others come from the policy or the client, and the
+    /// layer has its own default wait and number of waiters. With [`Wait::None`] a busy lock is answered with 409,
+    /// otherwise with 503 after the wait.
     ///
     /// # Examples
     ///
     /// ```
     /// use std::time::Duration;
     ///
-    /// use lock_runtime::options::LockSettings;
+    /// use lock_runtime::LockOptions;
     /// use lock_tower::LockLayer;
     ///
     /// let layer = LockLayer::http()
     ///     .key("upload:{header.x-account}")
-    ///     .settings(LockSettings::default().max_hold(Duration::from_secs(30)))
+    ///     .options(LockOptions::default().max_hold(Duration::from_secs(30)))
     ///     .build()?;
     /// # let _ = layer;
-    /// # Ok::<_, lock_tower::http::BuildError>(())
+    /// # Ok::<_, lock_runtime::LockError>(())
     /// ```
-    pub fn settings(mut self, settings: LockSettings) -> Self {
-        self.literals.settings = settings.or(self.literals.settings);
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.literals.options = options.or(self.literals.options);
         self
     }
 
     /// Sets how long a request waits for the lock. Default: 10 s, unless the client's options or its
-    /// configuration set a wait. With a longer wait more requests queue and fewer are refused. [`Wait::Never`]
+    /// configuration set a wait. With a longer wait more requests queue and fewer are refused. [`Wait::None`]
     /// answers at once, and [`Wait::Forever`] waits until the request's client leaves. A request's own deadline,
     /// see [`RequestDeadline`](crate::http::RequestDeadline), shortens the wait.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.literals.settings.wait = Some(wait.into());
+        self.literals.options.wait = Some(wait.into());
         self
     }
 
     /// Sets the kind of lock. Default: [`LockKind::Mutex`]. Set `Fair` if requests must be served in the order in
     /// which they came, across processes.
     pub fn kind(mut self, kind: LockKind) -> Self {
-        self.literals.settings.kind = Some(kind);
+        self.literals.options.kind = Some(kind);
         self
     }
 
     /// Sets how many requests of this process may wait for one lock before others are answered with 503 at
-    /// once: see [`LockOptionsBuilder::max_waiters`](lock_runtime::options::LockOptionsBuilder::max_waiters). Default:
+    /// once: see [`LockOptions::max_waiters`](lock_runtime::LockOptions::max_waiters). Default:
     /// 1 024, unless the client's options or its configuration set a number. A smaller number sheds load earlier
     /// and saves memory, also that of [`read_ahead`](Self::read_ahead).
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
-        self.literals.settings.max_waiters = Some(max_waiters);
+        self.literals.options.max_waiters = Some(max_waiters);
         self
     }
 
@@ -80,12 +75,12 @@ impl HttpLockLayerBuilder {
     /// that still runs loses its lock one lease later and is dropped. Default: no limit for handlers, and
     /// [`max_body_hold`](Self::max_body_hold) for bodies, whose default this replaces.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.literals.settings.max_hold = Some(max_hold);
+        self.literals.options.max_hold = Some(max_hold);
         self
     }
 
     /// Sets how long a body may hold the lock while it is sent, counted from the head of the response. The body
-    /// is then cut off, and the lock released. Default: 5 min, or [`max_hold`](Self::max_hold) if that is set. A
+    /// is then cut off, and the lock released. Default: 30 s, or [`max_hold`](Self::max_hold) if that is set. A
     /// longer time lets slow readers and long streams go on, a shorter one admits other requests sooner;
     /// [`Duration::MAX`] is no limit.
     pub fn max_body_hold(mut self, max_body_hold: Duration) -> Self {
@@ -94,8 +89,7 @@ impl HttpLockLayerBuilder {
     }
 
     /// Follows a policy of the client's configuration at the time of each request, so that a reload takes effect
-    /// at once. The builder's own settings override the policy, unless the configuration has
-    /// `override = "config"`. If the builder has no key, the policy's `key` counts.
+    /// at once. The builder's own settings override the policy. If the builder has no key, the policy's `key` counts.
     ///
     /// # Examples
     ///
@@ -125,8 +119,7 @@ impl HttpLockLayerBuilder {
     /// match none of them run without a lock. See [`LockLayer::routes`](crate::LockLayer::routes).
     ///
     /// The [module documentation](crate::http#routes) says how these routes relate to the router's. If the layer
-    /// cannot follow a new configuration, it logs an error and keeps the client's previous one. Without a
-    /// [`client`](Self::client) the layer remembers the configurations of the 64 clients that it used last.
+    /// cannot follow a new configuration, it logs an error and keeps the client's previous one.
     pub fn routes(mut self) -> Self {
         self.policies = Policies::Routes;
         self
@@ -143,10 +136,11 @@ impl HttpLockLayerBuilder {
         self
     }
 
-    /// Sets what happens to a handler whose client has left. Default: [`OnDisconnect::Cancel`]. With `Finish` the
-    /// handler runs to its end in a task of its own, under its lock. A request that still waits for the lock and
-    /// a body that is being sent are dropped in both cases.
-    pub fn on_disconnect(mut self, on_disconnect: OnDisconnect) -> Self {
+    /// Sets whether a handler whose client has left runs to its end, in a task of its own, under its lock. Task-locals
+    /// of outer layers are not in that task. Default: no, the handler is dropped. A request that still waits for the lock
+    /// and a body that is being sent are dropped in both cases.
+    pub fn finish_on_disconnect(mut self, finishes: bool) -> Self {
+        let on_disconnect = if finishes { OnDisconnect::Finish } else { OnDisconnect::Cancel };
         self.literals.http.on_disconnect = Some(on_disconnect);
         self
     }
@@ -160,26 +154,17 @@ impl HttpLockLayerBuilder {
         self
     }
 
-    /// Sets the status for a request that finds the lock busy and does not wait. Default:
-    /// [`BusyStatus::Conflict`]. Set `Locked` if clients know about the lock, `Unavailable` if they handle only
-    /// 503, and `TooManyRequests` if the key names the caller; 429 is then also the answer after a wait.
-    pub fn busy(mut self, busy: BusyStatus) -> Self {
-        self.literals.http.busy = Some(busy);
+    /// Sets the status for a request that finds the lock busy and does not wait. Default: 409. Set 423 (`LOCKED`) if
+    /// clients know about the lock, 503 if they handle only that, and 429 if the key names the caller; 429 is then also
+    /// the answer after a wait. [`build`](Self::build) refuses any other status.
+    pub fn busy(mut self, status: StatusCode) -> Self {
+        self.literals.http.busy = Some(status);
         self
     }
 
-    /// Sets how refusals are answered. Default: [`ProblemDetails`](crate::http::ProblemDetails).
+    /// Sets how refusals are answered. Default: [`LockResponse::into_http`](crate::LockResponse::into_http).
     pub fn responder(mut self, responder: impl RefusalResponder) -> Self {
-        self.responder = Arc::new(responder);
-        self
-    }
-
-    /// Adds a [`HeldLock`](crate::HeldLock) to the extensions of each locked request, for handlers that take it
-    /// as `Extension<HeldLock>` or run in another task. Costs a few allocations for each request. Default: no;
-    /// [`HeldLock::current`](crate::HeldLock::current) and the extractor need no extension. An inner HTTP lock
-    /// layer removes the extension or replaces it by its own.
-    pub fn held_extension(mut self) -> Self {
-        self.extension = true;
+        self.responder = Some(Arc::new(responder));
         self
     }
 }
@@ -191,27 +176,17 @@ impl HttpLockLayerBuilder {
     /// be read, the layer notices that the client has left and drops the request: see the
     /// [module documentation](crate::http#clients-that-leave).
     ///
-    /// A larger number covers larger bodies and costs memory for each waiting request. With 0 no body is read
+    /// All waiting requests of a layer keep 16 MiB together; past that, others wait unread. With 0 no body is read
     /// before its handler reads it.
     pub fn read_ahead(mut self, bytes: usize) -> Self {
         self.read_ahead = bytes;
         self
     }
 
-    /// Sets how many bytes the waiting requests of this layer read together beyond their
-    /// [`read_ahead`](Self::read_ahead): each request reads 1 MiB every 200 ms, and 16 MiB at most. Default:
-    /// 64 MiB. The end of a client's connection comes behind everything that the client has sent, so these bytes
-    /// show that a client has left in the middle of a large upload. With 0, a client that has sent more than
-    /// `read_ahead` is noticed only when its handler reads.
-    pub fn read_ahead_pool(mut self, bytes: usize) -> Self {
-        self.read_ahead_pool = bytes;
-        self
-    }
-
     /// Reads bodies of type `B` while their requests wait. `rebuild` makes such a body from what was read and the
     /// rest; it is not called for a request that does not wait.
     ///
-    /// With the feature `axum` the layer knows `axum::body::Body`. Other types have to be named here; use types
+    /// With the feature `axum-08` the layer knows `axum::body::Body`. Other types have to be named here; use types
     /// that can hold any body, such as those of `http-body-util`. Bodies of unknown types are not read, and an
     /// HTTP/1.1 client that leaves is noticed only when its handler reads.
     ///
@@ -260,12 +235,15 @@ impl HttpLockLayerBuilder {
     /// ```
     pub fn request_body<B>(
         mut self,
-        rebuild: impl Fn(ReadAheadBody<B>) -> B + Send + Sync + 'static,
+        rebuild: impl Fn(Pin<Box<dyn Body<Data = B::Data, Error = BoxError> + Send>>) -> B
+        + Send
+        + Sync
+        + 'static,
     ) -> Self
     where
-        B: Body<Data: Send, Error: Into<BoxError>> + Unpin + 'static,
+        B: Body<Data: Send, Error: Into<BoxError>> + Unpin + Send + 'static,
     {
-        self.bodies.add(rebuild);
+        self.bodies.add(move |read| rebuild(Box::pin(read)));
         self
     }
 }

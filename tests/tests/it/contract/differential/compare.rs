@@ -1,6 +1,6 @@
 //! What counts as the same answer.
 
-use lock_runtime::store::Inspection;
+use lock_runtime::admin::Inspection;
 
 use crate::contract::differential::plan::{NAMES, Op, What};
 use crate::contract::differential::stores::{Answer, Answered, ROUND, Run, Side};

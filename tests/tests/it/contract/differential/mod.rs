@@ -121,7 +121,7 @@ fn wanted() -> Vec<String> {
         "set: Number(1)",
         "CountDown: Number(0)",
         "CountDown: Number(1)",
-        "CountDown: a value that is no lock",
+        "CountDown: the key holds a value that is no lock",
         "Remove: Number(0)",
         "Remove: Number(1)",
     ]
@@ -132,7 +132,7 @@ fn wanted() -> Vec<String> {
             [
                 "takes: Granted",
                 "takes: Held",
-                "takes: a value that is no lock",
+                "takes: the key holds a value that is no lock",
                 "renewed: Owner",
                 "renewed: NotOwner",
                 ": Released { others: 1 }",

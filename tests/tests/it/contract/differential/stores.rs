@@ -1,6 +1,6 @@
 //! Runs a sequence on both stores and compares what they answer.
 
-use lock_runtime::store::Inspection;
+use lock_runtime::admin::Inspection;
 use tokio::sync::Semaphore;
 
 use crate::contract::differential::compare::raised;

@@ -222,11 +222,7 @@ async fn a_renewal_after_the_release_prolongs_nothing() {
     let at_least = LEASE * 3 / 2;
     let store = Fateful::new([Fate::Delivered(ms(300))], Fate::Answered(Duration::ZERO));
     let client = store.client();
-    let options = LockOptions::builder()
-        .at_least(at_least)
-        .lease(Lease::Watchdog(LEASE * 2))
-        .build()
-        .unwrap();
+    let options = LockOptions::new().at_least(at_least).lease(Lease::Watchdog(LEASE * 2));
     let start = Instant::now();
     let guard = client.mutex("kept").with(options).lock().await.unwrap();
     sleep(LEASE * 7 / 10).await;

@@ -26,7 +26,7 @@ impl World {
     async fn new() -> Self {
         let (server, proxy) = proxied().await;
         let builder = LockClient::builder().command_timeout(ms(300)).store_patience(PATIENCE);
-        let config = "lock.policies.trial = { enforce = 0 }";
+        let config = "lock.policies.trial = { enforce = false }";
         let config = LockConfig::from_deserializer(toml::Deserializer::parse(config).unwrap());
         let client = builder.config(config.unwrap()).connect(&proxy.url()).await.unwrap();
         Self { server, proxy, client }
@@ -64,8 +64,8 @@ impl World {
                 "write" => client.rw_lock(kind).try_write().await,
                 "several" => client.multi_lock(["m1", "m2"]).try_lock().await,
                 _ => {
-                    let semaphore = client.semaphore(kind, std::num::NonZeroU32::MIN);
-                    semaphore.try_acquire().await.map(|permit| permit.map(LockGuard::from))
+                    let semaphore = client.semaphore(kind, 1);
+                    semaphore.try_acquire().await.map(|permit| permit)
                 }
             }
         };
@@ -181,7 +181,7 @@ async fn falls_back(client: &LockClient) -> Result<&'static str, LockError> {
 async fn calls_and_requests_tell_of_the_outage() {
     let world = World::new().await;
     let client = &world.client;
-    let layer = LockLayer::http().client(client.clone()).key("mutex").wait(Wait::Never);
+    let layer = LockLayer::http().client(client.clone()).key("mutex").wait(Wait::None);
     let service = layer.build().unwrap().layer(service_fn(|_: http::Request<String>| async {
         Ok::<_, std::convert::Infallible>(http::Response::new(String::new()))
     }));

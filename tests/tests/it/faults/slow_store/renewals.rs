@@ -58,14 +58,14 @@ async fn compositions_stay(percent: u32) {
     let servers = join_all((0..3).map(|_| RedisServer::start())).await;
     let proxies = join_all(servers.iter().map(|server| Proxy::start(server.port()))).await;
     let builder = LockClient::builder().command_timeout(LEASE * 2);
+    let quorum = builder.clone().server_timeout(LEASE);
     let quorum =
-        Quorum::builder().without_restart_guard().client(builder.clone()).server_timeout(LEASE);
-    let quorum = quorum.connect(proxies.iter().map(Proxy::url)).await.unwrap();
+        quorum.connect_quorum(proxies.iter().map(Proxy::url), RestartGuard::Off).await.unwrap();
     let one = builder.clone().connect(&proxies[0].url()).await.unwrap();
     let two = builder.connect(&proxies[1].url()).await.unwrap();
     let joint = MultiLock::of([one.mutex("a").into(), two.fair_mutex("b").into()]);
     let guards = [
-        ("quorum".to_owned(), quorum.lock("q").with(watched(LEASE)).lock().await.unwrap()),
+        ("quorum".to_owned(), quorum.mutex("q").with(watched(LEASE)).lock().await.unwrap()),
         ("joint".to_owned(), joint.with(watched(LEASE)).lock().await.unwrap()),
     ];
     // One server out of three that answers at all times too late is not missed.

@@ -27,8 +27,8 @@ async fn waiters_of_a_key_are_bounded() {
     let world = World::start().await;
     let (holder, client) = (world.client().await, world.client().await);
     let guard = holder.fair_mutex("k").lock().await.unwrap();
-    let two = LockOptions::builder().max_waiters(2).build().unwrap();
-    let mutex = || client.fair_mutex("k").with(two);
+    let two = LockOptions::new().max_waiters(2);
+    let mutex = || client.fair_mutex("k").with(two.clone());
     let mut waiting = Vec::new();
     for number in 1..=3 {
         waiting.push(lock_tests::spawn(mutex().lock()));
@@ -37,7 +37,7 @@ async fn waiters_of_a_key_are_bounded() {
     assert!(too_many(&mutex().lock().await));
     assert_eq!(world.queue("k").await.len(), 3, "the refused one is in line");
     // Another key and another client have lines of their own.
-    client.fair_mutex("other").with(two).lock().await.unwrap().release().await.unwrap();
+    client.fair_mutex("other").with(two.clone()).lock().await.unwrap().release().await.unwrap();
     let (elsewhere, _) = world.waiter(&holder, "k").await;
     waiting.remove(0).abort();
     soon!("it has left", world.queue("k").await.len() == 3);

@@ -168,11 +168,11 @@ async fn a_sleeper_before_a_latch_is_passed_over() {
         let [one, other] = clients("latch", LEASE);
         assert!(other.latch("l").try_set_count(1).await.unwrap());
         let latch = one.latch("l");
-        let mut sleeper = Box::pin(latch.wait());
+        let mut sleeper = Box::pin(latch.reached());
         let _ = timeout(ms(100), poll_then_drop(sleeper.as_mut(), polls)).await;
         let behind = lock_tests::spawn({
             let latch = latch.clone();
-            async move { latch.wait().await }
+            async move { latch.reached().await }
         });
         sleep(ms(50)).await;
         other.latch("l").count_down().await.unwrap();
@@ -191,7 +191,7 @@ async fn a_sleeper_before_a_latch_is_passed_over() {
 async fn votes_count_that_have_come_in_time() {
     for _ in 0..20 {
         let [client, _] = clients("quorum", secs(30));
-        let mut acquiring = Box::pin(client.mutex("k").wait(Wait::Never).lock());
+        let mut acquiring = Box::pin(client.mutex("k").wait(Wait::None).lock());
         assert!(poll!(&mut acquiring).is_pending());
         sleep(secs(3)).await;
         acquiring.await.unwrap().release().await.unwrap();

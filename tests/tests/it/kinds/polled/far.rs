@@ -1,6 +1,6 @@
 //! A store in memory that is a few milliseconds away, so that each request is an await point.
 
-use lock_runtime::store::Inspection;
+use lock_runtime::admin::Inspection;
 
 use crate::prelude::*;
 

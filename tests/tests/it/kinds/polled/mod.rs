@@ -29,8 +29,8 @@ fn lock(client: &LockClient, kind: &str, name: &str) -> Acquiring {
         "write" => Box::pin(client.rw_lock(name).write()),
         "multi" => Box::pin(client.multi_lock([name, "another"]).lock()),
         "semaphore" => {
-            let semaphore = client.semaphore(name, NonZeroU32::MIN);
-            Box::pin(async move { semaphore.acquire().await.map(LockGuard::from) })
+            let semaphore = client.semaphore(name, 1);
+            Box::pin(async move { semaphore.acquire().await })
         }
         _ => panic!("there is no kind {kind}"),
     }
@@ -55,9 +55,8 @@ fn client(kind: &str, servers: &[MemoryStore], lease: Duration) -> LockClient {
     if kind == "quorum" {
         let stores =
             servers.iter().map(|server| Arc::new(Far::new(server.peer())) as Arc<dyn Store>);
-        let quorum =
-            lock_runtime::quorum::Quorum::builder().without_restart_guard().client(builder);
-        return quorum.stores(stores).unwrap().client().clone();
+        let quorum = builder;
+        return quorum.quorum_of(stores, RestartGuard::Off).unwrap();
     }
     builder.store(Far::new(servers[0].peer())).unwrap()
 }

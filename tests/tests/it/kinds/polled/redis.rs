@@ -12,12 +12,8 @@ async fn connect(server: &RedisServer, kind: &str) -> LockClient {
     let builder = LockClient::builder().options(options).handoff_window(secs(5));
     match kind {
         "quorum" => {
-            let quorum = Quorum::builder()
-                .without_restart_guard()
-                .client(builder)
-                .connect([server.url()])
-                .await;
-            quorum.unwrap().client().clone()
+            let quorum = builder.connect_quorum([server.url()], RestartGuard::Off).await;
+            quorum.unwrap()
         }
         _ => builder.connect(&server.url()).await.unwrap(),
     }
@@ -157,9 +153,10 @@ async fn the_grant_of_a_sleeping_quorum_contender_is_given_back() {
     // Longer than this test takes.
     let options = watched(ms(60_000));
     let builder = LockClient::builder().options(options);
-    let quorum = Quorum::builder().without_restart_guard().client(builder);
-    let quorum = quorum.connect(proxies.iter().map(Proxy::url)).await.unwrap();
-    let client = quorum.client();
+    let quorum = builder;
+    let quorum =
+        quorum.connect_quorum(proxies.iter().map(Proxy::url), RestartGuard::Off).await.unwrap();
+    let client = &quorum;
     // The first poll must not see the answers, however long the machine takes over it.
     proxies.iter().for_each(|proxy| proxy.delay_replies(ms(100)));
     let sleeper = polled_once(lock(client, "quorum", "k")).await;

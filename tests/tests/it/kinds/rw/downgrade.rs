@@ -186,7 +186,7 @@ async fn a_downgrade_with_at_least_lets_readers_in_once_that_is_over() {
     let redis = (connect(&server).await, connect(&server).await);
     for (client, other) in [two_in_memory(), redis] {
         let start = Instant::now();
-        let options = LockOptions::builder().at_least(at_least).build().unwrap();
+        let options = LockOptions::new().at_least(at_least);
         let lock = client.rw_lock("a");
         let writer = lock.clone().with(options).write().await.unwrap();
         let reader = writer.run(lock.read()).await.unwrap().unwrap();
@@ -198,7 +198,7 @@ async fn a_downgrade_with_at_least_lets_readers_in_once_that_is_over() {
         let readers = all_got(waiters, SOON).await;
         assert!(start.elapsed() >= at_least, "free after {:?}", start.elapsed());
         assert!(!reader.is_lost());
-        let inspected = other.inspect("a").await.unwrap();
+        let inspected = other.admin().inspect("a").await.unwrap();
         assert_eq!(inspected.kind, Some(HoldKind::Read), "{inspected:?}");
         assert!(other.rw_lock("a").try_write().await.unwrap().is_none(), "readers hold it");
         reader.release().await.unwrap();

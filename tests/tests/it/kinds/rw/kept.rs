@@ -7,7 +7,7 @@ use crate::support::kinds::two_in_memory;
 const AT_LEAST: Duration = ms(600);
 
 fn kept() -> LockOptions {
-    LockOptions::builder().at_least(AT_LEAST).build().unwrap()
+    LockOptions::new().at_least(AT_LEAST)
 }
 
 /// Two clients of each store, as two processes would have them.
@@ -22,11 +22,11 @@ async fn readers_are_kept_one_by_one() {
     for (client, other) in pairs(&server).await {
         let plain = client.rw_lock("r").read().await.unwrap();
         let short = client.rw_lock("r").with(kept()).read().await.unwrap();
-        assert_eq!(other.inspect("r").await.unwrap().holders.len(), 2);
+        assert_eq!(other.admin().inspect("r").await.unwrap().holders.len(), 2);
         short.release().await.unwrap();
         sleep(AT_LEAST).await;
         assert!(other.rw_lock("r").try_write().await.unwrap().is_none(), "the plain one is gone");
-        let left = other.inspect("r").await.unwrap();
+        let left = other.admin().inspect("r").await.unwrap();
         assert_eq!(left.holders.len(), 1);
         assert!(left.remaining.unwrap() > secs(10), "{left:?}");
         plain.release().await.unwrap();
@@ -104,7 +104,7 @@ async fn readers_inside_of_what_was_kept_let_others_read() {
         let reader = timeout(secs(3), reader).await.expect("kept").unwrap().unwrap();
         let two = two.unwrap();
         assert!(!two.is_lost());
-        assert_eq!(other.inspect("d").await.unwrap().holders.len(), 2);
+        assert_eq!(other.admin().inspect("d").await.unwrap().holders.len(), 2);
         two.release().await.unwrap();
         assert!(
             other.rw_lock("d").try_write().await.unwrap().is_none(),
@@ -119,12 +119,12 @@ async fn readers_inside_of_what_was_kept_let_others_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_kept_and_is_freed_leaves_nothing() {
     let (server, client) = world().await;
-    let long = LockOptions::builder().at_least(secs(60)).build().unwrap();
+    let long = LockOptions::new().at_least(secs(60));
     let lock = client.rw_lock("f");
     let writer = lock.clone().with(long).write().await.unwrap();
     let reader = writer.run(lock.read()).await.unwrap().unwrap();
     writer.release().await.unwrap();
-    assert!(client.force_release("f").await.unwrap());
+    assert!(client.admin().force_release("f").await.unwrap());
     nothing_left(&server, "f").await;
     assert!(reader.release().await.is_err());
 }

@@ -97,12 +97,8 @@ async fn readers_with_other_terms_have_a_hold_of_their_own() {
     let lock = client.rw_lock("terms");
     let lease = ms(600);
     let fixed = fixed(lease);
-    let limited = LockOptions::builder()
-        .lease(Lease::Watchdog(lease))
-        .max_hold(lease)
-        .wait(Wait::UpTo(PROMPTLY))
-        .build()
-        .unwrap();
+    let limited =
+        LockOptions::new().lease(Lease::Watchdog(lease)).max_hold(lease).wait(Wait::UpTo(PROMPTLY));
     let limited = lock.clone().with(limited).read().await.unwrap();
     let renewed = lock.clone().with(watched(lease)).read().await.unwrap();
     let fixed = lock.clone().with(fixed).read().await.unwrap();
@@ -192,7 +188,7 @@ async fn readers_with_replicas_have_a_hold_of_their_own() {
     let (server, client) = world().await;
     let _replica = RedisServer::builder().replica_of(server.port()).start().await;
     server.wait_for_replicas(1).await;
-    let known = LockOptions::builder().replicas(1, PROMPTLY).build().unwrap();
+    let known = LockOptions::new().replicas(Replicas::new(1, PROMPTLY));
     let lock = client.rw_lock("replicas").with(known);
     let guards = [lock.read().await.unwrap(), lock.try_read().await.unwrap().unwrap()];
     assert_eq!(holds(&server, "replicas").await.len(), 2);

@@ -81,7 +81,7 @@ async fn an_asker_who_stands_still_is_passed() {
     let still = asking(&server, &lock).await;
     proxy.pass();
     let fixed = fixed(PROMPTLY);
-    let limited = LockOptions::builder().max_hold(PROMPTLY).build().unwrap();
+    let limited = LockOptions::new().max_hold(PROMPTLY);
     for options in [fixed, limited] {
         let asked = Instant::now();
         let apart = lock.clone().with(options).try_read().await.unwrap();

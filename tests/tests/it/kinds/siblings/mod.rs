@@ -268,7 +268,7 @@ async fn not_enforced(client: &LockClient) -> Result<(), LockError> {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_enforced_is_not_held_up() {
-    let text = "[lock.policies]\ntrial = { enforce = 0 }";
+    let text = "[lock.policies]\ntrial = { enforce = false }";
     let config = LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap();
     let client = LockClient::builder().config(config).in_memory().unwrap();
     let lock = client.any_lock(LockKind::Mutex, ["trial"]);

@@ -55,7 +55,7 @@ async fn a_turn_is_kept_for_a_moment() {
 #[tokio::test(start_paused = true)]
 async fn the_line_is_bounded_and_ends_with_the_client() {
     let client = LockClient::in_memory();
-    let bounded = LockOptions::builder().max_waiters(1).build().unwrap();
+    let bounded = LockOptions::new().max_waiters(1);
     let lock = client.mutex("m").with(bounded);
     let outer = lock.lock().await.unwrap();
     let inside = async {

@@ -5,7 +5,7 @@
 mod nothing;
 mod sites;
 
-use lock_runtime::order::{Inversion, LockOrder, OrderEdge};
+use lock_runtime::admin::{Inversion, LockOrder, OrderEdge};
 use tracing::Level;
 
 use crate::prelude::*;
@@ -77,7 +77,7 @@ async fn two_orders_in_two_clients_are_reported_once_with_all_places() {
         assert_eq!(lines.len(), 1, "after {times}: {lines:#?}");
         let [line] = lines.try_into().unwrap();
         assert!(line.contains(" WARN ") && line.contains("lock.name=\"two-order:2\""), "{line}");
-        let found = inversions(&second.lock_order(), "two-order");
+        let found = inversions(&second.admin().lock_order(), "two-order");
         assert_eq!(found.len(), 1, "{found:#?}");
         assert!(line.contains(&found[0].to_string()), "{line}");
         let [new, old] = &found[0].edges[..] else { panic!("{found:#?}") };
@@ -100,7 +100,7 @@ async fn a_cycle_of_three_is_reported() {
     assert_eq!(warnings.lines(), [""; 0]);
     nest(&client, &["three-c:3", "three-a:3"]).await;
     assert_eq!(warnings.lines().len(), 1);
-    let found = inversions(&client.lock_order(), "three-a");
+    let found = inversions(&client.admin().lock_order(), "three-a");
     assert_eq!(found.len(), 1);
     let cycle: Vec<_> = found[0].edges.iter().map(|edge| (&*edge.outer, &*edge.inner)).collect();
     let of = ["three-a", "three-b", "three-c"];
@@ -114,10 +114,14 @@ async fn every_hold_around_an_acquire_counts() {
     nest(&client, &["every-a", "every-b", "every-c"]).await;
     let all = ["every-a", "every-b", "every-c"];
     let expected = [(all[0], all[1]), (all[1], all[2]), (all[0], all[2])];
-    assert_eq!(edges(&client.lock_order(), &all), pairs(expected));
+    assert_eq!(edges(&client.admin().lock_order(), &all), pairs(expected));
     nest(&client, &["every-c", "every-a"]).await;
     assert_eq!(warnings.lines().len(), 1);
-    assert_eq!(inversions(&client.lock_order(), "every-c")[0].edges.len(), 2, "the shortest cycle");
+    assert_eq!(
+        inversions(&client.admin().lock_order(), "every-c")[0].edges.len(),
+        2,
+        "the shortest cycle"
+    );
 }
 
 /// A guard that is acquired elsewhere and run inside of another hold counts as held there.
@@ -128,7 +132,7 @@ async fn a_guard_counts_where_it_runs() {
     let c = client.mutex("guard-c");
     a.run(async { b.run(c.run(async {})).await }).await.unwrap().unwrap().unwrap();
     let expected = pairs([("guard-b", "guard-c"), ("guard-a", "guard-c")]);
-    assert_eq!(edges(&client.lock_order(), &["guard-a", "guard-b"]), expected);
+    assert_eq!(edges(&client.admin().lock_order(), &["guard-a", "guard-b"]), expected);
 }
 
 #[tokio::test]
@@ -139,7 +143,7 @@ async fn names_of_one_class_are_compared() {
     assert_eq!(warnings.lines(), [""; 0], "they are in one order");
     nest(&client, &["one-account:3", "one-account:1"]).await;
     assert_eq!(warnings.lines().len(), 1);
-    let order = client.lock_order();
+    let order = client.admin().lock_order();
     assert_eq!(edges(&order, &["one-account"]), pairs([("one-account", "one-account")]));
     let found = inversions(&order, "one-account:3");
     assert_eq!(found.len(), 1);
@@ -172,16 +176,16 @@ async fn what_a_client_records_is_its_choice() {
     let off = LockClient::builder().lock_order(false).in_memory().unwrap();
     nest(&off, &["off-a", "off-b"]).await;
     nest(&off, &["off-b", "off-a"]).await;
-    assert_eq!(edges(&off.lock_order(), &["off-a", "off-b"]), []);
+    assert_eq!(edges(&off.admin().lock_order(), &["off-a", "off-b"]), []);
     assert_eq!(warnings.lines(), [""; 0]);
     // Nor does it count around or inside of the locks of another.
     let on = client();
     on.mutex("off-c").run(nest(&off, &["off-a"])).await.unwrap();
     off.mutex("off-a").run(nest(&on, &["off-c"])).await.unwrap();
-    assert_eq!(edges(&on.lock_order(), &["off-a", "off-c"]), []);
+    assert_eq!(edges(&on.admin().lock_order(), &["off-a", "off-c"]), []);
     // By default, programs with debug assertions record.
     nest(&LockClient::in_memory(), &["off-d", "off-e"]).await;
-    let by_default = edges(&on.lock_order(), &["off-d"]);
+    let by_default = edges(&on.admin().lock_order(), &["off-d"]);
     assert_eq!(by_default.len(), usize::from(cfg!(debug_assertions)));
 }
 
@@ -193,7 +197,7 @@ async fn the_graph_is_shown_as_text_and_for_graphviz() {
     nest(&client, &["show-b", "show-c"]).await;
     nest(&client, &["show-x:1", "show-x:\"2"]).await;
     nest(&client, &["show-x:\"2", "show-x:1"]).await;
-    let order = client.lock_order();
+    let order = client.admin().lock_order();
     let dot = order.to_dot();
     let mut lines = dot.lines();
     assert_eq!((lines.next(), lines.next_back()), (Some("digraph lock_order {"), Some("}")));

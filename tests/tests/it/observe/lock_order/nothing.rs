@@ -14,7 +14,7 @@ async fn locks_in_one_order() {
         nest(&client, &[&c]).await;
     }
     assert_eq!(warnings.lines(), [""; 0]);
-    assert_eq!(edges(&client.lock_order(), &["same-a", "same-b", "same-c"]).len(), 3);
+    assert_eq!(edges(&client.admin().lock_order(), &["same-a", "same-b", "same-c"]).len(), 3);
 }
 
 /// The locks of a multi lock have no order among each other; others have one to each of them.
@@ -31,7 +31,8 @@ async fn the_locks_of_a_multi_lock() {
         joint.run(nest(&client, &["multi-inner"])).await.unwrap();
     }
     assert_eq!(warnings.lines(), [""; 0]);
-    let mut found = edges(&client.lock_order(), &["multi-a", "multi-b", "multi-outer", "shop"]);
+    let mut found =
+        edges(&client.admin().lock_order(), &["multi-a", "multi-b", "multi-outer", "shop"]);
     found.sort();
     let [a, b, inner, outer] = ["multi-a", "multi-b", "multi-inner", "multi-outer"];
     assert_eq!(found, pairs([(a, inner), (b, inner), (outer, a), (outer, b)]));
@@ -54,11 +55,18 @@ async fn a_re_entry() {
     }
     assert_eq!(warnings.lines(), [""; 0]);
     assert_eq!(
-        edges(&client.lock_order(), &["again-a", "again-b"]),
+        edges(&client.admin().lock_order(), &["again-a", "again-b"]),
         pairs([("again-a", "again-b")])
     );
     assert_eq!(
-        client.lock_order().edges.iter().find(|edge| edge.outer == "again-a").unwrap().times,
+        client
+            .admin()
+            .lock_order()
+            .edges
+            .iter()
+            .find(|edge| edge.outer == "again-a")
+            .unwrap()
+            .times,
         2
     );
 }
@@ -74,7 +82,7 @@ async fn shared_reads_and_a_read_inside_of_its_write() {
     let write = a.write().await.unwrap();
     write.run(async { a.read().await.map(drop) }).await.unwrap().unwrap();
     write.release().await.unwrap();
-    assert_eq!(edges(&client.lock_order(), &["read-a", "read-b"]), []);
+    assert_eq!(edges(&client.admin().lock_order(), &["read-a", "read-b"]), []);
     // With a writer on one side they wait for each other.
     for (outer, inner) in [(a.read(), b.write()), (b.read(), a.write())] {
         let outer = outer.await.unwrap();
@@ -91,30 +99,30 @@ async fn an_acquire_that_does_not_wait() {
     let (a, b) = (client.mutex("try-a"), client.mutex("try-b"));
     let tries = async {
         let tried = a.try_lock().await.unwrap().unwrap();
-        let order = client.lock_order();
+        let order = client.admin().lock_order();
         assert_eq!(edges(&order, &["try-a", "try-b"]), pairs([("try-a", "try-b")]));
         // Its hold counts around others.
         tried.run(nest(&client, &["try-c"])).await.unwrap();
     };
     b.run(tries).await.unwrap();
-    b.run(async { a.clone().wait(Wait::Never).lock().await.map(drop) }).await.unwrap().unwrap();
+    b.run(async { a.clone().wait(Wait::None).lock().await.map(drop) }).await.unwrap().unwrap();
     assert_eq!(warnings.lines(), [""; 0]);
     let [a, b, c] = ["try-a", "try-b", "try-c"];
-    assert_eq!(edges(&client.lock_order(), &[a, b]), pairs([(a, b), (a, c), (b, c)]));
+    assert_eq!(edges(&client.admin().lock_order(), &[a, b]), pairs([(a, b), (a, c), (b, c)]));
 }
 
 #[tokio::test]
 async fn permits_and_latches() {
     let client = client();
-    let permits = client.semaphore("none-permits", NonZeroU32::new(2).unwrap());
+    let permits = client.semaphore("none-permits", 2);
     let latch = client.latch("none-latch");
     let inside = async {
         drop(permits.acquire().await.unwrap());
-        latch.wait().await
+        latch.reached().await
     };
     client.mutex("none-a").run(inside).await.unwrap().unwrap();
     permits.run(nest(&client, &["none-a"])).await.unwrap();
-    assert_eq!(edges(&client.lock_order(), &["none-a", "none-permits", "none-latch"]), []);
+    assert_eq!(edges(&client.admin().lock_order(), &["none-a", "none-permits", "none-latch"]), []);
 }
 
 /// Nothing tells what is around a spawned task, or that a guard is kept; `inherit` does.

@@ -37,7 +37,7 @@ async fn attributes_have_the_class_of_their_template() {
     let [line] = warnings.lines().try_into().unwrap();
     let (order, stock) = ("site-tenant:{}:order", "site-tenant:{}:stock");
     assert_eq!(
-        edges(&client.lock_order(), &[order, stock]),
+        edges(&client.admin().lock_order(), &[order, stock]),
         pairs([(order, stock), (stock, order)])
     );
     for part in ["lock_order::sites::order (", "lock_order::sites::stock (", order, stock] {
@@ -74,7 +74,7 @@ async fn stacked_attributes_contradict_nothing() {
     assert_eq!(warnings.lines(), [""; 0]);
     let [a, b, c, d, e] = ["stacked-a", "stacked-b", "stacked-c", "stacked-d", "stacked-e"];
     let expected = [(a, b), (c, a), (d, a), (c, b), (d, b), (e, a), (e, b)];
-    assert_eq!(edges(&client.lock_order(), &[a, b, c, d, e]), pairs(expected));
+    assert_eq!(edges(&client.admin().lock_order(), &[a, b, c, d, e]), pairs(expected));
     nest(&client, &["stacked-b:4", "stacked-a:4"]).await;
     assert_eq!(warnings.lines().len(), 1, "against the attributes");
 }
@@ -105,7 +105,7 @@ async fn layers_have_the_class_of_their_template() {
     for path in ["/7/1", "/8/2"] {
         assert_eq!(service.clone().oneshot(post(path)).await.unwrap().status(), 200);
     }
-    let found = client.lock_order();
+    let found = client.admin().lock_order();
     let [tenant, order] = ["layer-tenant", "layer-tenant:{}:order"];
     let audit = "layer-audit";
     assert_eq!(

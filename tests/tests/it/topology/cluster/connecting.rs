@@ -9,8 +9,8 @@ async fn one_node_that_answers_is_enough() {
     let (dead, alive) = ("redis://127.0.0.1:1".to_owned(), cluster.node(2).url());
     let by_code = LockClient::builder().connect_cluster([&dead, &alive]).await.unwrap();
     let text = format!("[lock]\ncluster = ['{dead}', '{alive}']\nnamespace = 'shop'");
-    let file: LockFile = toml::from_str(&text).unwrap();
-    let by_file = LockClient::from_config(file.lock).await.unwrap();
+    let config = LockConfig::from_toml(&text).unwrap();
+    let by_file = LockClient::from_config(config).await.unwrap();
     for n in 0..16 {
         let guard = by_file.mutex(format!("found:{n}")).lock().await.unwrap();
         let name = format!("shop:found:{n}");
@@ -33,7 +33,7 @@ async fn names_spread_over_the_masters() {
         let held = keys.iter().filter(|key| key.starts_with("spread:")).count();
         assert!(held >= 5, "{held} of 60 at node {at}");
     }
-    assert_eq!(client.held().len(), 60);
+    assert_eq!(client.admin().held().len(), 60);
     release_all(guards).await;
 }
 

@@ -29,7 +29,7 @@ async fn patient(cluster: &RedisCluster) -> LockClient {
 async fn hold(client: &LockClient, name: &str) -> LockGuard {
     // A fail-over that takes as long as it is waited for does not end it.
     let lease = Lease::Watchdog(FAIL_OVER * 3 / 2);
-    let options = LockOptions::builder().lease(lease).replicas(1, PROMPTLY).build().unwrap();
+    let options = LockOptions::new().lease(lease).replicas(Replicas::new(1, PROMPTLY));
     client.mutex(name).with(options).lock().await.unwrap()
 }
 
@@ -123,7 +123,7 @@ async fn a_late_grant_of_a_replaced_master_does_not_count() {
     let mut asked = lock_tests::spawn(late.mutex(&name).lock());
     let held = prompt.mutex(&name).lock().await.unwrap();
     eventually(FAIL_OVER, "it knows who has the slot", async || {
-        timeout(PROMPTLY / 10, late.inspect(&beside)).await.is_ok_and(|seen| seen.is_ok())
+        timeout(PROMPTLY / 10, late.admin().inspect(&beside)).await.is_ok_and(|seen| seen.is_ok())
     })
     .await;
     cluster.node(1).resume();

@@ -69,7 +69,7 @@ async fn answers_go_to_the_task_that_asked() {
         }
         while !over.load(Ordering::SeqCst) {
             let guard = other.mutex(&busy).lock().await.unwrap();
-            let seen = other.inspect(&busy).await.unwrap();
+            let seen = other.admin().inspect(&busy).await.unwrap();
             assert_eq!(seen.last_token, Some(guard.token()), "another's answer");
             guard.release().await.unwrap();
         }
@@ -101,7 +101,7 @@ async fn a_silent_node_costs_only_its_own_holds() {
         }
         elsewhere = format!("elsewhere:{n}");
     }
-    let held = client.mutex(&there).with(options).lock().await.unwrap();
+    let held = client.mutex(&there).with(options.clone()).lock().await.unwrap();
     let kept = client.mutex(&elsewhere).with(options).lock().await.unwrap();
     proxy.stall();
     held.lost().await;

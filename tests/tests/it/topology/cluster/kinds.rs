@@ -33,7 +33,7 @@ async fn load<F: Future<Output = ()>>(work: impl Fn(LockClient, usize) -> F) {
         }
     });
     join_all(tasks).await;
-    assert!(a.held().is_empty() && b.held().is_empty());
+    assert!(a.admin().held().is_empty() && b.admin().held().is_empty());
 }
 
 /// So many holders of a lock of that kind at once, and no more.
@@ -42,7 +42,7 @@ async fn is_limited(kind: &str, most: u32) {
     load(async |client: LockClient, n: usize| {
         let name = format!("load:{kind}:{n}");
         let guard = match kind {
-            "permits" => client.semaphore(name, some(most)).acquire().await.map(LockGuard::from),
+            "permits" => client.semaphore(name, most).acquire().await,
             kind => take(&client, kind, &name, LockOptions::default()).await,
         };
         let guard = guard.unwrap_or_else(|error| panic!("{kind}: {error}"));
@@ -95,7 +95,7 @@ async fn latches_open() {
         assert!(a.latch(name).try_set_count(2).await.unwrap());
         let waiting = lock_tests::spawn({
             let latch = b.latch(name);
-            async move { latch.wait().await }
+            async move { latch.reached().await }
         });
         until_heard(cluster, name).await;
         assert_eq!(a.latch(name).count_down().await.unwrap(), 1);
@@ -142,7 +142,7 @@ async fn holds_are_renewed_in_all_slots() {
     let client = client(cluster).await;
     let lease = secs(4);
     let options = watched(lease);
-    let take = |n: usize| client.mutex(format!("kept:{n}")).with(options).lock();
+    let take = |n: usize| client.mutex(format!("kept:{n}")).with(options.clone()).lock();
     let guards: Vec<_> =
         join_all((0..200).map(take)).await.into_iter().collect::<Result<_, _>>().unwrap();
     let until = Instant::now() + 2 * lease;
@@ -183,9 +183,9 @@ async fn an_operator_sees_and_frees() {
     for n in 0..6 {
         let name = format!("seen:{n}");
         let guard = client.mutex(&name).lock().await.unwrap();
-        assert_eq!(operator.inspect(&name).await.unwrap().kind, Some(HoldKind::Mutex));
-        assert!(operator.force_release(&name).await.unwrap());
-        assert_eq!(operator.inspect(&name).await.unwrap().kind, None);
+        assert_eq!(operator.admin().inspect(&name).await.unwrap().kind, Some(HoldKind::Mutex));
+        assert!(operator.admin().force_release(&name).await.unwrap());
+        assert_eq!(operator.admin().inspect(&name).await.unwrap().kind, None);
         drop(guard);
     }
 }

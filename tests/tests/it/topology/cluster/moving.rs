@@ -23,10 +23,9 @@ async fn move_on(
 async fn a_stale_map_costs_nothing() {
     let cluster = RedisCluster::start().await;
     let (a, b) = (client(&cluster).await, client(&cluster).await);
-    let brief = LockOptions::builder().lease(Lease::Watchdog(secs(2)));
-    let brief = brief.build().unwrap();
+    let brief = LockOptions::new().lease(Lease::Watchdog(secs(2)));
     for round in 0..3 {
-        let guard = a.mutex("{stale}").with(brief).lock().await.unwrap();
+        let guard = a.mutex("{stale}").with(brief.clone()).lock().await.unwrap();
         move_on(&cluster, "{stale}", &[], async {}).await;
         assert!(b.mutex("{stale}").try_lock().await.unwrap().is_none(), "round {round}");
         let before = End::of(&guard);
@@ -128,10 +127,9 @@ async fn a_release_that_no_waiter_heard_is_found_out() {
 async fn holds_of_a_half_moved_slot_are_renewed() {
     let cluster = RedisCluster::start().await;
     let client = client(&cluster).await;
-    let brief = LockOptions::builder().lease(Lease::Watchdog(secs(3)));
-    let brief = brief.build().unwrap();
+    let brief = LockOptions::new().lease(Lease::Watchdog(secs(3)));
     let names: Vec<_> = (0..60).map(|n| format!("{{half}}:{n}")).collect();
-    let take = names.iter().map(|name| client.mutex(name).with(brief).lock());
+    let take = names.iter().map(|name| client.mutex(name).with(brief.clone()).lock());
     let held: Vec<_> = join_all(take).await.into_iter().map(Result::unwrap).collect();
     let first: Vec<_> = names.iter().step_by(2).map(String::as_str).collect();
     let half_way = async {
@@ -213,16 +211,16 @@ async fn a_release_in_a_divided_slot_says_so() {
 /// A mutex, a fair mutex, a reader, a writer and a permit, of one slot; at once, so that they are renewed
 /// together.
 async fn hold_all(client: &LockClient, options: LockOptions) -> Vec<LockGuard> {
-    let three = NonZeroU32::new(3).unwrap();
-    let semaphore = client.semaphore("{moving}:held:permits", three).with(options);
+    let three = 3;
+    let semaphore = client.semaphore("{moving}:held:permits", three).with(options.clone());
     let (mutex, fair, read, write, permit) = tokio::join!(
-        client.mutex("{moving}:held").with(options).lock(),
-        client.fair_mutex("{moving}:held:fair").with(options).lock(),
-        client.rw_lock("{moving}:held:read").with(options).read(),
+        client.mutex("{moving}:held").with(options.clone()).lock(),
+        client.fair_mutex("{moving}:held:fair").with(options.clone()).lock(),
+        client.rw_lock("{moving}:held:read").with(options.clone()).read(),
         client.rw_lock("{moving}:held:write").with(options).write(),
         semaphore.acquire(),
     );
-    let permit = permit.unwrap().into();
+    let permit = permit.unwrap();
     vec![mutex.unwrap(), fair.unwrap(), read.unwrap(), write.unwrap(), permit]
 }
 

@@ -42,9 +42,9 @@ async fn they_are_enough() {
     for (kind, is) in KINDS {
         let name = format!("{{may}}:{kind}");
         let other = if kind == "read" { "write" } else { kind };
-        let held: LockGuard = take(&a, other, &name, options).await.unwrap();
+        let held: LockGuard = take(&a, other, &name, options.clone()).await.unwrap();
         let waiting = lock_tests::spawn({
-            let (b, name) = (b.clone(), name.clone());
+            let (b, name, options) = (b.clone(), name.clone(), options.clone());
             async move { take(&b, kind, &name, options).await }
         });
         until_heard(&cluster, &name).await;
@@ -62,7 +62,7 @@ async fn they_are_enough() {
         held.release().await.unwrap_or_else(|error| panic!("{kind}: {error:?}"));
         let guard = waiting.await.unwrap().unwrap_or_else(|error| panic!("{kind}: {error:?}"));
         assert!(start.elapsed() < PROMPTLY, "{kind}: {:?}", start.elapsed());
-        assert_eq!(a.inspect(&name).await.unwrap().kind, Some(is));
+        assert_eq!(a.admin().inspect(&name).await.unwrap().kind, Some(is));
         guard.release().await.unwrap_or_else(|error| panic!("{kind}: {error:?}"));
     }
 }

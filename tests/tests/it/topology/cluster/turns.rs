@@ -15,7 +15,7 @@ async fn both(tasks: [usize; 2], rivalry: Rivalry) -> (Turns, Turns) {
     let url = server.url();
     let one = [LockClient::connect(&url).await.unwrap(), LockClient::connect(&url).await.unwrap()];
     let on_one: Vec<_> = one.into_iter().zip(tasks).collect();
-    let on_one = compete(&on_one, rivalry).await;
+    let on_one = compete(&on_one, rivalry.clone()).await;
     let cluster = shared().await;
     let many = [client(cluster).await, client(cluster).await];
     let in_cluster: Vec<_> = many.into_iter().zip(tasks).collect();

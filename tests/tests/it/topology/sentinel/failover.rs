@@ -79,11 +79,10 @@ async fn a_lock_that_was_not_replicated_is_lost_and_told() {
 async fn an_acknowledged_lock_survives() {
     let world = World::new(2).await;
     let client = world.client().await;
-    let options = LockOptions::builder().replicas(1, secs(2)).wait(FAILOVER);
-    let options = options.build().unwrap();
+    let options = LockOptions::new().replicas(Replicas::new(1, secs(2))).wait(FAILOVER);
     let mut guards = Vec::new();
     for name in ["a", "b", "c"] {
-        guards.push(client.mutex(name).with(options).lock().await.unwrap());
+        guards.push(client.mutex(name).with(options.clone()).lock().await.unwrap());
     }
     world.master().kill();
     let promoted = world.promoted().await;

@@ -4,7 +4,7 @@ use super::world::{FAILOVER, NAME, World, wait_for_client};
 use crate::prelude::*;
 
 async fn refused<U: AsRef<str>>(master: &str, nodes: impl IntoIterator<Item = U>) -> StoreError {
-    match LockClient::connect_sentinel(master, nodes).await {
+    match LockClient::builder().connect_sentinel(master, nodes).await {
         Err(LockError::Store(error)) => error,
         other => panic!("{other:?}"),
     }
@@ -21,10 +21,10 @@ async fn takes(client: &LockClient, name: &str, server: &RedisServer) {
 async fn by_name_from_code_and_configuration() {
     let world = World::new(1).await;
     let urls = world.sentinels.urls();
-    let client = LockClient::connect_sentinel(NAME, &urls).await.unwrap();
+    let client = LockClient::builder().connect_sentinel(NAME, &urls).await.unwrap();
     takes(&client, "code", world.master()).await;
     let text = format!("[lock]\nsentinel = {{ master = '{NAME}', nodes = {urls:?} }}");
-    let config = toml::from_str::<LockFile>(&text).unwrap().lock;
+    let config = LockConfig::from_toml(&text).unwrap();
     let client = LockClient::from_config(config).await.unwrap();
     takes(&client, "configuration", world.master()).await;
 
@@ -50,9 +50,9 @@ async fn one_connection_to_each_sentinel() {
         world.sentinels.client(node).cmd(&words).await;
         urls.push(format!("redis://asker:pw@127.0.0.1:{}", world.sentinels.port(node)));
     }
-    let client = LockClient::connect_sentinel(NAME, urls).await.unwrap();
-    let options = LockOptions::builder().replicas(1, ms(10)).wait(Wait::Never);
-    client.mutex("a").with(options.build().unwrap()).lock().await.unwrap_err();
+    let client = LockClient::builder().connect_sentinel(NAME, urls).await.unwrap();
+    let options = LockOptions::new().replicas(Replicas::new(1, ms(10))).wait(Wait::None);
+    client.mutex("a").with(options).lock().await.unwrap_err();
     takes(&client, "a", world.master()).await;
     for node in 0..3 {
         soon!("it listens", clients(node).await == 1);
@@ -70,7 +70,7 @@ async fn a_dead_first_sentinel_does_not_matter() {
     world.sentinels.pause(0);
     let timed = async || {
         let start = Instant::now();
-        let client = LockClient::connect_sentinel(NAME, &urls).await.unwrap();
+        let client = LockClient::builder().connect_sentinel(NAME, &urls).await.unwrap();
         takes(&client, "some", world.master()).await;
         start.elapsed() < ms(800)
     };
@@ -79,7 +79,7 @@ async fn a_dead_first_sentinel_does_not_matter() {
     world.sentinels.kill(0);
     eventually(FAILOVER, "one that is dead is not waited for", timed).await;
     world.sentinels.kill(1);
-    let client = LockClient::connect_sentinel(NAME, &urls).await.unwrap();
+    let client = LockClient::builder().connect_sentinel(NAME, &urls).await.unwrap();
     takes(&client, "last", world.master()).await;
 }
 
@@ -133,7 +133,8 @@ async fn credentials_and_a_database() {
     let sentinels = Sentinels::builder(NAME).password("sent/nel").servers_password("server");
     let sentinels = sentinels.start(&master, 1).await;
     let urls = sentinels.urls();
-    let client = LockClient::connect_sentinel("redis://:server@locks/2", &urls).await.unwrap();
+    let client =
+        LockClient::builder().connect_sentinel("redis://:server@locks/2", &urls).await.unwrap();
     let guard = client.mutex("two").lock().await.unwrap();
     assert!(master.client().keys().await.is_empty(), "in another database");
     guard.release().await.unwrap();
@@ -176,7 +177,7 @@ async fn the_newest_configuration_counts() {
     }
     let (old, new) = (behind.sentinels.urls(), world.sentinels.urls());
     for nodes in [vec![&old[0], &new[0]], vec![&old[0], &old[1], &new[0]]] {
-        let client = LockClient::connect_sentinel(NAME, nodes).await.unwrap();
+        let client = LockClient::builder().connect_sentinel(NAME, nodes).await.unwrap();
         takes(&client, "newest", promoted).await;
     }
 }
@@ -193,7 +194,8 @@ async fn a_server_that_is_no_master_is_not_used() {
     let error = refused(NAME, world.sentinels.urls()).await;
     assert_eq!(error.kind(), StoreErrorKind::NotReady, "{error:?}");
     world.master().client().cmd(&["REPLICAOF", "NO", "ONE"]).await;
-    let client = LockClient::connect_sentinel(NAME, world.sentinels.urls()).await.unwrap();
+    let client =
+        LockClient::builder().connect_sentinel(NAME, world.sentinels.urls()).await.unwrap();
     takes(&client, "again", world.master()).await;
 }
 

@@ -31,7 +31,8 @@ async fn everything_over_tls() {
         assert!(error.to_string().contains("rediss://"), "{error}");
     }
     // Nobody trusts everybody: without the options, the authority is not one of the well-known.
-    let Err(LockError::Store(error)) = LockClient::connect_sentinel("rediss://locks", &urls).await
+    let Err(LockError::Store(error)) =
+        LockClient::builder().connect_sentinel("rediss://locks", &urls).await
     else {
         panic!("trusted");
     };

@@ -1,7 +1,10 @@
 //! What a client is told: one case for each row of the table in `lock_tower::http`.
 
+use axum::extract::Path;
+use axum::response::IntoResponse;
 use http::header::RETRY_AFTER;
-use lock_tower::http::{KeyError, OnMissingKey};
+use lock_tower::http::{KeyError, RefusalKind};
+use lock_tower::{HeldLockRejection, LockResponse};
 
 use crate::tower::prelude::*;
 
@@ -15,7 +18,7 @@ retry-after: 1
 #[tokio::test(start_paused = true)]
 async fn a_busy_lock_is_a_conflict() {
     let (locks, peer, _) = two_clients();
-    let layer = order_layer(&locks).options(options(Wait::Never)).build().unwrap();
+    let layer = order_layer(&locks).options(options(Wait::None)).build().unwrap();
     let (calls, other) = (Calls::default(), peer.mutex("order:42").lock().await.unwrap());
     let service = layer.layer(calls.service());
     let refused = service.clone().oneshot(pay()).await.unwrap();
@@ -57,7 +60,7 @@ async fn a_fixed_lease_says_when_to_come_back() {
     let (locks, peer, _) = two_clients();
     let lease = secs(22);
     let terms = waits_and_holds(Wait::UpTo(secs(2)), lease);
-    let layer = order_layer(&locks).options(terms).build().unwrap();
+    let layer = order_layer(&locks).options(terms.clone()).build().unwrap();
     let _other = peer.mutex("order:42").with(terms).lock().await.unwrap();
     let refused = layer.layer(Calls::default().service()).oneshot(pay()).await.unwrap();
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
@@ -66,25 +69,10 @@ async fn a_fixed_lease_says_when_to_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watchdog_lease_says_how_long_requests_take() {
-    let (locks, peer, _) = two_clients();
-    let layer = order_layer(&locks).options(options(Wait::Never)).build().unwrap();
-    let slow = layer.layer(service_fn(|_| async {
-        sleep(secs(8)).await;
-        Ok::<_, std::convert::Infallible>(Response::new(Full::<Bytes>::default()))
-    }));
-    slow.oneshot(pay()).await.unwrap();
-    let _other = peer.mutex("order:42").lock().await.unwrap();
-    // Another service of the same layer knows it too.
-    let refused = layer.layer(Calls::default().service()).oneshot(pay()).await.unwrap();
-    assert!((8..=10).contains(&seconds(&refused)), "{}", seconds(&refused));
-}
-
-#[tokio::test(start_paused = true)]
 async fn too_many_waiters_are_sent_away() {
     let (locks, peer, _) = two_clients();
     let _other = peer.mutex("order:42").lock().await.unwrap();
-    let narrow = LockOptions::builder().max_waiters(1).build().unwrap();
+    let narrow = LockOptions::new().max_waiters(1);
     let service =
         order_layer(&locks).options(narrow).build().unwrap().layer(Calls::default().service());
     let mut waiting = Vec::new();
@@ -154,7 +142,7 @@ async fn a_client_that_is_shut_down_is_unavailable() {
 async fn a_lost_lease_cuts_the_handler_off() {
     let (locks, peer, store) = two_clients();
     let lease = ms(500);
-    let layer = order_layer(&locks).options(waits_and_holds(Wait::Never, lease)).build().unwrap();
+    let layer = order_layer(&locks).options(waits_and_holds(Wait::None, lease)).build().unwrap();
     let (dropped, start) = (Calls::default(), Instant::now());
     let guard = dropped.clone();
     let service = layer.layer(service_fn(move |_| {
@@ -194,8 +182,7 @@ impl Drop for OnDrop {
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_be_let_finish_after_a_loss() {
     let locks = LockClient::in_memory();
-    let terms =
-        waits_and_holds(Wait::Never, ms(500)).to_builder().on_lost(OnLost::Finish).build().unwrap();
+    let terms = waits_and_holds(Wait::None, ms(500)).on_lost(OnLost::Finish);
     let layer = order_layer(&locks).options(terms).build().unwrap();
     let finished = Calls::default();
     let count = finished.clone();
@@ -213,11 +200,11 @@ async fn a_handler_may_be_let_finish_after_a_loss() {
 }
 
 /// A layer whose key is made of a header.
-fn tenant(on_missing: OnMissingKey) -> impl Layer<Inner, Service = Tenant> {
+fn tenant(skips: bool) -> impl Layer<Inner, Service = Tenant> {
     LockLayer::http()
         .key("tenant:{header.x-tenant}")
         .client(LockClient::in_memory())
-        .on_missing(on_missing)
+        .skip_missing_key(skips)
         .build()
         .unwrap()
 }
@@ -229,7 +216,7 @@ type Tenant = lock_tower::http::HttpLockService<Inner>;
 #[tokio::test(start_paused = true)]
 async fn a_missing_key_is_a_bad_request_unless_it_may_be_missing() {
     let calls = Calls::default();
-    let service = tenant(OnMissingKey::Reject).layer(Inner::new(calls.service()));
+    let service = tenant(false).layer(Inner::new(calls.service()));
     assert_eq!(
         seen(service.oneshot(pay()).await.unwrap()).await,
         r#"400 Bad Request
@@ -239,7 +226,7 @@ content-type: application/problem+json
 {"type":"/problems/lock-key-missing","title":"The request is missing a value that the lock key needs","status":400,"detail":"the request has no header `x-tenant`","executed":false}"#
     );
     assert_eq!(calls.count(), 0);
-    let service = tenant(OnMissingKey::Skip).layer(Inner::new(calls.service()));
+    let service = tenant(true).layer(Inner::new(calls.service()));
     assert_eq!(service.oneshot(pay()).await.unwrap().status(), StatusCode::OK);
     assert_eq!(calls.count(), 1);
 }
@@ -257,7 +244,7 @@ async fn a_malformed_key_is_a_bad_request_even_if_it_may_be_missing() {
             let value = value.as_bytes().try_into().unwrap();
             request.headers_mut().append("x-tenant", value);
         }
-        let service = tenant(OnMissingKey::Skip).layer(Inner::new(calls.service()));
+        let service = tenant(true).layer(Inner::new(calls.service()));
         assert_eq!(
             seen(service.oneshot(request).await.unwrap()).await,
             format!(
@@ -355,7 +342,7 @@ async fn safe_methods_pass_and_the_list_is_the_layers() {
         (Method::PATCH, locked, passed),
         (Method::DELETE, locked, passed),
     ] {
-        let layer = || order_layer(&locks).options(options(Wait::Never));
+        let layer = || order_layer(&locks).options(options(Wait::None));
         assert_eq!(status(layer().build().unwrap(), &method).await, by_default, "{method}");
         let told = layer().methods([Method::GET]).build().unwrap();
         assert_eq!(status(told, &method).await, as_told, "{method}");
@@ -373,7 +360,7 @@ async fn the_key_is_in_the_log_only() {
     let other = peer.mutex("order:jane@example.org").lock().await.unwrap();
     let (owner, token) = (store.holders("shop:order:jane@example.org").0, other.token());
     let request = || Request::post("/orders/jane@example.org/pay").body(Full::default()).unwrap();
-    for wait in [Wait::Never, Wait::UpTo(secs(1))] {
+    for wait in [Wait::None, Wait::UpTo(secs(1))] {
         let layer = order_layer(&locks).options(options(wait)).build().unwrap();
         let service = layer.layer(Calls::default().service());
         let answer = seen(service.oneshot(request()).await.unwrap()).await;
@@ -384,4 +371,57 @@ async fn the_key_is_in_the_log_only() {
     let log = log.text();
     assert!(log.contains("shop:order:jane@example.org"), "{log}");
     assert!(!log.contains(&owner[0].0), "{log}");
+}
+
+#[distributed_lock(key = "order:{id}", wait = "2s", client = locks)]
+async fn charge(locks: &LockClient, id: u64) -> Result<String, LockResponse> {
+    Ok(format!("paid {id}"))
+}
+
+/// A handler that locks by itself answers as the layer does, but for what it cannot know: how far it came.
+#[tokio::test(start_paused = true)]
+async fn a_handlers_own_lock_is_answered_as_the_layers() {
+    async fn handler(
+        Path(id): Path<u64>,
+        State(locks): State<LockClient>,
+    ) -> Result<String, LockResponse> {
+        charge(&locks, id).await
+    }
+    async fn try_pay(State(locks): State<LockClient>) -> Result<(), LockResponse> {
+        let guard = locks.mutex("order:42").with(waits(Wait::None)).lock().await?;
+        Ok(guard.release().await?)
+    }
+    async fn owned(held: Result<HeldLock, HeldLockRejection>) -> Result<(), HeldLockRejection> {
+        held.map(drop)
+    }
+    let (locks, peer, _) = two_clients();
+    let app = Router::new()
+        .route("/orders/{id}/pay", post(handler))
+        .route("/try", post(try_pay))
+        .route("/owned", post(owned))
+        .with_state(locks.clone());
+    let other = peer.mutex("order:42").lock().await.unwrap();
+    let ask = async |path: &str| {
+        let request = Request::post(path).body(Body::empty()).unwrap();
+        seen(app.clone().oneshot(request).await.unwrap()).await
+    };
+    let layers = |wait| order_layer(&locks).wait(wait).build().unwrap();
+    for (path, wait) in [("/orders/42/pay", Wait::UpTo(secs(2))), ("/try", Wait::None)] {
+        let by_layer = layers(wait).layer(Calls::default().service()).oneshot(pay());
+        let by_layer = seen(by_layer.await.unwrap()).await;
+        let by_layer = by_layer.replace(r#","executed":false"#, "");
+        let by_handler = ask(path).await;
+        let by_handler = by_handler.lines().filter(|line| !line.starts_with("content-length"));
+        assert!(by_handler.eq(by_layer.lines()), "{by_layer}");
+    }
+    other.release().await.unwrap();
+    assert!(ask("/orders/42/pay").await.ends_with("paid 42"));
+    assert!(ask("/owned").await.starts_with("500 "));
+
+    let guard = locks.mutex("a").with(waits_and_holds(Wait::None, ms(300))).lock().await.unwrap();
+    sleep(secs(1)).await;
+    let lost = LockResponse::from(guard.release().await.unwrap_err());
+    assert_eq!((lost.kind(), lost.status().as_u16()), (RefusalKind::Lost, 500));
+    assert!(lost.retry_after().is_none() && !lost.is_unexecuted());
+    assert_eq!(lost.into_response().status(), StatusCode::INTERNAL_SERVER_ERROR);
 }

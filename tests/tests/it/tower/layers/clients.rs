@@ -24,13 +24,10 @@ async fn each_client_has_its_own_policy() {
         assert_eq!((post(&layer, &a).await, post(&layer, &b).await), (423, 429));
     }
     // A configuration that goes with no layer: the client keeps to its own old one.
-    let log = Log::start_at(tracing::Level::DEBUG);
-    b.reload(config(&basket.replace("header.x-cart", "ext.cart"))).unwrap();
+    b.reload(config(&basket.replace("header.x-cart", "ext.cart"))).unwrap_err();
     for _ in 0..10 {
         assert_eq!((post(&layer, &a).await, post(&layer, &b).await), (423, 429));
     }
-    let told = log.text();
-    assert_eq!(told.matches("keeps the previous one").count(), 1, "{told}");
     // A client that never had a good one has nobody else's.
     let (c, _cart) = busy(&CHECKOUT.replace("header.x-cart", "ext.cart"), "cart:7").await;
     for _ in 0..3 {
@@ -61,7 +58,7 @@ async fn each_client_has_its_own_routes() {
     for _ in 0..10 {
         assert_eq!((both(&a).await, both(&b).await), ((409, 200), (200, 409)));
     }
-    b.reload(config(&text("/bills/{id}").replace("path.id", "ext.id"))).unwrap();
+    b.reload(config(&text("/bills/{id}").replace("path.id", "ext.id"))).unwrap_err();
     for _ in 0..10 {
         assert_eq!((both(&a).await, both(&b).await), ((409, 200), (200, 409)));
     }
@@ -80,12 +77,9 @@ async fn clients_come_and_go() {
     }
     let bad = CHECKOUT.replace("header.x-cart", "ext.cart");
     for (n, (client, _)) in all.iter().enumerate() {
-        client.reload(config(&bad)).unwrap();
-        // The first has come back all the time; of the others, the last 63 are known.
-        let expected = if n == 0 || n >= 200 - 63 { 423 } else { continue };
-        assert_eq!(post(&layer, client).await, expected, "{n}");
+        client.reload(config(&bad)).unwrap_err();
+        assert_eq!(post(&layer, client).await, 423, "{n}");
     }
-    assert_eq!(post(&layer, &all[1].0).await, 500, "it has been too long");
 }
 
 /// A policy that goes with no layer stops nobody whom it is not to hold up.
@@ -93,7 +87,7 @@ async fn clients_come_and_go() {
 async fn what_is_not_enforced_needs_no_plan() {
     let bad = CHECKOUT.replace("header.x-cart", "ext.cart");
     let (strict, _cart) = busy(&bad, "cart:7").await;
-    let (lax, _cart) = busy(&bad.replace("wait =", "enforce = 0\nwait ="), "cart:7").await;
+    let (lax, _cart) = busy(&bad.replace("wait =", "enforce = false\nwait ="), "cart:7").await;
     let (layer, log) = (
         LockLayer::http().policy("checkout").build().unwrap(),
         Log::start_at(tracing::Level::DEBUG),

@@ -121,7 +121,7 @@ impl Service<&'static str> for NeverReady {
 #[tokio::test(start_paused = true)]
 async fn errors_say_whose_they_are() {
     let (locks, peer, store) = two_clients();
-    let layer = LockLayer::new(locks, key).options(options(Wait::Never));
+    let layer = LockLayer::new(locks, key).options(options(Wait::None));
     let error = layer.layer(NeverReady).oneshot("a").await.unwrap_err();
     assert!(matches!(error, LockServiceError::Inner("closed for today")), "{error:?}");
 
@@ -229,7 +229,7 @@ fn bounds_are_no_narrower_than_the_inner_services() {
 
 #[tokio::test(start_paused = true)]
 async fn options_are_the_clients_unless_told() {
-    let quick = waits(Wait::Never);
+    let quick = waits(Wait::None);
     let locks = LockClient::builder().options(quick).in_memory().unwrap();
     let _held = locks.mutex("a").lock().await.unwrap();
     let patient = options(Wait::UpTo(secs(1)));
@@ -308,7 +308,7 @@ async fn a_key_function_may_fail_in_its_own_way() {
 #[tokio::test(start_paused = true)]
 async fn a_future_is_pending_after_its_result() {
     let (locks, peer, _) = two_clients();
-    let layer = LockLayer::new(locks, key).options(options(Wait::Never));
+    let layer = LockLayer::new(locks, key).options(options(Wait::None));
     let mut service = layer.layer(Strict::default());
     let held = peer.mutex("held").lock().await.unwrap();
     for request in ["a", "bad", "wrong", "held"] {
@@ -318,4 +318,25 @@ async fn a_future_is_pending_after_its_result() {
         assert!(call.as_mut().poll(&mut cx).is_pending(), "{request}");
     }
     drop(held);
+}
+
+/// Layers that fail with boxed errors fit on both sides: the layer's error over a boxed one is an error itself.
+#[tokio::test(start_paused = true)]
+async fn boxed_errors_pass_through() {
+    let (locks, peer, _) = two_clients();
+    let layer = LockLayer::new(locks, |_: &u64| LockKey::new("stock").map(Some));
+    let service = tower::ServiceBuilder::new()
+        .map_err(tower::BoxError::from)
+        .layer(layer.options(waits(Wait::None)))
+        .timeout(secs(1))
+        .service(service_fn(|pieces: u64| async move {
+            if pieces == 0 { Err("none left") } else { Ok(pieces) }
+        }));
+    assert_eq!(service.clone().oneshot(7).await.unwrap(), 7);
+    let failed = service.clone().oneshot(0).await.unwrap_err();
+    assert_eq!(failed.to_string(), "none left");
+    let _other = peer.mutex("stock").lock().await.unwrap();
+    let refused = service.oneshot(7).await.unwrap_err();
+    let refused = refused.downcast_ref::<LockServiceError<tower::BoxError>>().unwrap();
+    assert!(refused.lock_error().is_some_and(LockError::is_busy));
 }

@@ -10,7 +10,6 @@ use axum::response::Response;
 use axum::serve;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use lock_tower::http::OnDisconnect;
 
 use crate::tower::prelude::*;
 
@@ -85,13 +84,9 @@ impl Server {
 
     /// Requires that no task waits any more, and that no handler runs when the lock is free.
     async fn no_request_is_left(self, what: &str) {
-        self.no_request_is_left_after(what, LEFT).await;
-    }
-
-    async fn no_request_is_left_after(self, what: &str, limit: Duration) {
         let left_at = Instant::now();
         while self.requests() > 0 {
-            assert!(left_at.elapsed() < limit, "{what}: {} keep their places", self.requests());
+            assert!(left_at.elapsed() < LEFT, "{what}: {} keep their places", self.requests());
             sleep(ms(5)).await;
         }
         let handlers = self.counts.handlers.clone();
@@ -122,8 +117,8 @@ async fn answer(client: &mut TcpStream, until: &str) -> String {
 }
 
 /// What a client sends before it leaves: pieces, each in a packet of its own.
-async fn leaves_after(what: &str, pieces: Vec<Vec<u8>>, on_disconnect: OnDisconnect) {
-    let server = Server::start(|layer| layer.on_disconnect(on_disconnect)).await;
+async fn leaves_after(what: &str, pieces: Vec<Vec<u8>>, finishes: bool) {
+    let server = Server::start(|layer| layer.finish_on_disconnect(finishes)).await;
     let mut client = server.connect().await;
     client.set_nodelay(true).unwrap();
     for piece in pieces {
@@ -171,8 +166,8 @@ async fn a_departed_client_leaves_the_line_and_its_handler_never_runs() {
         ),
     ];
     // What waits is given up either way.
-    for on_disconnect in [OnDisconnect::Cancel, OnDisconnect::Finish] {
-        let leave = |(what, pieces)| leaves_after(what, pieces, on_disconnect);
+    for finishes in [false, true] {
+        let leave = |(what, pieces)| leaves_after(what, pieces, finishes);
         join_all(cases.clone().map(leave)).await;
     }
 }
@@ -297,30 +292,19 @@ async fn a_body_over_the_buffer_arrives_whole() {
     assert!(seen.ends_with(&format!("\r\n\r\n{body}")), "{} bytes came back", seen.len());
 }
 
-/// An upload that is larger than what is read at once, and stalls: the end of the connection is behind all
-/// that the client has sent, in the buffers of both systems.
+/// An upload that stalls: the end of the connection is behind all that the client has sent, which the layer reads if it is
+/// told to.
 #[tokio::test]
 async fn a_client_that_vanishes_amid_a_large_upload_leaves_the_line() {
-    for sent in [Some(200_000), Some(1_000_000), None] {
-        let server = Server::start(|layer| layer).await;
+    for sent in [200_000, 1_000_000] {
+        let server = Server::start(|layer| layer.read_ahead(2 << 20)).await;
         let mut client = server.connect().await;
         client.write_all(&head("content-length: 100000000")).await.unwrap();
-        let piece = vec![b'x'; 50_000];
-        let mut left = sent.unwrap_or(usize::MAX);
-        while left > 0 {
-            // With `None`, until the server takes no more for a while.
-            let write = timeout(ms(50), client.write(&piece[..left.min(50_000)]));
-            let Ok(written) = write.await else { break };
-            left -= written.unwrap();
-            if sent.is_none() && left < usize::MAX - 20_000_000 {
-                break;
-            }
-        }
+        client.write_all(&vec![b'x'; sent]).await.unwrap();
         server.waiting(1).await;
         sleep(ms(100)).await;
         drop(client);
-        // Far less than the wait, after which it would leave anyway. On one machine megabytes are in buffers.
-        server.no_request_is_left_after(&format!("{sent:?}"), 3 * LEFT).await;
+        server.no_request_is_left(&format!("{sent} bytes")).await;
     }
 }
 

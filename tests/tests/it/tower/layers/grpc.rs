@@ -31,16 +31,16 @@ fn told<B: Body>(response: Response<B>) -> (u8, String) {
 async fn refusals_have_codes() {
     let (locks, peer, _) = two_clients();
     let _other = peer.mutex("order:42").lock().await.unwrap();
-    let busy = |status| order_layer(&locks).wait(Wait::Never).busy(status);
+    let busy = |status| order_layer(&locks).wait(Wait::None).busy(status);
     let wait = Wait::UpTo(secs(1));
     let failing = Moody::new(MemoryStore::new(), Mood::Failing(StoreErrorKind::Unavailable));
     let failing = LockClient::builder().store(failing).unwrap();
     let no_key = LockLayer::http().client(locks.clone()).key("{header.x-\u{74}enant}");
     for (layer, code, message) in [
-        (busy(BusyStatus::Conflict), 10, "Another request holds this resource"),
-        (busy(BusyStatus::Locked), 9, "Another request holds this resource"),
-        (busy(BusyStatus::TooManyRequests), 8, "Another request holds this resource"),
-        (busy(BusyStatus::Unavailable), 14, "Another request holds this resource"),
+        (busy(StatusCode::CONFLICT), 10, "Another request holds this resource"),
+        (busy(StatusCode::LOCKED), 9, "Another request holds this resource"),
+        (busy(StatusCode::TOO_MANY_REQUESTS), 8, "Another request holds this resource"),
+        (busy(StatusCode::SERVICE_UNAVAILABLE), 14, "Another request holds this resource"),
         (order_layer(&locks).wait(wait), 14, "Other requests held this resource for too long"),
         (order_layer(&failing), 14, "Locks are not available at the moment"),
         (no_key, 3, "the request has no header `x-tenant`"),
@@ -50,7 +50,7 @@ async fn refusals_have_codes() {
     }
     let lease = ms(300);
     let layer =
-        LockLayer::http().key("a").client(locks).options(waits_and_holds(Wait::Never, lease));
+        LockLayer::http().key("a").client(locks).options(waits_and_holds(Wait::None, lease));
     let service = layer.build().unwrap().layer(service_fn(|_: Request<TestBody>| async {
         sleep(secs(60)).await;
         Ok::<_, std::convert::Infallible>(Response::new(TestBody::default()))

@@ -1,6 +1,5 @@
 //! [`HeldLock`]: what a handler can ask of its lock, and do with it.
 
-use axum::extract::Extension;
 use axum::routing::get;
 
 use crate::tower::prelude::*;
@@ -23,19 +22,15 @@ async fn a_handler_gets_its_lock() {
         assert_eq!(HeldLock::current().unwrap().token(), held.token());
         held.token().to_string()
     }
-    async fn by_extension(Extension(held): Extension<HeldLock>) -> String {
-        held.token().to_string()
-    }
     async fn perhaps(held: Option<HeldLock>) -> String {
         held.is_some().to_string()
     }
     let (locks, peer, _) = two_clients();
     let routes = Router::new()
         .route("/orders/{id}/a", post(by_extractor).get(by_extractor))
-        .route("/orders/{id}/b", post(by_extension))
         .route("/orders/{id}/c", post(perhaps).get(perhaps));
-    let app = routes.clone().route_layer(layer(&locks).held_extension().build().unwrap());
-    for path in ["/orders/42/a", "/orders/42/b", "/orders/7/a"] {
+    let app = routes.clone().route_layer(layer(&locks).build().unwrap());
+    for path in ["/orders/42/a", "/orders/7/a"] {
         let answer = send(&app, "POST", path).await;
         let token: u64 = answer.rsplit('\n').next().unwrap().parse().unwrap();
         assert!(answer.starts_with("200 ") && token > 0, "{answer}");
@@ -100,8 +95,8 @@ async fn a_handler_may_release_early() {
     };
     for layer in [
         order_layer(&locks),
-        order_layer(&locks).options(waits_and_holds(Wait::Never, lease)),
-        order_layer(&locks).on_disconnect(lock_tower::http::OnDisconnect::Finish),
+        order_layer(&locks).options(waits_and_holds(Wait::None, lease)),
+        order_layer(&locks).finish_on_disconnect(true),
     ] {
         assert_eq!(run(layer, handler.clone()).await.status(), StatusCode::OK);
     }
@@ -128,7 +123,7 @@ async fn another_task_may_release_it_and_learn_of_its_loss() {
             }
         }
     };
-    let lost = run(order_layer(&locks).options(waits_and_holds(Wait::Never, lease)), handler).await;
+    let lost = run(order_layer(&locks).options(waits_and_holds(Wait::None, lease)), handler).await;
     assert_eq!(lost.status(), StatusCode::INTERNAL_SERVER_ERROR);
     soon!(
         "the task learns of it",

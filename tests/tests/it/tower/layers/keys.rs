@@ -1,6 +1,6 @@
 //! Which lock a request takes.
 
-use lock_tower::http::{HttpLockLayer, OnMissingKey};
+use lock_tower::http::HttpLockLayer;
 
 use crate::tower::prelude::*;
 
@@ -61,7 +61,7 @@ async fn templates_are_filled_and_escaped() {
 #[tokio::test(start_paused = true)]
 async fn a_path_that_is_not_the_routes_is_refused_or_passes() {
     let reject = |layer: HttpLockLayerBuilder| layer.key("o:{path.id}").route("/orders/{id}/pay");
-    let skip = |layer: HttpLockLayerBuilder| reject(layer).on_missing(OnMissingKey::Skip);
+    let skip = |layer: HttpLockLayerBuilder| reject(layer).skip_missing_key(true);
     for path in ["/orders/42", "/orders/42/pay/", "/orders//pay", "/"] {
         assert_eq!(run(reject, post(path), "o:42").await, REFUSED, "{path}");
         assert_eq!(run(skip, post(path), "o:42").await, UNLOCKED, "{path}");
@@ -73,7 +73,7 @@ async fn a_path_that_is_not_the_routes_is_refused_or_passes() {
 #[tokio::test(start_paused = true)]
 async fn a_query_that_is_ambiguous_is_refused() {
     let reject = |layer: HttpLockLayerBuilder| layer.key("q:{query.q}");
-    let skip = |layer: HttpLockLayerBuilder| reject(layer).on_missing(OnMissingKey::Skip);
+    let skip = |layer: HttpLockLayerBuilder| reject(layer).skip_missing_key(true);
     for (path, skipped) in [
         ("/", UNLOCKED),
         ("/?p=1", UNLOCKED),
@@ -150,7 +150,7 @@ async fn extensions_are_named_by_their_type() {
     request.extensions_mut().insert(Tenant(7));
     assert_eq!(run(layer, request, "t:7:a%3Ab").await, OK);
     assert_eq!(run(layer, post("/"), "t:7:a%3Ab").await, REFUSED);
-    let skip = |builder| layer(builder).on_missing(OnMissingKey::Skip);
+    let skip = |builder| layer(builder).skip_missing_key(true);
     assert_eq!(run(skip, post("/"), "t:7:a%3Ab").await, UNLOCKED);
     // As with every other setting, the last one counts.
     let renamed = |builder: HttpLockLayerBuilder| layer(builder.extension::<u64>("tenant"));
@@ -160,7 +160,7 @@ async fn extensions_are_named_by_their_type() {
     let unknown = LockLayer::http().extension::<Tenant>("tenant").key("{ext.user}").build();
     assert_eq!(
         unknown.unwrap_err().to_string(),
-        "`{ext.user}` is an extension whose type the layer does not know; name it with \
+        "invalid lock options: `{ext.user}` is an extension whose type the layer does not know; name it with \
          `extension::<Type>(\"user\")`, it knows `{ext.tenant}`"
     );
 }

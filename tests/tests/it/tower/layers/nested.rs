@@ -4,7 +4,6 @@ use std::io;
 
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use futures_util::StreamExt;
-use lock_tower::http::{OnMissingKey, SafeMethods};
 use tower::ServiceBuilder;
 use tower::util::BoxCloneService;
 
@@ -19,8 +18,7 @@ fn text(held: Option<HeldLock>) -> String {
     held.map_or_else(|| "none".to_owned(), |held| held.key().as_str().to_owned())
 }
 
-/// What a handler finds: by `current` (in the service's `call` and later), by the extractors, and as a bare
-/// extension.
+/// What a handler finds: by `current` (in the service's `call` and later), and by the extractors.
 fn handler() -> Service {
     BoxCloneService::new(service_fn(|request: Request<Body>| {
         let called = text(HeldLock::current());
@@ -33,8 +31,7 @@ fn handler() -> Service {
             assert_eq!(text(held.await.ok()), optional, "the extractors agree");
             let current = text(HeldLock::current());
             assert_eq!((&called, &current), (&optional, &optional), "all ways lead to one lock");
-            let extension = text(parts.extensions.get().cloned());
-            Ok::<_, io::Error>(Response::new(Body::from(format!("{current}, {extension}"))))
+            Ok::<_, io::Error>(Response::new(Body::from(current)))
         }
     }))
 }
@@ -76,27 +73,14 @@ async fn ask(service: &Service, method: Method) -> String {
     String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().into()).unwrap()
 }
 
-/// With the method that is asked, the outer lock and its extension: what the handler finds.
-async fn finds(
-    what: &str,
-    method: Method,
-    inner: impl Fn(Service) -> Service,
-    held: &str,
-    extensions: [&str; 2],
-) {
+/// With the method that is asked, and the outer lock: what the handler finds.
+async fn finds(what: &str, method: Method, inner: impl Fn(Service) -> Service, held: &str) {
     let (locks, _, _) = two_clients();
-    let outer = builder(&locks, TENANT);
-    let plain = http(&outer.clone().build().unwrap(), between(inner(handler())));
-    let extended = outer.held_extension().build().unwrap();
-    let extended = http(&extended, between(inner(handler())));
+    let outer = builder(&locks, TENANT).build().unwrap();
+    let by_http = http(&outer, between(inner(handler())));
     let by_generic = generic(&locks, Some(TENANT), between(inner(handler())));
-    for (service, extension, outer) in [
-        (plain, extensions[0], "http"),
-        (extended, extensions[1], "http with an extension"),
-        (by_generic, extensions[0], "generic"),
-    ] {
-        let found = ask(&service, method.clone()).await;
-        assert_eq!(found, format!("{held}, {extension}"), "{what}, in {outer}");
+    for (service, outer) in [(by_http, "http"), (by_generic, "generic")] {
+        assert_eq!(ask(&service, method.clone()).await, held, "{what}, in {outer}");
     }
     assert!(HeldLock::current().is_none(), "nothing is left on the thread");
 }
@@ -110,41 +94,35 @@ async fn the_innermost_layers_lock_is_found_or_none() {
         let layer = layer.build().unwrap();
         move |inner| http(&layer, inner)
     };
-    let none = ["none", "none"];
-    finds("no inner layer", post.clone(), |inner| inner, TENANT, ["none", TENANT]).await;
-    finds("it holds", post.clone(), build(order.clone()), ORDER, none).await;
-    let extended = build(order.clone().held_extension());
-    finds("it holds, with an extension", post.clone(), extended, ORDER, [ORDER, ORDER]).await;
+    finds("no inner layer", post.clone(), |inner| inner, TENANT).await;
+    finds("it holds", post.clone(), build(order.clone()), ORDER).await;
     let other_method = build(order.clone().methods([Method::PUT]));
-    finds("not its method", post.clone(), other_method, "none", none).await;
-    let missing = order.clone().key("order:{header.x-order}").on_missing(OnMissingKey::Skip);
-    finds("its key is skipped", post.clone(), build(missing), "none", none).await;
+    finds("not its method", post.clone(), other_method, "none").await;
+    let missing = order.clone().key("order:{header.x-order}").skip_missing_key(true);
+    finds("its key is skipped", post.clone(), build(missing), "none").await;
     let no_key = order.clone().key_fn(|_| Ok(None));
-    finds("it needs no lock", post.clone(), build(no_key), "none", none).await;
+    finds("it needs no lock", post.clone(), build(no_key), "none").await;
     let by_default = || LockLayer::http().client(locks.clone()).key(ORDER);
-    finds("a safe method", Method::GET, build(by_default()), "none", none).await;
-    let shared = by_default().safe_methods(SafeMethods::Shared);
-    finds("a shared read", Method::GET, build(shared), ORDER, none).await;
+    finds("a safe method", Method::GET, build(by_default()), "none").await;
+    let shared = by_default().share_safe_methods(true);
+    finds("a shared read", Method::GET, build(shared), ORDER).await;
 
-    // What is not HTTP's cannot touch a request's extensions.
-    let bare = ["none", TENANT];
     let holds = |inner| generic(&locks, Some(ORDER), inner);
-    finds("generic, it holds", post.clone(), holds, ORDER, bare).await;
+    finds("generic, it holds", post.clone(), holds, ORDER).await;
     let passes = |inner| generic(&locks, None, inner);
-    finds("generic, it passes", post, passes, "none", bare).await;
+    finds("generic, it passes", post, passes, "none").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_not_enforced_is_found_only_if_it_is_held() {
-    let text = "[lock.policies.shadow]\nkey = 'order:42'\nenforce = 0\n";
-    let file: LockFile = toml::from_str(text).unwrap();
-    let locks = LockClient::builder().config(file.lock).in_memory().unwrap();
+    let text = "[lock.policies.shadow]\nkey = 'order:42'\nenforce = false\n";
+    let config = LockConfig::from_toml(text).unwrap();
+    let locks = LockClient::builder().config(config).in_memory().unwrap();
     let layer = LockLayer::http().client(locks.clone()).policy("shadow").build().unwrap();
     let inner = |inner| http(&layer, inner);
-    let none = ["none", "none"];
-    finds("it is free", Method::POST, inner, ORDER, none).await;
+    finds("it is free", Method::POST, inner, ORDER).await;
     let _busy = locks.mutex(ORDER).lock().await.unwrap();
-    finds("it is busy", Method::POST, inner, "none", none).await;
+    finds("it is busy", Method::POST, inner, "none").await;
 }
 
 /// A body is polled inside the outer layer's hold; what it finds is the inner layer's.

@@ -13,7 +13,7 @@ async fn client(server: &RedisServer) -> LockClient {
 
 fn terms(lease: Duration) -> LockOptions {
     let wait = Wait::UpTo(secs(2));
-    LockOptions::builder().wait(wait).lease(Lease::Watchdog(lease)).build().unwrap()
+    LockOptions::new().wait(wait).lease(Lease::Watchdog(lease))
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Handlers that panic: a layer further out that makes an answer of the panic finds the lock free.
 
 use http_body::Body;
-use lock_tower::http::{LockBodyError, OnDisconnect};
+use lock_tower::http::LockBodyError;
 
 use crate::tower::prelude::*;
 
@@ -50,10 +50,10 @@ async fn the_lock_is_free_when_a_panic_is_answered() {
     let server = RedisServer::start().await;
     let (far, _proxy) = from_afar(&server).await;
     let near = connect(&server).await;
-    let near = order_layer(&near).wait(Wait::Never).build().unwrap();
-    for on_disconnect in [OnDisconnect::Cancel, OnDisconnect::Finish] {
+    let near = order_layer(&near).wait(Wait::None).build().unwrap();
+    for finishes in [false, true] {
         let turns = Arc::default();
-        let layer = order_layer(&far).on_disconnect(on_disconnect).release_timeout(PROMPTLY);
+        let layer = order_layer(&far).finish_on_disconnect(finishes).release_timeout(PROMPTLY);
         let layer = layer.build().unwrap();
         let mut busy = 0;
         for _ in 0..30 {
@@ -62,7 +62,7 @@ async fn the_lock_is_free_when_a_panic_is_answered() {
             let next = near.layer(Calls::default().service()).oneshot(pay()).await.unwrap();
             busy += usize::from(next.status() == StatusCode::CONFLICT);
         }
-        assert_eq!((busy, turns.load(Ordering::SeqCst)), (0, 30), "{on_disconnect:?}");
+        assert_eq!((busy, turns.load(Ordering::SeqCst)), (0, 30), "{finishes}");
     }
 }
 

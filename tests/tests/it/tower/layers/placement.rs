@@ -6,7 +6,6 @@ use axum::http::HeaderValue;
 use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::get;
-use lock_tower::http::SafeMethods;
 use tower::ServiceBuilder;
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::load_shed::LoadShedLayer;
@@ -64,7 +63,7 @@ async fn what_adds_headers_belongs_outside() {
     }
     let (locks, peer, _) = two_clients();
     let _busy = peer.mutex("order:42").lock().await.unwrap();
-    let layer = || LockLayer::http().key("order:{path.id}").client(locks.clone()).wait(Wait::Never);
+    let layer = || LockLayer::http().key("order:{path.id}").client(locks.clone()).wait(Wait::None);
     let app = || Router::new().route("/orders/{id}/pay", post(async || "done"));
     let cors = || map_response(cors::<Body>);
     let inside = app().layer(cors()).route_layer(layer().build().unwrap());
@@ -132,7 +131,7 @@ async fn time_outs_of_handlers_belong_inside() {
     }
     // The next request of the same process follows the release on its connection.
     proxy.delay_requests(ms(5));
-    let next = order_layer(&far).wait(Wait::Never).build().unwrap();
+    let next = order_layer(&far).wait(Wait::None).build().unwrap();
     for round in 0..10 {
         let outside = brief.layer(layer.layer(hangs(|| ())));
         assert!(outside.oneshot(pay()).await.is_err());
@@ -146,7 +145,7 @@ async fn time_outs_of_handlers_belong_inside() {
 async fn a_shared_hold_and_a_mutex_have_names_of_their_own() {
     let (locks, peer, _) = two_clients();
     let layer = LockLayer::http().key("order:{path.id}").client(locks.clone());
-    let layer = layer.safe_methods(SafeMethods::Shared).wait(Wait::Never).build().unwrap();
+    let layer = layer.share_safe_methods(true).wait(Wait::None).build().unwrap();
     let nested = locks.clone();
     let handler = move || async move {
         let guard = nested.mutex("order:42").lock().await;
@@ -159,7 +158,7 @@ async fn a_shared_hold_and_a_mutex_have_names_of_their_own() {
         let answer = ask(&app, method, "/orders/42").await;
         let body = axum::body::to_bytes(answer.into_body(), 1000).await.unwrap();
         let body = String::from_utf8(body.to_vec()).unwrap();
-        assert!(body.contains("another kind of lock"), "{method}: {body}");
+        assert!(body.contains("cannot be a mutex: the key holds a "), "{method}: {body}");
     }
     // Elsewhere.
     let _mutex = peer.mutex("order:42").lock().await.unwrap();

@@ -109,7 +109,7 @@ fn app(locks: &LockClient, stage: Stage) -> Router {
     let lock = LockLayer::http()
         .key("order:{path.id}")
         .client(locks.clone())
-        .wait(Wait::Never)
+        .wait(Wait::None)
         // More than the round trip: the answer waits for the release.
         .release_timeout(PROMPTLY);
     let ending = stage.ending;

@@ -247,7 +247,7 @@ async fn a_request_that_does_not_wait_is_handed_on_as_it_is() {
     assert_eq!((polls.load(Ordering::SeqCst), rebuilt.count()), (0, 0));
 
     // A busy upload is refused unread.
-    let (scene, _) = layer(|layer| layer.wait(Wait::Never));
+    let (scene, _) = layer(|layer| layer.wait(Wait::None));
     let (body, polls) = Scripted::new(data, true);
     let refused = scene.send(boxed(body), Some(A_WHILE), |_| async { unreachable!() }).await;
     assert!(refused.starts_with("409 ") && polls.load(Ordering::SeqCst) == 0, "{refused}");
@@ -273,39 +273,6 @@ async fn no_more_is_read_than_the_layer_is_told() {
         };
         assert!(scene.send(boxed(body), Some(A_WHILE), handle).await.starts_with("200 "));
         assert_eq!(rebuilt.count(), usize::from(most > 0));
-    }
-}
-
-/// An upload that goes on while it waits takes memory slowly, with an end, and out of what all share.
-#[tokio::test(start_paused = true)]
-async fn a_waiting_upload_is_read_on_slowly() {
-    const FRAME: usize = 100_000;
-    const MIB: usize = 1 << 20;
-    let long = secs(15);
-    for (pool, busy_for, more) in [
-        (None, ms(1_100), 5 * MIB),
-        (None, long, 16 * MIB),
-        (Some(2 * MIB), long, 2 * MIB),
-        (Some(0), long, 0),
-    ] {
-        let (scene, _) = layer(|layer| {
-            let layer = layer.wait(Wait::Forever);
-            pool.map_or(layer.clone(), |bytes| layer.read_ahead_pool(bytes))
-        });
-        // What a request had of the pool is the next one's.
-        for _ in 0..2 {
-            let (body, polls) = Scripted::new(vec![Step::Data(vec![7; FRAME]); 300], false);
-            let handle = move |body: Boxed| {
-                let read = polls.load(Ordering::SeqCst) * FRAME;
-                // Each piece, and the first, may exceed what it is allowed by a frame.
-                let most = more + (more / MIB + 1) * FRAME;
-                assert!((more..=most).contains(&read), "{read} with {pool:?} in {busy_for:?}");
-                async move {
-                    assert_eq!(body.collect().await.unwrap().to_bytes().len(), 300 * FRAME);
-                }
-            };
-            assert!(scene.send(boxed(body), Some(busy_for), handle).await.starts_with("200 "));
-        }
     }
 }
 

@@ -9,7 +9,7 @@ const ORDER: &str = "order:42";
 async fn sequential_client(locks: [&LockClient; 2], requests: usize) {
     let calls = Calls::default();
     let services = locks.map(|locks| {
-        let layer = order_layer(locks).options(options(Wait::Never)).build().unwrap();
+        let layer = order_layer(locks).options(options(Wait::None)).build().unwrap();
         layer.layer(calls.service())
     });
     for n in 0..requests {

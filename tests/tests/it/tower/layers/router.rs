@@ -33,9 +33,6 @@ async fn the_router_says_what_the_parameters_are() {
     assert_eq!(post_to(&app, "/orders/42/pay").await, "200 POST:42");
     assert_eq!(post_to(&app, "/orders/4%3a2/pay?id=1").await, "200 POST:4%3A2");
     assert!(post_to(&app, "/orders/%FF/pay").await.starts_with("400 "), "not UTF-8");
-    // The route has no `id`: no client can mend that.
-    let misplaced = post_to(&app, "/files/42").await;
-    assert!(misplaced.starts_with("500 ") && misplaced.contains("misconfigured"), "{misplaced}");
     // What matches no route stays what it is.
     assert_eq!(post_to(&app, "/nowhere").await, "404 ");
 }
@@ -75,15 +72,62 @@ async fn nested_routers_keep_all_their_parameters() {
     assert_eq!(post_to(&app, "/tenants/a/nothing").await, "404 ");
 }
 
+/// A request that no route matched is passed on, whatever its key needs.
 #[tokio::test(start_paused = true)]
-async fn outside_of_routing_there_are_no_parameters() {
+async fn what_no_route_matches_is_passed_on() {
     let (locks, _, store) = two_clients();
+    let log = Log::start_at(tracing::Level::DEBUG);
+    for key in ["order:{path.id}", "all:{route}"] {
+        let app = Router::new()
+            .route("/orders/{id}/pay", post(who))
+            .nest("/v1", Router::new().route("/orders/{id}/pay", post(who)))
+            .layer(layer(&locks, key))
+            .with_state((store.clone(), &["order:42"]));
+        let paid = post_to(&app, "/orders/42/pay").await;
+        assert!(paid.starts_with("200 "), "{paid}");
+        for path in ["/nowhere", "/v1/nowhere", "/orders/42", "/wp-login.php"] {
+            assert_eq!(post_to(&app, path).await, "404 ");
+        }
+        let app = app.fallback(async || "the fallback");
+        assert_eq!(post_to(&app, "/nowhere").await, "200 the fallback");
+    }
+    assert_eq!(log.lines_with("ERROR"), Vec::<String>::new());
+}
+
+/// A route without the parameter is answered with 500, and told of once; so is a layer around no router.
+#[tokio::test(start_paused = true)]
+async fn a_route_without_the_parameter_is_told_of_once() {
+    let (locks, _, store) = two_clients();
+    let log = Log::start_at(tracing::Level::DEBUG);
+    let layer = layer(&locks, "order:{path.id}");
     let app = Router::new()
-        .route("/orders/{id}/pay", post(who))
-        .layer(layer(&locks, "order:{path.id}"))
-        .with_state((store, &["order:42"]));
-    assert_eq!(post_to(&app, "/orders/42/pay").await, "200 order:42");
-    assert!(post_to(&app, "/nowhere").await.starts_with("500 "));
+        .route("/orders", post(who))
+        .route("/bills/{nr}", post(who))
+        .route_layer(layer.clone())
+        .with_state((store, &[]));
+    for _ in 0..10 {
+        for path in ["/orders", "/bills/1", "/bills/2"] {
+            let misplaced = post_to(&app, path).await;
+            assert!(
+                misplaced.starts_with("500 ") && misplaced.contains("misconfigured"),
+                "{misplaced}"
+            );
+        }
+        let done = service_fn(|_: Request<Body>| async {
+            Ok::<_, Infallible>(Response::new(Body::empty()))
+        });
+        let request = Request::post("/orders/42/pay").body(Body::empty()).unwrap();
+        assert_eq!(layer.layer(done).oneshot(request).await.unwrap().status(), 500);
+    }
+    let told = log.lines_with("ERROR");
+    assert_eq!(told.len(), 3, "{}", log.text());
+    for (line, part) in told.iter().zip([
+        "the route /orders has no parameter `id`",
+        "the route /bills/{nr} has no parameter `id`",
+        "no router has matched the path yet",
+    ]) {
+        assert!(line.contains(part), "{line}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +167,7 @@ async fn an_annotated_function_in_a_locked_handler_re_enters() {
 
 /// A server on a free port, whose handler takes as long as it is given, and a connection to it.
 async fn connection(locks: &LockClient, handler: Duration) -> (std::net::SocketAddr, TcpStream) {
-    let terms = options(Wait::Never);
+    let terms = options(Wait::None);
     let layer =
         LockLayer::http().key("order:{path.id}").client(locks.clone()).options(terms).build();
     let handler = move || async move {

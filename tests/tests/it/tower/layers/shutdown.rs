@@ -15,7 +15,7 @@ const GRACE: Duration = secs(2);
 /// the grace.
 async fn bodies_end_with_the_grace(version: u8) {
     let (locks, peer, store) = two_clients();
-    let layer = LockLayer::http().key("{path.what}").client(locks.clone()).wait(Wait::Never);
+    let layer = LockLayer::http().key("{path.what}").client(locks.clone()).wait(Wait::None);
     let is_closing = Arc::new(Notify::new());
     let ending = Arc::clone(&is_closing);
     let stream = async move |what: axum::extract::Path<String>| {
@@ -93,7 +93,7 @@ async fn a_shutdown_without_bodies_takes_no_longer() {
 /// A body of shadow mode whose lock went with the grace may still ask for the release.
 #[tokio::test(start_paused = true)]
 async fn a_body_of_shadow_mode_may_release_what_the_shutdown_has_released() {
-    let (locks, _) = clients("[lock.policies.trial]\nkey = 'order:{path.id}'\nenforce = 0");
+    let (locks, _) = clients("[lock.policies.trial]\nkey = 'order:{path.id}'\nenforce = false");
     let release = stream::once(async {
         sleep(2 * GRACE).await;
         HeldLock::current().unwrap().release().await.unwrap();
@@ -112,7 +112,8 @@ async fn a_body_of_shadow_mode_may_release_what_the_shutdown_has_released() {
 #[tokio::test(start_paused = true)]
 async fn bodies_of_shadow_mode_go_on_without_their_lock() {
     for polled in [true, false] {
-        let (locks, peer) = clients("[lock.policies.trial]\nkey = 'order:{path.id}'\nenforce = 0");
+        let (locks, peer) =
+            clients("[lock.policies.trial]\nkey = 'order:{path.id}'\nenforce = false");
         let (sender, body) = sent(SizeHint::new());
         let layer = order_layer(&locks).policy("trial");
         let mut body = respond(layer, pay(), Response::new(body)).await.into_body();

@@ -1,9 +1,6 @@
 //! On what terms requests are locked: deadlines, sides, statuses, handlers that outlive their client.
 
-use lock_tower::http::{
-    KeyError, KeyExtractor, OnDisconnect, ProblemDetails, Refusal, RefusalKind, RefusalResponder,
-    RequestDeadline, SafeMethods,
-};
+use lock_tower::http::{LockResponse, RefusalKind, RequestDeadline};
 
 use crate::tower::prelude::*;
 
@@ -24,7 +21,7 @@ async fn a_request_waits_no_longer_than_it_is_of_use() {
         (Wait::Forever, second, second, 503, "lock-deadline"),
         (Wait::UpTo(3 * second), second, second, 503, "lock-deadline"),
         (Wait::UpTo(second), 3 * second, second, 503, "lock-timeout"),
-        (Wait::Never, second, Duration::ZERO, 409, "lock-busy"),
+        (Wait::None, second, Duration::ZERO, 409, "lock-busy"),
         (Wait::UpTo(second), Duration::ZERO, Duration::ZERO, 503, "lock-deadline"),
     ] {
         let layer = order_layer(&locks).wait(wait).build().unwrap();
@@ -65,7 +62,7 @@ async fn a_request_waits_no_longer_than_it_is_of_use() {
 async fn readers_share_and_writers_do_not() {
     let (locks, peer, _) = two_clients();
     let shared = |locks: &LockClient| {
-        let layer = order_layer(locks).safe_methods(SafeMethods::Shared).wait(Wait::Never);
+        let layer = order_layer(locks).share_safe_methods(true).wait(Wait::None);
         layer.build().unwrap()
     };
     let layer = shared(&locks);
@@ -88,7 +85,7 @@ async fn readers_share_and_writers_do_not() {
     assert_eq!(statuses().await, [409, 409, 409, 200]);
     writer.release().await.unwrap();
     for kind in [LockKind::Fair, LockKind::Read] {
-        let layer = order_layer(&locks).safe_methods(SafeMethods::Shared).kind(kind);
+        let layer = order_layer(&locks).share_safe_methods(true).kind(kind);
         let message = layer.build().unwrap_err().to_string();
         assert!(message.contains(&format!("the kind is {kind}; omit the kind")), "{message}");
     }
@@ -99,10 +96,10 @@ async fn the_kind_is_the_layers() {
     let (locks, peer, _) = two_clients();
     let (reader, fair) = (peer.rw_lock("order:42"), peer.fair_mutex("order:7"));
     let _reads = reader.read().await.unwrap();
-    let layer = order_layer(&locks).kind(LockKind::Read).wait(Wait::Never).build().unwrap();
+    let layer = order_layer(&locks).kind(LockKind::Read).wait(Wait::None).build().unwrap();
     assert_eq!(ask(&layer, pay()).await.status(), StatusCode::OK);
     let _fair = fair.lock().await.unwrap();
-    let layer = order_layer(&locks).kind(LockKind::Fair).wait(Wait::Never).build().unwrap();
+    let layer = order_layer(&locks).kind(LockKind::Fair).wait(Wait::None).build().unwrap();
     let request = Request::post("/orders/7/pay").body(TestBody::default()).unwrap();
     assert_eq!(ask(&layer, request).await.status(), StatusCode::CONFLICT);
     // Another kind at the name is nothing that waiting mends.
@@ -114,12 +111,12 @@ async fn the_kind_is_the_layers() {
 async fn busy_is_what_the_layer_calls_it() {
     let (locks, peer, _) = two_clients();
     let _other = peer.mutex(ORDER).lock().await.unwrap();
-    let waits = [Wait::Never, Wait::UpTo(secs(1))];
+    let waits = [Wait::None, Wait::UpTo(secs(1))];
     for (busy, statuses) in [
-        (BusyStatus::Conflict, [409, 503]),
-        (BusyStatus::Locked, [423, 503]),
-        (BusyStatus::TooManyRequests, [429, 429]),
-        (BusyStatus::Unavailable, [503, 503]),
+        (StatusCode::CONFLICT, [409, 503]),
+        (StatusCode::LOCKED, [423, 503]),
+        (StatusCode::TOO_MANY_REQUESTS, [429, 429]),
+        (StatusCode::SERVICE_UNAVAILABLE, [503, 503]),
     ] {
         for (wait, status) in waits.into_iter().zip(statuses) {
             let layer = order_layer(&locks).busy(busy).wait(wait).build().unwrap();
@@ -138,9 +135,9 @@ async fn busy_is_what_the_layer_calls_it() {
 #[tokio::test(start_paused = true)]
 async fn a_busy_answer_knows_the_holders_end() {
     let (locks, peer, _) = two_clients();
-    let terms = waits_and_holds(Wait::Never, secs(20));
-    let _other = peer.mutex(ORDER).with(terms).lock().await.unwrap();
-    let error = locks.mutex(ORDER).with(terms).lock().await.unwrap_err();
+    let terms = waits_and_holds(Wait::None, secs(20));
+    let _other = peer.mutex(ORDER).with(terms.clone()).lock().await.unwrap();
+    let error = locks.mutex(ORDER).with(terms.clone()).lock().await.unwrap_err();
     let left = error.holder_remaining().unwrap();
     assert!(left > secs(19) && left <= secs(20), "{left:?}");
     let refused = ask(&order_layer(&locks).options(terms).build().unwrap(), pay()).await;
@@ -152,10 +149,11 @@ async fn a_busy_answer_knows_the_holders_end() {
 async fn the_answer_is_the_applications() {
     let (locks, peer, _) = two_clients();
     let _other = peer.mutex(ORDER).lock().await.unwrap();
-    let respond = |refusal: &Refusal| {
+    let respond = |refusal: LockResponse, request: &http::request::Parts| {
         if refusal.kind() != RefusalKind::Busy {
-            return ProblemDetails.respond(refusal);
+            return refusal.into_http();
         }
+        assert_eq!((&request.method, request.uri.path()), (&Method::POST, "/orders/42/pay"));
         let (status, after) = (refusal.status(), refusal.retry_after().unwrap());
         assert!(refusal.is_unexecuted() && !refusal.is_grpc() && refusal.detail().is_none());
         Response::builder()
@@ -164,7 +162,7 @@ async fn the_answer_is_the_applications() {
             .body(Bytes::from_static(b"<h1>One moment</h1>"))
             .unwrap()
     };
-    let layer = order_layer(&locks).wait(Wait::Never).responder(respond).build().unwrap();
+    let layer = order_layer(&locks).wait(Wait::None).responder(respond).build().unwrap();
     let answer = seen(ask(&layer, pay()).await).await;
     assert_eq!(answer, "409 Conflict\nx-come-back: 1\n\n<h1>One moment</h1>");
     let request = Request::post("/elsewhere").body(TestBody::default()).unwrap();
@@ -175,7 +173,8 @@ async fn the_answer_is_the_applications() {
 /// A handler that waits to be told, under a client that goes.
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_outlive_its_client() {
-    for (on_disconnect, finishes) in [(OnDisconnect::Cancel, 0), (OnDisconnect::Finish, 1)] {
+    for finishes in [false, true] {
+        let expected = usize::from(finishes);
         let (locks, _, store) = two_clients();
         let (go, finished) = (Arc::new(Notify::new()), Calls::default());
         let handler = service_fn({
@@ -189,20 +188,20 @@ async fn a_handler_may_outlive_its_client() {
                 }
             }
         });
-        let layer = order_layer(&locks).on_disconnect(on_disconnect).build().unwrap();
+        let layer = order_layer(&locks).finish_on_disconnect(finishes).build().unwrap();
         let service = layer.layer(handler);
         let gone = timeout(secs(1), service.clone().oneshot(pay())).await;
         assert!(gone.is_err());
         sleep(secs(60)).await;
-        assert_eq!(held(&store, ORDER), finishes, "{on_disconnect:?}");
-        if finishes == 1 {
+        assert_eq!(held(&store, ORDER), expected, "{finishes}");
+        if finishes {
             // A second request waits for its turn, and gives its place up when its client goes.
             let gone = timeout(secs(1), service.clone().oneshot(pay())).await;
             assert!(gone.is_err());
         }
         go.notify_waiters();
         free_soon(&store, ORDER).await;
-        assert_eq!(finished.count(), finishes);
+        assert_eq!(finished.count(), expected);
         let answer = lock_tests::spawn(service.oneshot(pay()));
         free_to_go(&go, &answer).await;
         assert_eq!(answer.await.unwrap().unwrap().status(), StatusCode::OK);
@@ -220,7 +219,7 @@ async fn free_to_go<T>(go: &Notify, task: &tokio::task::JoinHandle<T>) {
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_task_of_its_own_is_the_callers() {
     let (locks, _, store) = two_clients();
-    let layer = order_layer(&locks).on_disconnect(OnDisconnect::Finish).build().unwrap();
+    let layer = order_layer(&locks).finish_on_disconnect(true).build().unwrap();
     let service = layer.layer(service_fn(|_: Request<TestBody>| async {
         if true {
             panic!("as the test wants it");
@@ -234,13 +233,9 @@ async fn a_panic_in_a_task_of_its_own_is_the_callers() {
 #[test]
 fn contradictions_are_found_when_the_layer_is_built() {
     let layer = || LockLayer::http().key("nightly");
-    let never = LockSettings::default().wait(Wait::Never);
-    let zero = LockSettings::default().max_hold(Duration::ZERO);
-    let terms = crate::tower::layers::world::options(Wait::Never);
+    let zero = LockOptions::new().max_hold(Duration::ZERO);
     for (builder, reason) in [
-        (layer().options(terms).settings(never), "`options` and `settings` set the same values"),
-        (layer().options(terms).policy("a"), "would override the whole policy"),
-        (layer().settings(zero), "max_hold is zero"),
+        (layer().options(zero), "max_hold is zero"),
         (layer().routes().route("/a"), "omit `route`"),
         (layer().client(LockClient::in_memory()).policy("a"), "the client has no configuration"),
         (layer().client(LockClient::in_memory()).routes(), "no routes; set one with"),
@@ -251,18 +246,14 @@ fn contradictions_are_found_when_the_layer_is_built() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_extractor_of_ones_own_makes_the_key() {
-    struct Account;
-    impl KeyExtractor for Account {
-        fn extract(&self, request: &http::request::Parts) -> Result<Option<LockKey>, KeyError> {
-            match request.uri.path().strip_prefix("/accounts/") {
-                Some(id) => Ok(Some(LockKey::builder().text("account:").part(id).build()?)),
-                None => Ok(None),
-            }
-        }
-    }
+async fn a_function_makes_the_key() {
+    let account =
+        |request: &http::request::Parts| match request.uri.path().strip_prefix("/accounts/") {
+            Some(id) => Ok(Some(LockKey::builder().text("account:").part(id).build()?)),
+            None => Ok(None),
+        };
     let (locks, peer, _) = two_clients();
-    let layer = LockLayer::http().client(locks).key_extractor(Account).wait(Wait::Never);
+    let layer = LockLayer::http().client(locks).key_fn(account).wait(Wait::None);
     let layer = layer.build().unwrap();
     let _other = peer.mutex("account:7").lock().await.unwrap();
     for (path, status) in [("/accounts/7", 409), ("/accounts/8", 200), ("/else", 200)] {

@@ -15,7 +15,7 @@ async fn a_refused_request_keeps_no_readiness() {
     let nowhere = || Request::post("/nowhere").body(TestBody::default()).unwrap();
     for (request, status) in [(nowhere(), 400), (pay(), 409)] {
         let limited = ConcurrencyLimit::new(Calls::default().service(), 1);
-        let layer = order_layer(&locks).wait(Wait::Never).build().unwrap();
+        let layer = order_layer(&locks).wait(Wait::None).build().unwrap();
         let mut refused = layer.layer(limited.clone());
         let answer = refused.ready().await.unwrap().call(request).await.unwrap();
         assert_eq!(answer.status(), status);
@@ -57,8 +57,7 @@ async fn a_generic_layer_follows_the_clients_defaults() {
 #[tokio::test(start_paused = true)]
 async fn head_locks_as_get() {
     let (locks, ..) = two_clients();
-    let builder =
-        || LockLayer::http().client(locks.clone()).key("{method}:order").wait(Wait::Never);
+    let builder = || LockLayer::http().client(locks.clone()).key("{method}:order").wait(Wait::None);
     let _get = locks.mutex("GET:order").lock().await.unwrap();
     let both = builder().methods([Method::GET]).build().unwrap();
     let each = builder().methods([Method::HEAD]).build().unwrap();

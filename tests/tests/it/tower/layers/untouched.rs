@@ -1,7 +1,5 @@
 //! Requests that only read: nothing is asked of the store on their account.
 
-use lock_runtime::policy::SafeMethods;
-
 use crate::tower::prelude::*;
 
 #[tokio::test]
@@ -12,7 +10,7 @@ async fn what_only_reads_costs_no_command() {
     let _other = peer.mutex("order:42").lock().await.unwrap();
     let calls = Calls::default();
     let by_default = order_layer(&locks).build().unwrap();
-    let shared = order_layer(&locks).safe_methods(SafeMethods::Shared);
+    let shared = order_layer(&locks).share_safe_methods(true);
     let shared = shared.key("reader:{path.id}").build().unwrap();
     let run = async |layer: &HttpLockLayer, method: &Method, uri: &str| {
         let request = Request::builder().method(method).uri(uri);

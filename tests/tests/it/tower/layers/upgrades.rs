@@ -88,7 +88,7 @@ async fn the_lock_is_let_go_of_with_the_101() {
     for hold in [HoldUntil::Auto, HoldUntil::Body, HoldUntil::Response] {
         let layer = LockLayer::http().key("room:{path.id}").client(locks.clone());
         let layer =
-            layer.wait(Wait::Never).methods([Method::GET]).hold(hold).release_timeout(PROMPTLY);
+            layer.wait(Wait::None).methods([Method::GET]).hold(hold).release_timeout(PROMPTLY);
         let layer = layer.build().unwrap();
         let open = watch::Sender::new(0);
         let address = serve(layer, open.clone()).await;

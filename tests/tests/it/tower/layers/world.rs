@@ -25,7 +25,7 @@ pub(crate) fn options(wait: Wait) -> LockOptions {
 }
 
 pub(crate) fn waits_and_holds(wait: Wait, lease: Duration) -> LockOptions {
-    LockOptions::builder().wait(wait).lease(Lease::Fixed(lease)).build().unwrap()
+    LockOptions::new().wait(wait).lease(Lease::Fixed(lease))
 }
 
 /// Counts what got through to the handler.

@@ -19,9 +19,9 @@ async fn refusals_are_statuses() {
     let secrets = [ORDER, "jane", &other.token().to_string()];
     let cases: [(With, Code); 5] = [
         (|layer| layer, Code::Aborted),
-        (|layer| layer.busy(BusyStatus::Locked), Code::FailedPrecondition),
-        (|layer| layer.busy(BusyStatus::TooManyRequests), Code::ResourceExhausted),
-        (|layer| layer.busy(BusyStatus::Unavailable), Code::Unavailable),
+        (|layer| layer.busy(StatusCode::LOCKED), Code::FailedPrecondition),
+        (|layer| layer.busy(StatusCode::TOO_MANY_REQUESTS), Code::ResourceExhausted),
+        (|layer| layer.busy(StatusCode::SERVICE_UNAVAILABLE), Code::Unavailable),
         (|layer| layer.wait(Wait::UpTo(BRIEF)), Code::Unavailable),
     ];
     for host in HOSTS {
@@ -137,7 +137,7 @@ async fn a_handler_that_locks_by_itself_says_what_the_layer_would() {
         let pushback = status.metadata().contains_key("grpc-retry-pushback-ms");
         (status.code(), status.message().to_owned(), pushback)
     };
-    for (name, wait) in [("locked", Wait::Never), ("locked and patient", Wait::UpTo(ms(50)))] {
+    for (name, wait) in [("locked", Wait::None), ("locked and patient", Wait::UpTo(ms(50)))] {
         let layer = layer(&locks).wait(wait).build().unwrap();
         let mut under = connect(Host::Tonic.serve(Some(layer), &orders).await).await;
         let by_handler = alone.check(about(name)).await.unwrap_err();

@@ -1,6 +1,7 @@
 //! That the layer's answers, a refusal as a status, and an error as a status are one table.
 
-use lock_tower::http::{ProblemDetails, Refusal, RefusalResponder, status_of};
+use http::request::Parts;
+use lock_tower::http::{LockResponse, status_of};
 use tonic::{Code, Status};
 
 use crate::tower::prelude::*;
@@ -31,13 +32,13 @@ async fn a_refusal_as_a_status_is_what_the_layer_answers() {
     let failing = Moody::new(MemoryStore::new(), Mood::Failing(StoreErrorKind::Unavailable));
     let failing = LockClient::builder().store(failing).unwrap();
     let layers = || {
-        let busy = |status| order_layer(&locks).wait(Wait::Never).busy(status);
+        let busy = |status| order_layer(&locks).wait(Wait::None).busy(status);
         let keyed = |key: &str| LockLayer::http().client(locks.clone()).key(key);
         [
-            busy(BusyStatus::Conflict),
-            busy(BusyStatus::Locked),
-            busy(BusyStatus::TooManyRequests),
-            busy(BusyStatus::Unavailable),
+            busy(StatusCode::CONFLICT),
+            busy(StatusCode::LOCKED),
+            busy(StatusCode::TOO_MANY_REQUESTS),
+            busy(StatusCode::SERVICE_UNAVAILABLE),
             order_layer(&locks).wait(Wait::UpTo(SECOND)),
             order_layer(&failing),
             keyed("{header.x-tenant}"),
@@ -45,18 +46,20 @@ async fn a_refusal_as_a_status_is_what_the_layer_answers() {
         ]
     };
     for (ours, tonics) in layers().into_iter().zip(layers()) {
-        let tonics = tonics.responder(|refusal: &Refusal| Status::from(refusal).into_http());
+        let tonics =
+            tonics.responder(|refusal: LockResponse, _: &Parts| Status::from(&refusal).into_http());
         let (ours, tonics) = (told(ours).await, told(tonics).await);
         assert_eq!(said(&ours), said(&tonics));
     }
     // For the same refusal, to the millisecond.
-    let layer = order_layer(&locks).wait(Wait::Never).responder(|refusal: &Refusal| {
-        let ours = ProblemDetails.respond(refusal);
-        let tonics: Response<bytes::Bytes> = Status::from(refusal).into_http();
-        let header = "grpc-retry-pushback-ms";
-        assert_eq!(ours.headers()[header], tonics.headers()[header]);
-        tonics
-    });
+    let layer =
+        order_layer(&locks).wait(Wait::None).responder(|refusal: LockResponse, _: &Parts| {
+            let tonics: Response<bytes::Bytes> = Status::from(&refusal).into_http();
+            let ours = refusal.into_http();
+            let header = "grpc-retry-pushback-ms";
+            assert_eq!(ours.headers()[header], tonics.headers()[header]);
+            tonics
+        });
     assert_eq!(told(layer).await.code(), Code::Aborted);
 }
 
@@ -72,8 +75,8 @@ async fn an_error_as_a_status_is_what_the_layer_answers() {
     let _other = peer.mutex("order:42").lock().await.unwrap();
     let failing = Moody::new(MemoryStore::new(), Mood::Failing(StoreErrorKind::Unavailable));
     let failing = LockClient::builder().store(failing).unwrap();
-    let lease = waits_and_holds(Wait::Never, ms(300));
-    let lost = locks.mutex("a").with(lease).lock().await.unwrap();
+    let lease = waits_and_holds(Wait::None, ms(300));
+    let lost = locks.mutex("a").with(lease.clone()).lock().await.unwrap();
     let sleeper = service_fn(|_: Request<TestBody>| async {
         tokio::time::sleep(60 * SECOND).await;
         Ok::<_, std::convert::Infallible>(Response::new(TestBody::default()))
@@ -83,10 +86,10 @@ async fn an_error_as_a_status_is_what_the_layer_answers() {
     let cut_off = layer.layer(sleeper).oneshot(call()).await.unwrap();
     let cut_off = Status::from_header_map(cut_off.headers()).unwrap();
 
-    let once = order_layer(&locks).wait(Wait::Never);
+    let once = order_layer(&locks).wait(Wait::None);
     let patient = order_layer(&locks).wait(Wait::UpTo(SECOND));
     let wait = crate::tower::layers::world::options(Wait::UpTo(SECOND));
-    let never = crate::tower::layers::world::options(Wait::Never);
+    let never = crate::tower::layers::world::options(Wait::None);
     let closed = LockClient::in_memory();
     closed.shutdown(SECOND).await;
     let long = "k".repeat(1000);

@@ -7,7 +7,7 @@ use futures_util::stream::Stream;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use lock_tower::http::LockStatus;
+use lock_tower::http::status_of;
 use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
@@ -50,7 +50,7 @@ impl Orders {
     }
 
     #[distributed_lock(key = "order:{name}", wait = patience, client = self.locks)]
-    async fn locked(&self, name: &str, patience: Wait) -> Result<HealthCheckResponse, LockStatus> {
+    async fn locked(&self, name: &str, patience: Wait) -> Result<HealthCheckResponse, LockError> {
         self.calls.add();
         Ok(HealthCheckResponse::default())
     }
@@ -63,7 +63,7 @@ impl Health for Orders {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
         let patience = match request.get_ref().service.as_str() {
-            "locked" => Wait::Never,
+            "locked" => Wait::None,
             "locked and patient" => Wait::UpTo(ms(50)),
             "unknown" => return Err(Status::not_found("no such order")),
             _ => {
@@ -71,7 +71,8 @@ impl Health for Orders {
                 return Ok(Response::new(HealthCheckResponse::default()));
             }
         };
-        Ok(Response::new(self.locked("jane", patience).await?))
+        let answer = self.locked("jane", patience).await.map_err(status_of)?;
+        Ok(Response::new(answer))
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Item> + Send>>;
@@ -123,7 +124,7 @@ fn layer(locks: &LockClient) -> HttpLockLayerBuilder {
     LockLayer::http()
         .key("order:{header.x-order}")
         .client(locks.clone())
-        .wait(Wait::Never)
+        .wait(Wait::None)
         .release_timeout(PROMPTLY)
 }
 

@@ -80,10 +80,10 @@ async fn a_lease_lost_on_the_way_is_an_error() {
     let (locks, _) = two_of(&server).await;
     let orders = Orders::new(&locks);
     let lease = Lease::Watchdog(ms(600));
-    let options = LockOptions::builder().wait(Wait::Never).lease(lease).build().unwrap();
+    let options = LockOptions::new().wait(Wait::None).lease(lease);
     for host in HOSTS {
         let layer = LockLayer::http().key("order:{header.x-order}").client(locks.clone());
-        let layer = layer.options(options).build().unwrap();
+        let layer = layer.options(options.clone()).build().unwrap();
         let mut client = connect(host.serve(Some(layer), &orders).await).await;
         let sender = orders.next_stream();
         sender.send(Ok(message(0))).unwrap();

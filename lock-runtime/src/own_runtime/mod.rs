@@ -1,0 +1,170 @@
+//! [`block_on`], by which all calls that block wait, and the runtime that their futures use.
+//! A blocking call polls the async future on the caller's thread, where the chain of enclosing holds is; connections and
+//! timers run in a thread that all clients share. Bodies run outside of every runtime (S-6).
+
+mod wait;
+
+use std::io;
+use std::process;
+use std::thread;
+
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Handle};
+
+use crate::error::{LockError, StoreError, StoreErrorKind};
+
+/// Waits on the calling thread for a future of this library, in a program without async: for whatever has no blocking
+/// method, such as `try_lock`, [`extend`](crate::LockGuard::extend), a latch, or a client of a cluster.
+///
+/// Connections, timers and renewals run in a thread that starts with the first such call and serves all clients of the
+/// process. A client that is made inside of `block_on`, or by
+/// [`connect_blocking`](crate::LockClientBuilder::connect_blocking), keeps its renewals there, so it does not matter how
+/// long the caller computes. The futures of an async program's client work, too, while its own runtime is running.
+///
+/// End `main` with [`blocking_shutdown`](crate::LockClient::blocking_shutdown): a dropped guard releases its lock in the
+/// background, and a process that exits first leaves the lock held until its lease ends.
+///
+/// # What a loss means
+///
+/// A hold is a lease, and it can be lost: the store cannot be reached for a whole lease, the lock was removed, or a fixed
+/// lease has ended. The async [`run`](crate::LockGuard::run) then drops its body. *Nothing can stop a function that runs
+/// on a thread.* It goes on, and another holder may run at the same time. So:
+///
+/// - Call [`LockGuard::check`](crate::LockGuard::check) before each step that must not overlap with another holder, such as
+///   in each turn of a loop. It returns [`LockError::Lost`] from the deadline on, by a clock of this process and without a
+///   round trip.
+/// - A step that is under way at the deadline ends late. Where that does harm, send
+///   [`LockGuard::token`](crate::LockGuard::token) to the resource, which refuses tokens lower than the highest that it has
+///   seen ([`FencingToken`](crate::FencingToken)).
+/// - [`run_blocking`](crate::Mutex::run_blocking) reports the loss when the body has ended, in place of its value, whatever
+///   [`OnLost`](crate::options::OnLost) says.
+///
+/// # Beside async code
+///
+/// A call that blocks returns [`LockError::InAsyncTask`] in a task, where it would stop the other tasks of its thread. It
+/// may be made in [`spawn_blocking`](tokio::task::spawn_blocking) and in `block_in_place`. A task under
+/// `tokio::task::unconstrained` is not recognised: it blocks its thread.
+///
+/// # Re-entry
+///
+/// Code that `run_blocking` calls on its thread may acquire the same lock again: that is a re-entry, as in async code.
+/// Another thread waits as any other holder would, unless its closure was wrapped by
+/// [`inherit_blocking`](crate::scope::inherit_blocking).
+///
+/// A thread pool that steals work, such as rayon, may run *another* job on a thread that waits for a part of its own job.
+/// If the wait is inside of `run_blocking`, the other job counts as called by it, and re-enters its locks. Inside of
+/// `run_blocking`, do not wait for jobs of the pool on which the code runs; acquire a lock in each job instead.
+///
+/// # Forks
+///
+/// A process that forks leaves the thread behind, so a program that becomes a daemon has to make its client after that.
+///
+/// # Errors
+///
+/// Those of `future`; [`LockError::InAsyncTask`] in an async task, and then `future` is not polled; [`LockError::Store`]
+/// if the thread cannot be started.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::{LockClient, LockError, LockGuard, block_on};
+///
+/// fn import(files: &[&str], hold: &LockGuard) -> Result<usize, LockError> {
+///     let mut rows = 0;
+///     for file in files {
+///         hold.check()?; // another process may have the lock from here on
+///         rows += file.len();
+///     }
+///     Ok(rows)
+/// }
+///
+/// let client = LockClient::in_memory(); // or `LockClient::builder().connect_blocking("redis://127.0.0.1:6379")?`
+/// let rows = client.mutex("import").run_blocking(|hold| import(&["a.csv", "b.csv"], hold))??;
+/// assert_eq!(rows, 10);
+///
+/// let guard = block_on(client.mutex("import").try_lock())?.expect("it is free");
+/// guard.blocking_release()?;
+/// client.blocking_shutdown(std::time::Duration::from_secs(5))?;
+/// # Ok::<_, LockError>(())
+/// ```
+// S-13.
+pub fn block_on<T>(future: impl Future<Output = Result<T, LockError>>) -> Result<T, LockError> {
+    wait::check_may_block()?;
+    let home = Home::of_process()?;
+    let _entered = home.handle.enter();
+    wait::until_ready(future)
+}
+
+/// The runtime of blocking calls, in a thread that lives as long as the process.
+#[derive(Debug, Clone)]
+pub(crate) struct Home {
+    pub(crate) handle: Handle,
+    /// The process that has the thread: a fork has only a copy of the rest.
+    process: u32,
+}
+
+static HOME: Mutex<Option<Home>> = Mutex::new(None);
+
+impl Home {
+    /// Returns the runtime of this process; the first call starts it.
+    fn of_process() -> Result<Self, LockError> {
+        let mut started = HOME.lock();
+        match &*started {
+            Some(home) if !home.is_of_a_parent() => Ok(home.clone()),
+            _ => Ok(started.insert(Self::start()?).clone()),
+        }
+    }
+
+    /// Returns it where a blocking call makes a client.
+    pub(crate) fn entered() -> Option<Self> {
+        let current = Handle::try_current().ok()?;
+        HOME.lock().clone().filter(|home| home.handle.id() == current.id())
+    }
+
+    fn start() -> Result<Self, LockError> {
+        let failed = |error: io::Error| {
+            let message = "the thread of the blocking calls cannot be started";
+            StoreError::new(StoreErrorKind::Unavailable, message).with_source(error)
+        };
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let handle = runtime.handle().clone();
+        let work = move || runtime.block_on(std::future::pending::<()>());
+        thread::Builder::new().name("lock-runtime".to_owned()).spawn(work).map_err(failed)?;
+        Ok(Self { handle, process: process::id() })
+    }
+
+    fn is_of_a_parent(&self) -> bool {
+        self.process != process::id()
+    }
+
+    /// As [`block_on`], for a client whose tasks run in this runtime.
+    pub(crate) fn block_on<T>(
+        home: Option<&Self>,
+        future: impl Future<Output = Result<T, LockError>>,
+    ) -> Result<T, LockError> {
+        if home.is_some_and(Self::is_of_a_parent) {
+            let message = "this process is a fork and has no thread for the client of its parent: make the client in it";
+            return Err(StoreError::new(StoreErrorKind::Unavailable, message).into());
+        }
+        block_on(future)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_is_told_and_has_a_thread_of_its_own() {
+        let mut home = Home::of_process().unwrap();
+        // As in a fork, to which its process has another number.
+        home.process += 1;
+        let error = Home::block_on(Some(&home), async { Ok(()) }).unwrap_err();
+        let LockError::Store(error) = error else { panic!("{error:?}") };
+        assert!(error.to_string().contains("fork"), "{error}");
+        let of_parent = HOME.lock().replace(home).unwrap();
+        block_on(async { Ok(()) }).unwrap();
+        let own = HOME.lock().replace(of_parent).unwrap();
+        assert!(!own.is_of_a_parent());
+    }
+}
