@@ -46,7 +46,10 @@ fn main() -> ExitCode {
         }
     };
     exit(run(&args).map(|report| match args.strict && report.missed() > 0 {
-        true => ExitCode::FAILURE,
+        true => {
+            report.misses().for_each(|miss| eprintln!("error: {miss}"));
+            ExitCode::FAILURE
+        }
         false => ExitCode::SUCCESS,
     }))
 }

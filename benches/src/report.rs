@@ -48,6 +48,15 @@ impl Report {
         self.records.iter().filter(|record| record.met == Some(false)).count()
     }
 
+    /// A line for each record that misses its target.
+    pub(crate) fn misses(&self) -> impl Iterator<Item = String> {
+        let missed = self.records.iter().filter(|record| record.met == Some(false));
+        missed.filter_map(|record| {
+            let Record { case, name, median, .. } = record;
+            Some(format!("{case}: {name} {median}, target {}", record.target?))
+        })
+    }
+
     /// The table.
     pub(crate) fn table(&self) -> String {
         let mut table = format!(

@@ -55,7 +55,7 @@ impl Access {
             || cookies.any(|(name, value)| name == COOKIE && are_equal(value, &self.session))
     }
 
-    /// True if a viewer has given the token. An empty one comes from a missing setting, so no viewer can give it.
+    /// True if a viewer has given the token. An empty one, as a missing setting leaves it, lets no viewer in.
     fn is_token(&self, given: &str) -> bool {
         let token = self.token.as_deref().filter(|token| !token.trim().is_empty());
         token.is_some_and(|token| are_equal(given, token))

@@ -2,9 +2,10 @@
 //!
 //! The chain follows the call path, not the task: a future that is run inside a hold puts a link on the thread
 //! for the time of each poll, so the code that it calls sees the link, and a sibling future does not. A spawned
-//! task sees no links unless it is wrapped by [`inherit`], also if the code inside the hold polls it: a body may drive a
-//! `LocalSet` or a runtime. So a chain counts only for the task that has entered it. Tasks of executors other than Tokio's
-//! have no number, and count as calls of the code that polls them.
+//! task sees no holds unless it is wrapped by [`inherit`], also if the code inside the hold polls it: a body may drive a
+//! `LocalSet` or a runtime. So a hold counts only for the task that has entered the chain. A client is not exclusive, and
+//! counts for every task that the code inside polls. Tasks of executors other than Tokio's have no number, and count as calls of
+//! the code that polls them.
 // S-6.
 
 use std::any::Any;
@@ -94,8 +95,16 @@ impl Link {
     }
 }
 
+/// The caller's chain; for a task that has not entered it, the innermost client alone.
 fn innermost() -> Option<Arc<Link>> {
-    with_innermost(|link| link.cloned())
+    INNERMOST.with_borrow(|Innermost { link, task }| {
+        if *task == task::try_id() {
+            return link.clone();
+        }
+        let mut links = std::iter::successors(link.as_ref(), |link| link.outer.as_ref());
+        let client = links.find(|link| matches!(link.what, Enclosing::Client(_)))?;
+        Some(Arc::new(Link { what: client.what.clone(), outer: None }))
+    })
 }
 
 impl Enclosing {
@@ -284,9 +293,9 @@ impl Drop for Entered {
 
 /// Carries the caller's chain of holds and its client into another task.
 ///
-/// A spawned task inherits nothing by itself, because it may outlive the holds that enclose its parent. Nor does a task that
-/// the code inside of a hold polls, as a `LocalSet` or a runtime in `block_on` does; what `join!`, `select!` and
-/// `FuturesUnordered` poll inside of one task inherits.
+/// A spawned task inherits nothing by itself, because it may outlive the holds that enclose its parent. A task that the code
+/// inside of a hold polls, as a `LocalSet` or a runtime in `block_on` does, uses the client of that code, not its holds; what
+/// `join!`, `select!` and `FuturesUnordered` poll inside of one task inherits both.
 /// Wrapped, it re-enters its parent's holds for as long as the parent's guards live. Tasks of one parent
 /// exclude each other there as concurrent calls do: see [`LockGuard::run`](crate::LockGuard::run).
 ///

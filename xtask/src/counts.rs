@@ -8,7 +8,7 @@ use crate::{Failure, cargo, package};
 
 /// Prints a table in Markdown: the published crates, one in a row, and `tests`.
 ///
-/// Lines are those below `src`, without blank ones; tests inside of a crate are left out. What is public is read from
+/// Lines are those below `src`, without blank ones and the crate's own tests; for `tests` all. What is public is read from
 /// `tests/api`, which `cargo xtask api` compares with the code; a crate without a file there has no users of its types.
 ///
 /// # Errors
@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     let crates = package::PUBLISHED.iter().map(|name| (*name, root.join(name).join("src")));
     for (name, folder) in crates.chain([("tests", root.join("tests"))]) {
         let mut lines = Vec::new();
-        files(&folder, &mut |path| {
+        files(&folder, name != "tests", &mut |path| {
             lines.push(Lines::of(&fs::read_to_string(path)?));
             Ok(())
         })
@@ -45,18 +45,20 @@ pub(crate) fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Visits the Rust files below a folder, but for those that hold tests of a crate's inside.
+/// Visits the Rust files below a folder; with `of_crate` without those that hold tests of its inside.
 fn files(
     folder: &Path,
+    of_crate: bool,
     visit: &mut dyn FnMut(&Path) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        let is_inside = path.ancestors().any(|folder| folder.ends_with("src"));
-        let is_test = path.file_stem().is_some_and(|name| name == "tests") && is_inside;
-        if path.is_dir() && !is_test {
-            files(&path, visit)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") && !is_test {
+        if of_crate && path.file_stem().is_some_and(|name| name == "tests") {
+            continue;
+        }
+        if path.is_dir() {
+            files(&path, of_crate, visit)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
             visit(&path)?;
         }
     }
@@ -95,7 +97,7 @@ impl Lines {
 }
 
 /// Types, with traits, and functions: free ones, those of a type, and those of a trait of the crate. An item with a second
-/// path counts once, and what a type has from a trait does not count.
+/// path counts once, as do types of one name; what a type has from a trait does not count.
 fn public(api: &str) -> [usize; 2] {
     let (mut types, mut functions) = (BTreeSet::new(), BTreeSet::new());
     let mut is_of_trait = false;
@@ -104,31 +106,38 @@ fn public(api: &str) -> [usize; 2] {
             is_of_trait = line.contains(" for ");
             continue;
         }
-        let words: Vec<&str> = line.split_whitespace().collect();
-        for pair in words.windows(2) {
-            let path = pair[1].split(['(', '<']).next().unwrap_or_default().trim_end_matches(':');
-            let mut segments = path.rsplit("::");
-            let (name, parent) = (segments.next(), segments.next().unwrap_or_default());
-            let in_type = parent.starts_with(char::is_uppercase);
-            match pair[0] {
-                "struct" | "enum" | "union" | "trait" | "type" => {
-                    is_of_trait = in_type && is_of_trait;
-                    if !in_type {
-                        types.insert(name);
-                    }
-                    break;
-                }
-                "fn" => {
-                    if !is_of_trait {
-                        functions.insert((in_type.then_some(parent), name));
-                    }
-                    break;
-                }
-                _ => {}
-            }
+        let Some((is_function, path)) = item(line) else { continue };
+        let mut segments = path.rsplit("::").map(str::to_owned);
+        let (name, parent) = (segments.next(), segments.next().unwrap_or_default());
+        let in_type = parent.starts_with(char::is_uppercase);
+        is_of_trait &= in_type;
+        match (is_function, in_type) {
+            // Of a type without a path, such as `bool`: the names of the crates have an underscore.
+            (true, false) if path.matches("::").count() == 1 && !parent.contains('_') => {}
+            (true, _) if !is_of_trait => _ = functions.insert((in_type.then_some(parent), name)),
+            (false, false) => _ = types.insert(name),
+            _ => {}
         }
     }
     [types.len(), functions.len()]
+}
+
+/// The path of a type or function, without its parameters, and whether it is a function.
+fn item(line: &str) -> Option<(bool, String)> {
+    let mut words = line.split_inclusive(' ');
+    let keyword = words
+        .find(|word| ["struct ", "enum ", "union ", "trait ", "type ", "fn "].contains(word))?;
+    let (mut path, mut depth) = (String::new(), 0);
+    for c in words.flat_map(str::chars) {
+        match c {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            '(' | ' ' if depth == 0 => break,
+            c if depth == 0 => path.push(c),
+            _ => {}
+        }
+    }
+    Some((keyword == "fn ", path.trim_end_matches(':').to_owned()))
 }
 
 #[cfg(test)]
@@ -148,9 +157,11 @@ mod tests {
                    impl a::b::Kind\npub const fn a::b::Kind::name(self) -> &'static str\n\
                    impl core::fmt::Debug for a::b::Kind\npub fn a::b::Kind::fmt(&self, &mut core::fmt::Formatter<'_>)\n\
                    pub struct a::Lock<T>(_)\nimpl<T> a::Lock<T>\npub async fn a::Lock<T>::take(&self)\n\
-                   impl<T> core::future::Future for a::Lock<T>\npub type a::Lock<T>::Output = ()\n\
+                   pub fn a::Lock<T>::give(&self)\nimpl<F: Fn() -> T> core::future::Future for a::Lock<F>\n\
+                   pub type a::Lock<F>::Output = ()\npub fn a::Lock<F>::poll(&self)\n\
                    #[non_exhaustive] pub enum a::Kind\nimpl a::b::Kind\n\
-                   pub const fn a::b::Kind::name(self) -> &'static str\npub fn a::free()\n";
-        assert_eq!(public(api), [2, 3]);
+                   pub const fn a::b::Kind::name(self) -> &'static str\npub fn my_lock::free()\n\
+                   impl my_lock::Part for bool\npub fn bool::write(&self)\n";
+        assert_eq!(public(api), [2, 4]);
     }
 }

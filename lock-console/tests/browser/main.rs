@@ -116,7 +116,7 @@ async fn a_deadlock_shows_on_every_tab_and_in_both_themes() {
     page.end().await;
 }
 
-/// Locks of each kind at work, and nothing to report. The pictures of the README are made here.
+/// Mutexes, a fair lock and readers at work, and nothing to report. The pictures of the README are made here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Chromium: cargo xtask console-test"]
 async fn services_at_work_raise_no_alarm() {
@@ -269,8 +269,9 @@ async fn two_thousand_locks_scroll() {
             else setTimeout(() => done([Math.round(longest), document.querySelector('#rows').textContent.includes('order:1999')]), 100);
         };
         requestAnimationFrame(frame);";
-    let mut longest = Vec::new();
-    while longest.last().is_none_or(|longest| *longest >= STALL) {
+    let mut longest: Vec<u64> = Vec::new();
+    // Other programs may stop the browser for a moment; a page that stalls by itself does so more than once.
+    while longest.iter().filter(|longest| **longest < STALL).count() < 2 {
         assert!(longest.len() < 5, "the longest frames took {longest:?} ms");
         page.js("document.getElementById('list').scrollTop = 0").await;
         let seen = page.0.execute_async(scroll, Vec::new()).await.unwrap();

@@ -64,6 +64,11 @@ impl Attempt {
     /// Releases everything that was granted to this owner and continues with a new owner id.
     pub(super) fn start_over(&mut self, pending: &PendingAcquire) {
         self.leftover(pending).release(self.unsettled, None);
+        self.go_on_as_another(pending);
+    }
+
+    /// Continues with a new owner id; nothing is left of this one.
+    pub(super) fn go_on_as_another(&mut self, pending: &PendingAcquire) {
         *self = Self::new(pending, self.take_gate_guard());
     }
 

@@ -76,7 +76,7 @@ pub(crate) struct Hold {
     /// The latest end that the store may have for it, in nanoseconds of a [`Tick`].
     stored_until: AtomicU64,
     state: AtomicU8,
-    /// Made for the first task that waits for the loss.
+    /// Made for the first task that waits for the loss, or watches a guard.
     lost: OnceLock<Arc<Notify>>,
     /// True once a task waits for the end of a guard, which is told by `lost`, too.
     is_watched: AtomicBool,
@@ -288,7 +288,7 @@ impl Hold {
         self.state.load(Ordering::Acquire) == RELEASED
     }
 
-    /// Notified when the hold is lost by NotOwner; the deadline also needs a timer.
+    /// Notified when the hold is lost by NotOwner, and once it is watched, when a guard ends; the deadline also needs a timer.
     pub(crate) fn lost(&self) -> &Arc<Notify> {
         let lost = self.lost.get_or_init(Arc::default);
         fence(Ordering::SeqCst);

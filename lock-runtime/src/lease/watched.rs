@@ -107,8 +107,8 @@ impl fmt::Debug for Watched {
 }
 
 impl Hold {
-    /// Notified as [`lost`](Hold::lost) is, and when a guard ends: one notification for both, since a hold is small. A task that
-    /// waits for the loss alone checks once more, and waits on.
+    /// Notified when the hold is lost and when a guard ends: one notification for both, since a hold is small. A task that
+    /// waits for the loss alone checks once more, and waits on; a `run` also polls its body once more.
     fn end_of_guards(&self) -> &Arc<Notify> {
         let told = self.lost.get_or_init(Arc::default);
         self.is_watched.store(true, Ordering::SeqCst);

@@ -174,6 +174,11 @@ bugs! {
         "if ours or (ttl == -2 and (PLANTED or not head or head == ARGV[1])) then",
         caught by "it" "kinds::fair::order::trying_goes_behind_the_line_and_not_into_it": "overtook",
             "faults" "f22_random_loss::it_is_only_slower": "out of turn at the server";
+    "releases that a new master refuses are not made again" in "lock-runtime/src/store/redis/link/next_master.rs":
+        "            while !left.is_empty() && Instant::now() < until {" =>
+        "            while !PLANTED && !left.is_empty() && Instant::now() < until {",
+        caught by "it" "topology::sentinel::planned::every_name_is_free_soon_after_the_master_has_its_replica":
+            "after the new master accepted writes";
     "a grant counts without its replicas" in "lock-runtime/src/store/redis/requests/replicated.rs":
         "        let enough = acked >= replicas.at_least;" =>
         "        let enough = PLANTED || acked >= replicas.at_least;",

@@ -127,12 +127,28 @@ impl Contender<'_> {
         error.about(target.key(), Some(asked))
     }
 
+    /// Goes on as another owner if some of several locks may have been granted and given back: a release may be made once more
+    /// at the next master, and must not meet a later grant. Where the last request was not sent, the others are settled and
+    /// nothing is left to release.
+    // S-4, S-19.
+    fn parts_were_given_back(&mut self, was_sent: bool) {
+        if self.attempt.target.kind() != HoldKind::Multi {
+            return;
+        }
+        if was_sent || self.attempt.unsettled || self.attempt.placed {
+            return self.start_over();
+        }
+        self.attempt.go_on_as_another(self.pending);
+        self.waiting.stop_listening();
+    }
+
     /// Tries again after a transient error while the wait and the store's patience last; returns other errors.
     // S-33.
     pub(super) async fn failed(&mut self, error: StoreError) -> Result<Next, LockError> {
         if error.kind() == StoreErrorKind::WrongType {
             if let Some(hold) = self.pending.hold_of_earlier_kind() {
                 self.has_asked_again = false;
+                self.parts_were_given_back(true);
                 return self.held_as_earlier_kind(&hold).await;
             }
             // The store may have answered before a hold of the earlier kind was released, or its release is under way.
@@ -140,6 +156,7 @@ impl Contender<'_> {
                 let answered = self.leases().releaser.answered(&self.attempt.target);
                 self.waiting.at_most(self.leases().timing.command_timeout, answered).await;
                 self.waiting.pause(10..50).await;
+                self.parts_were_given_back(true);
                 return Ok(Next::TryAgain);
             }
             return Err(self.collision(error).await);
@@ -155,10 +172,9 @@ impl Contender<'_> {
             }
             _ => {}
         }
-        if self.attempt.target.kind() == HoldKind::Multi && error.kind().is_transient() {
-            // Some of the locks may be granted, and a multi lock waits for no lock while it holds another (S-28). Others were
-            // given back, and a release may be made once more at the next master.
-            self.start_over();
+        if error.kind().is_transient() {
+            // Some of the locks may be granted, and a multi lock waits for no lock while it holds another (S-28).
+            self.parts_were_given_back(error.kind() != StoreErrorKind::Unavailable);
         }
         let is_over = self.waiting.failed(&error, &self.attempt.gate_guard);
         // A request that had too little time says nothing about the store.

@@ -176,14 +176,19 @@ impl JointStore {
         }
     }
 
-    /// Releases the parts that were acquired, and the last part unless it was refused.
+    /// Releases the parts that were acquired, and the last part if it may have been granted.
     async fn undo(
         &self,
         request: &AcquireRequest,
         taken: &[(&Part<'_>, FencingToken)],
         last: Option<(&Part<'_>, Result<AcquireReply, StoreError>)>,
     ) -> Result<AcquireReply, StoreError> {
-        let open = last.as_ref().filter(|(_, answer)| !is_refused(answer));
+        let is_open = |answer: &Result<AcquireReply, StoreError>| match answer {
+            // Nothing was sent.
+            Err(error) if error.kind() == StoreErrorKind::Unavailable => false,
+            answer => !is_refused(answer),
+        };
+        let open = last.as_ref().filter(|(_, answer)| is_open(answer));
         let parts = taken.iter().map(|(part, _)| *part).chain(open.map(|(part, _)| *part));
         let (target, owner) = (Arc::clone(&request.target), request.owner.clone());
         let release = ReleaseRequest::new(target, owner, request.timeout).with_lasts(request.lease);

@@ -92,8 +92,10 @@ fn cargo_mistake(words: &[String]) -> Option<String> {
             continue;
         };
         let is_it = |target: &(String, String)| target.0 == kind && target.1 == *name;
-        let mut members = PACKAGES.values().filter(|package| package.is_member);
-        if !members.any(|package| package.targets.iter().any(is_it)) {
+        let mut members = PACKAGES.iter().filter(|(member, of)| {
+            of.is_member && package.is_none_or(|(named, _)| named == member.as_str())
+        });
+        if !members.any(|(_, package)| package.targets.iter().any(is_it)) {
             return Some(format!("there is no {kind} `{name}`"));
         }
     }

@@ -108,23 +108,29 @@ fn every_example_has_a_test() {
     let tests = fs::read_dir(root.join("tests/it/examples")).unwrap();
     let tests: String = tests.map(|file| read(&file.unwrap().path())).collect();
     let examples = root.join("../examples");
-    let (manifest, page) = (read(&examples.join("Cargo.toml")), read(&examples.join("README.md")));
+    let page = read(&examples.join("README.md"));
     let mut found = 0;
     for entry in fs::read_dir(&examples).unwrap() {
         let path = entry.unwrap().path();
-        let is_folder = path.join("main.rs").exists();
-        if !is_folder && path.extension().is_none_or(|extension| extension != "rs") {
-            continue;
-        }
-        found += 1;
         let name = path.file_stem().unwrap().to_str().unwrap();
+        // A file, a folder of modules, or a package of its own.
+        let own = path.join(format!("{name}.rs"));
+        let (program, manifest) = match path.extension().is_some_and(|extension| extension == "rs")
+        {
+            true => (Some(path.clone()), examples.join("Cargo.toml")),
+            false if own.exists() => (Some(own), path.join("Cargo.toml")),
+            false if path.join("main.rs").exists() => (None, examples.join("Cargo.toml")),
+            false => continue,
+        };
+        found += 1;
         let is_run =
             ["run", "run_both", "start"].map(|run| tests.contains(&format!("{run}(\"{name}\"")));
         assert!(is_run.contains(&true), "no test of tests/it/examples runs the example {name}");
-        assert!(manifest.contains(&format!("name = \"{name}\"")), "{name} is not in Cargo.toml");
+        let is_entry = read(&manifest).contains(&format!("name = \"{name}\""));
+        assert!(is_entry, "{name} is not in {}", manifest.display());
         assert!(page.contains(&format!("| [{name}]")), "{name} is not in the table of README.md");
-        let lines = if is_folder { 0 } else { read(&path).lines().count() };
+        let lines = program.map_or(0, |program| read(&program).lines().count());
         assert!(lines <= 120, "{name} has {lines} lines; an example is to have at most 120");
     }
-    assert!(found >= 13, "only {found} examples are found");
+    assert!(found >= 14, "only {found} examples are found");
 }

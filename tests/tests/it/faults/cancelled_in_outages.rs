@@ -58,6 +58,19 @@ async fn what_was_not_sent_is_not_released() {
     }
 }
 
+/// The same for one that was tried again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_tried_again_is_not_released() {
+    let tried = async |kind: &'static str| {
+        let (server, proxy, client) = cut_off().await;
+        let name = kind.replace(' ', "-");
+        let acquire = take(&client, kind, &name, LockOptions::default());
+        assert!(timeout(ms(2_500), acquire).await.is_err(), "{kind}: it needs no store");
+        is_clean(&server, &proxy, &client, kind).await;
+    };
+    join_all(KINDS_AND_SEVERAL.map(tried)).await;
+}
+
 /// S-31: such locks have a connection of their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_not_sent_for_replicas_is_not_released() {

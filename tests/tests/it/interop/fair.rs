@@ -210,20 +210,17 @@ async fn a_waiter_of_ours_hears_of_redissons_force() {
     let mut world = World::start().await;
     let waits_for_it = LockClient::connect(&world.server.url()).await.unwrap();
     let mut heard = Vec::new();
-    for round in 0..5 {
+    for _ in 0..5 {
         let holder = world.client.fair_mutex("f").lock().await.unwrap();
         let mutex = waits_for_it.fair_mutex("f");
         let next = lock_tests::spawn(async move { mutex.lock().await });
-        soon!("in line", line(&world).await.len() == 1);
+        lines_up(&world, 1).await;
         assert_eq!(world.java.ask("u", "force fair f").await, "true");
         let start = Instant::now();
         let next = got(next).await;
         heard.push(start.elapsed());
-        assert!(start.elapsed() < ms(500), "round {round}: {heard:?}");
         assert!(holder.release().await.is_err());
         next.release().await.unwrap();
     }
-    heard.sort();
-    // Each includes that the waiter begins to listen, once it has been the first of its process for 40 ms.
-    assert!(heard[2] < ms(50), "half of {heard:?}");
+    assert!(heard.iter().all(|heard| *heard < ms(50)), "{heard:?}");
 }

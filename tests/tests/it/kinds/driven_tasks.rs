@@ -90,6 +90,30 @@ async fn futures_of_one_task_inherit() {
     }
 }
 
+/// Whether the caller's client is the one that holds "taken".
+async fn uses_its_client() -> bool {
+    let Some(client) = LockClient::current() else { return false };
+    client.mutex("taken").try_lock().await.unwrap().is_none()
+}
+
+/// A client is not exclusive: all tasks that the code inside polls use it, also inside of their own holds and in what they start.
+#[tokio::test]
+async fn tasks_of_a_local_set_use_its_client() {
+    let (_server, clients) = clients().await;
+    for client in clients {
+        let (lock, set) = (client.mutex("own"), LocalSet::new());
+        let taken = client.mutex("taken").lock().await.unwrap();
+        let task = set.spawn_local(async move {
+            let told = tokio::spawn(scope::inherit(uses_its_client()));
+            let inside = lock.run(uses_its_client()).await.unwrap();
+            (uses_its_client().await, inside, told.await.unwrap())
+        });
+        let seen = client.scope(set.run_until(task)).await.unwrap();
+        assert_eq!(seen, (true, true, true));
+        taken.release().await.unwrap();
+    }
+}
+
 /// A body on a thread may drive a runtime: what it blocks on is its own code, and the tasks there are not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_of_a_runtime_in_a_blocking_body_inherit_nothing() {
