@@ -72,7 +72,7 @@ fn perhaps_or(dry: bool) -> Result<bool, LockError> {
 }
 
 fn never(dry: bool) -> Result<bool, LockError> {
-    Ok(dry && LockClient::in_memory()?.mutex("stock").try_lock()?.is_some())
+    Ok(dry && LockClient::in_memory().mutex("stock").blocking_lock()?.check().is_ok())
 }
 
 #[distributed_lock(key = "{name}")]

@@ -19,7 +19,15 @@ fn patient_for(patience: Duration, server_timeout: Duration) -> LockClientBuilde
 }
 
 async fn connect(builder: LockClientBuilder, servers: &[RedisServer]) -> LockClient {
-    builder.connect_quorum(servers.iter().map(RedisServer::url), RestartGuard::Off).await.unwrap()
+    guarded(builder, servers, RestartGuard::Off).await
+}
+
+async fn guarded(
+    builder: LockClientBuilder,
+    servers: &[RedisServer],
+    guard: RestartGuard,
+) -> LockClient {
+    builder.connect_quorum(servers.iter().map(RedisServer::url), guard).await.unwrap()
 }
 
 /// How long a number of acquires and releases takes.
@@ -91,7 +99,7 @@ async fn a_hanging_server_slows_no_client_down() {
     rounds(&other, 1).await;
     sleep(LONG + ms(200)).await;
     let guard = quorum.mutex("r").lock().await.unwrap();
-    let lock = other.lock("r");
+    let lock = other.mutex("r");
     let waiter = lock_tests::spawn(async move { lock.lock().await.unwrap() });
     servers[1].wait_for_subscribers("redisson_lock__channel:{r}", 1).await;
     let start = Instant::now();
@@ -274,8 +282,9 @@ async fn validity_counts_from_before_the_question() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restarted_server_is_left_out() {
     let servers = servers(3).await;
-    let guarded = impatient(ms(250)).restart_guard(ms(3_000));
-    let quorum = connect(guarded.clone(), &servers).await;
+    let connect =
+        async || guarded(impatient(ms(250)), &servers, RestartGuard::For(ms(3_000))).await;
+    let quorum = connect().await;
     let error = quorum.mutex("g").try_lock().await.unwrap_err();
     assert!(format!("{error:?}").contains("counts only after 3s"), "{error:?}");
     eventually(LONG, "nothing is left", async || on(&servers, "g").await == 0).await;
@@ -288,10 +297,10 @@ async fn a_restarted_server_is_left_out() {
     servers[2].restart().await;
     // The third may have been asked as it came back: it gives back what it granted.
     eventually(LONG, "only one server knows of it", async || on(&servers, "g").await == 1).await;
-    let other = connect(guarded, &servers).await;
+    let other = connect().await;
     let until = Instant::now() + ms(1_500);
     while Instant::now() < until {
-        let second = other.lock("g").try_lock().await;
+        let second = other.mutex("g").try_lock().await;
         assert!(!matches!(second, Ok(Some(_))), "a second majority");
         sleep(ms(20)).await;
     }

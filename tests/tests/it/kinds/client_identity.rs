@@ -86,7 +86,8 @@ async fn behind_sentinels_in_a_cluster_and_of_a_quorum() {
     let servers =
         [RedisServer::start().await, RedisServer::start().await, RedisServer::start().await];
     let builder = LockClient::builder();
-    let quorum = builder.connect(servers.each_ref().map(RedisServer::url)).await.unwrap();
+    let urls = servers.each_ref().map(RedisServer::url);
+    let quorum = builder.connect_quorum(urls, RestartGuard::Off).await.unwrap();
     for server in &servers {
         has_connection(server, &quorum).await;
     }

@@ -114,7 +114,10 @@ async fn a_quorum_of_tls_servers_needs_their_authority() {
             with(Authority::new("other").trusted()).connect_quorum(&urls, RestartGuard::Off).await,
             "root_certificate",
         ),
-        (with(authority.trusted()).connect(&mixed).await, "write rediss://host:port"),
+        (
+            with(authority.trusted()).connect_quorum(&mixed, RestartGuard::Off).await,
+            "write rediss://host:port",
+        ),
     ] {
         let (kind, sentence) = kind_and_sentence(outcome.map(drop).unwrap_err());
         assert_eq!(kind, StoreErrorKind::Config, "{sentence}");

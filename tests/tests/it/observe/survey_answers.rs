@@ -139,7 +139,7 @@ async fn a_quorum_hears_each_client_once() {
     // More than one part.
     const HOLDS: usize = 300;
     let name = |number: usize| format!("{}{number}", "x".repeat(500));
-    let locks = (0..HOLDS).map(|number| holder.lock(name(number)).lock());
+    let locks = (0..HOLDS).map(|number| holder.mutex(name(number)).lock());
     let _held: Vec<_> = join_all(locks).await.into_iter().map(Result::unwrap).collect();
     for server in &servers {
         server.reset_stats().await;
