@@ -67,16 +67,21 @@ fn bare(ty: &Type) -> &Type {
 pub(crate) struct Late(pub(crate) &'static str, pub(crate) &'static str);
 
 impl Late {
-    /// By the name of the type: an attribute does not see more.
-    fn of(name: &str) -> Option<Self> {
+    /// By the name of the type: an attribute does not see more. In what a plain function returns, each name with `Future` at its
+    /// end counts as an alias of one; what an async function has awaited may be a struct of such a name.
+    fn of(name: &str, is_plain: bool) -> Option<Self> {
         const READ: &str = "Iterator DoubleEndedIterator ExactSizeIterator FusedIterator Stream TryStream \
                             FusedStream BoxStream LocalBoxStream ReceiverStream UnboundedReceiverStream \
-                            BroadcastStream ReaderStream Streaming";
-        const TASKS: &str = "JoinHandle ScopedJoinHandle AbortOnDropHandle JoinSet";
-        const BODIES: &str = "Sse Body BoxBody StreamBody";
+                            IntoIterator AsyncIterator BroadcastStream WatchStream IntervalStream LinesStream \
+                            SplitStream ReaderStream Streaming";
+        const TASKS: &str =
+            "JoinHandle ScopedJoinHandle AbortOnDropHandle AbortHandle JoinSet JoinMap";
+        const BODIES: &str = "Sse Body BoxBody UnsyncBoxBody StreamBody LockBody Incoming";
         let is_in = |names: &str| names.split(' ').any(|known| known == name);
         Some(match name {
-            _ if name.ends_with("Future") => {
+            _ if is_in("Future BoxFuture LocalBoxFuture TryFuture")
+                || is_plain && name.ends_with("Future") =>
+            {
                 Self("would run", "await it in the body, and return its result")
             }
             _ if is_in(READ) => Self(
@@ -96,18 +101,33 @@ impl Late {
     }
 
     /// Looks into the type of a body's value; `None` if it is hidden by an alias of a future.
-    pub(crate) fn find(output: Option<&Type>) -> Option<(Ident, Self)> {
-        find(output?.to_token_stream(), &Self::of)
+    pub(crate) fn find(output: Option<&Type>, is_plain: bool) -> Option<(Ident, Self)> {
+        find(output?.to_token_stream(), &|name| Self::of(name, is_plain))
     }
 }
 
-/// Returns the first of the names for which `of` has a value.
+/// Returns the first of the names for which `of` has a value. `Item` of `<S as Stream>::Item` is no `Stream`.
 fn find<T>(tokens: TokenStream, of: &dyn Fn(&str) -> Option<T>) -> Option<(Ident, T)> {
-    tokens.into_iter().find_map(|token| match token {
-        TokenTree::Ident(word) => of(&word.to_string()).map(|found| (word, found)),
-        TokenTree::Group(group) => find(group.stream(), of),
-        _ => None,
-    })
+    let mut tokens = tokens.into_iter();
+    while let Some(token) = tokens.next() {
+        let found = match token {
+            TokenTree::Ident(word) if word == "as" => {
+                for token in tokens.by_ref() {
+                    if matches!(&token, TokenTree::Punct(end) if end.as_char() == '>') {
+                        break;
+                    }
+                }
+                None
+            }
+            TokenTree::Ident(word) => of(&word.to_string()).map(|found| (word, found)),
+            TokenTree::Group(group) => find(group.stream(), of),
+            TokenTree::Punct(_) | TokenTree::Literal(_) => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
 }
 
 /// Returns the `T` of `Future<Output = T>`, wherever it is in the type.

@@ -236,7 +236,10 @@ pub(crate) fn check_shape(function: &Function, blocking: bool, errors: &mut Erro
             ),
         );
     }
-    if matches!(function.form, Form::Sync) && !blocking {
+    let is_plain = matches!(function.form, Form::Sync);
+    let late = Late::find(function.output().as_ref(), is_plain);
+    let is_future = late.as_ref().is_some_and(|(word, _)| word.to_string().ends_with("Future"));
+    if is_plain && !blocking && !is_future {
         errors.push_at(
             sig.fn_token.span,
             format!(
@@ -244,11 +247,10 @@ pub(crate) fn check_shape(function: &Function, blocking: bool, errors: &mut Erro
                  feature `blocking` of `lock_runtime`"
             ),
         );
-    } else if let Some((word, Late(happens, mut instead))) = Late::find(function.output().as_ref())
-    {
+    } else if let Some((word, Late(happens, mut instead))) = late {
         let future =
             format!("return `impl Future` or a `BoxFuture` itself, or write `async fn {name}`");
-        if matches!(function.form, Form::Sync) && word.to_string().ends_with("Future") {
+        if is_plain && is_future {
             instead = &future;
         }
         errors.push_at(

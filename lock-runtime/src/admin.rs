@@ -288,7 +288,7 @@ impl Admin {
         waits
     }
 
-    /// Asks all processes that use the same store who holds which lock and who waits: see [`survey`](crate::survey). Await
+    /// Asks all processes that use the same store who holds which lock and who waits: see [`Survey`]. Await
     /// it, after perhaps setting what it looks at.
     ///
     /// It never changes a lock. With an in-memory store it asks the clients of this process that share it.
@@ -324,7 +324,7 @@ impl Admin {
         Surveying::new(&client.engine, client.namespace(), client.known_names())
     }
 
-    /// Returns which locks were acquired inside of which, and the contradictions among them: see [`order`](crate::order).
+    /// Returns which locks were acquired inside of which, and the contradictions among them: see [`LockOrder`].
     /// These are the locks of all clients of this process that
     /// [record them](crate::LockClientBuilder::lock_order).
     ///
@@ -379,7 +379,7 @@ impl Admin {
     /// let error = start("[lock.policies.chekout]\nwait = '2s'").unwrap_err();
     /// assert!(error.to_string().contains("no lock policy \"checkout\""));
     /// ```
-    #[cfg(feature = "sites")]
+    #[cfg(all(feature = "sites", feature = "policy"))]
     pub fn check_sites(&self) -> Result<(), crate::policy::ConfigError> {
         self.client.config().unwrap_or_default().check_sites(crate::site::sites())
     }

@@ -6,9 +6,9 @@ use crate::guard::LockGuard;
 
 /// A distributed mutex that serves waiters of all processes in the order in which they arrived.
 ///
-/// The queue is kept in the store, so each waiting task costs a place there and a sign of life every third of
-/// [`waiter_lease`](crate::LockClientBuilder::waiter_lease); holds are never handed on inside a process. Use it where order matters and [`Mutex`](crate::Mutex) where speed does. Waiters that died delay
-/// the queue for one waiter lease in all.
+/// The queue is kept in the store, so each waiting task costs a place there and a sign of life every 1.7 s; holds are never
+/// handed on inside a process. Use it where order matters and [`Mutex`](crate::Mutex) where speed does. Waiters that died delay
+/// the queue for five seconds in all.
 ///
 /// Redisson's `getFairLock` of the same name is the same lock. When a Java client acquires the lock or stops
 /// waiting, it shifts the timeouts of all waiters in the queue by its own waiting time (five minutes by

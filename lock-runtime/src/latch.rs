@@ -13,8 +13,7 @@ use crate::store::LatchRequest;
 /// before a waiter has checked it; that waiter waits for the next round.
 ///
 /// A latch has no lease: the count stays until it is counted down or [removed](Self::remove), even if processes
-/// die. A waiter that misses the notification checks again after the client's
-/// [`poll_cap`](crate::LockClientBuilder::poll_cap) at the latest.
+/// die. A waiter that misses the notification checks again after five seconds at the latest.
 ///
 /// Redisson's `getCountDownLatch` of the same name is the same latch. A latch set by this crate expires after a
 /// hundred years, which distinguishes it from a Java client's semaphore.

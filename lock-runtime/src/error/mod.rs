@@ -373,8 +373,7 @@ impl StoreErrorKind {
 }
 
 impl StoreError {
-    /// Creates an error for a [`Store`](crate::store::Store) implementation from a kind and a message, one
-    /// clear sentence fragment.
+    /// Creates an error of a kind and a message, one clear sentence fragment.
     #[must_use]
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: Arc::from(message.into()), source: None }

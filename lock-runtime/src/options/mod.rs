@@ -126,16 +126,17 @@ macro_rules! lock_options {
         /// # Ok::<_, lock_runtime::LockError>(()) })?;
         /// # Ok::<_, Box<dyn std::error::Error>>(())
         /// ```
-        // Not `Copy`: an option of another type may come. The fields are for expansions, which need constants, and for
-        // the crates of this workspace.
+        // Not `Copy`: an option of another type may come.
         #[derive(Debug, Clone, Default, PartialEq)]
         #[must_use = "options do nothing until a lock or a client gets them"]
         #[non_exhaustive]
         pub struct LockOptions {
             /// The kind that an attribute, a layer or a policy names. Locks ignore it.
-            #[doc(hidden)]
             pub kind: Option<LockKind>,
-            $(#[doc(hidden)] pub $name: Option<$type>,)*
+            $(
+                #[doc = concat!("What [`", stringify!($name), "`](Self::", stringify!($name), "()) has set.")]
+                pub $name: Option<$type>,
+            )*
         }
 
         impl LockOptions {
@@ -151,8 +152,13 @@ macro_rules! lock_options {
                 }
             )*
 
-            /// Returns these options, with those of `lower` where they set none.
+            /// Returns these options, with those of `lower` where they set none. A fixed lease here leaves out a `max_hold`
+            /// there, which has no meaning beside it.
             pub fn or(self, lower: Self) -> Self {
+                let lower = match self.lease {
+                    Some(Lease::Fixed(_)) => Self { max_hold: None, ..lower },
+                    _ => lower,
+                };
                 Self { kind: self.kind.or(lower.kind), $($name: self.$name.or(lower.$name),)* }
             }
         }

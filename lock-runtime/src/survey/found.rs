@@ -25,7 +25,7 @@ use crate::store::HoldKind;
 /// Every client answers, unless it was built with [`survey(false)`](crate::LockClientBuilder::survey), at most four times a
 /// second. An answer has names of locks, times, and places in the program, but no owner id, fencing token, address or password.
 /// On a server with access control lists, a user needs the commands and channels that
-/// [`RedisStore`](crate::store::RedisStore) lists; without them locks work as ever.
+/// [`LockClientBuilder::connect`](crate::LockClientBuilder) lists; without them locks work as ever.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Survey {

@@ -165,7 +165,7 @@ fn on_trial() -> Result<u32, LockError> {
 /// A policy that is not enforced lets every call run.
 #[test]
 fn a_policy_on_trial_does_not_hold_calls_up() {
-    let config = "[lock]\nurl = 'memory:'\n[lock.policies.trial]\nenforce = 0";
+    let config = "[lock]\nurl = 'memory:'\n[lock.policies.trial]\nenforce = false";
     let client = LockClient::from_config(LockConfig::from_toml(config).unwrap());
     let client = block_on(client).unwrap();
     client.scope_blocking(|| {

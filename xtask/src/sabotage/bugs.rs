@@ -180,8 +180,8 @@ bugs! {
         caught by "it" "topology::sentinel::planned::every_name_is_free_soon_after_the_master_has_its_replica":
             "after the new master accepted writes";
     "a grant counts without its replicas" in "lock-runtime/src/store/redis/requests/replicated.rs":
-        "        let enough = acked >= replicas.at_least;" =>
-        "        let enough = PLANTED || acked >= replicas.at_least;",
+        "        let enough = acked >= replicas.acks;" =>
+        "        let enough = PLANTED || acked >= replicas.acks;",
         caught by "it" "topology::replicas::too_few_replicas_fail_closed": "granted: ";
 
     // Letting go.

@@ -30,8 +30,8 @@ const PAGE: usize = 256;
 
 /// A store that keeps locks in this process's memory.
 ///
-/// Clones share their locks. [`peer`](Self::peer) makes a clone act as another process, so that a test can have
-/// several clients compete.
+/// Clones share their locks, and each client of one acts as another process, so that a test can have several clients
+/// compete.
 ///
 /// # Examples
 ///
@@ -95,7 +95,8 @@ impl MemoryStore {
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::{LockClient, MemoryStore, LockError, LockOptions};
+    /// use lock_runtime::options::Replicas;
+    /// use lock_runtime::{LockClient, LockError, LockOptions, MemoryStore};
     /// use std::time::Duration;
     ///
     /// let store = MemoryStore::new();
