@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let store = MemoryStore::new();
     let mut services = Vec::new();
     let mut service = |name: &str| {
-        let client = LockClient::builder().service(name).memory(store.peer())?;
+        let client = LockClient::builder().service(name).memory(store.clone())?;
         services.push(client.clone());
         Ok::<_, LockError>(client)
     };

@@ -57,6 +57,6 @@ async fn load(client: LockClient, name: String, part: u32) -> Result<(), LockErr
 async fn client(store: &MemoryStore) -> Result<LockClient, LockError> {
     match std::env::var("REDIS_URL") {
         Ok(url) => LockClient::connect(&url).await,
-        Err(_) => LockClient::builder().memory(store.peer()),
+        Err(_) => LockClient::builder().memory(store.clone()),
     }
 }

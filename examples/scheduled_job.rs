@@ -72,7 +72,7 @@ async fn three_processes() -> Result<Vec<LockClient>, LockError> {
     for _ in 0..3 {
         clients.push(match std::env::var("REDIS_URL") {
             Ok(url) => LockClient::connect(&url).await?,
-            Err(_) => LockClient::builder().memory(store.peer())?,
+            Err(_) => LockClient::builder().memory(store.clone())?,
         });
     }
     Ok(clients)

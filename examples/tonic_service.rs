@@ -71,7 +71,7 @@ async fn main() -> Result<(), Failure> {
         // As two processes would have them: clients of one Redis, or of one store in memory.
         let locks = match std::env::var("REDIS_URL") {
             Ok(url) => LockClient::connect(&url).await?,
-            Err(_) => LockClient::builder().memory(store.peer())?,
+            Err(_) => LockClient::builder().memory(store.clone())?,
         };
         processes.spawn(process(number, locks));
     }

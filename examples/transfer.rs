@@ -103,6 +103,6 @@ async fn two_processes() -> Result<(LockClient, LockClient), LockError> {
         return Ok((LockClient::connect(&url).await?, LockClient::connect(&url).await?));
     }
     let store = MemoryStore::new();
-    let peer = || LockClient::builder().memory(store.peer());
+    let peer = || LockClient::builder().memory(store.clone());
     Ok((peer()?, peer()?))
 }

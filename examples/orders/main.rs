@@ -10,7 +10,7 @@
 //! | `PORT` | where to listen; 0 takes any free port | 3000 |
 //! | `CONFIG` | the configuration of the locks | `orders.toml` as it was built in |
 //! | `REDIS_URL` | where locks are, for several processes; overrides the configuration | in this process |
-//! | `MYAPP_LOCK_…` | one line of the configuration: `MYAPP_LOCK_DEFAULTS__WAIT=5s` | |
+//! | `MYAPP_LOCK__…` | one line of the configuration: `MYAPP_LOCK__DEFAULTS__WAIT=5s` | |
 //! | `DATABASE` | the SQLite file with the balances | with `REDIS_URL` `orders.db`, else in memory |
 //! | `CARD_MS` | how long the card network takes to answer | 1 |
 //! | `GRACE_MS` | how long a stop waits for requests, then as long again for those that hold a lock | 10000 |

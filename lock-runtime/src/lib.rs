@@ -94,7 +94,7 @@
 //! - `blocking`: [`block_on`], `blocking_lock`, `run_blocking` and their like, for code without async, and the
 //!   [`distributed_lock`] attribute on a plain `fn`.
 //! - `chrono-04`, `jiff-02`, `time-03`: [`KeyPart`] for the dates and times of these crates.
-//! - `figment`: `LockConfig::from_figment`, for files that environment variables override.
+//! - `figment-010`: `LockConfig::from_figment`, for files that environment variables override.
 //! - `lock-order`: `Admin::lock_order`, which finds locks that are acquired inside of each other in different
 //!   orders. For tests and development.
 //! - `macros` (default): the [`distributed_lock`] attribute and `#[derive(KeyPart)]`.

@@ -130,9 +130,9 @@
 //! # Features
 //!
 //! - `http` (default): [`LockLayer::http`] and the module [`http`].
-//! - `axum`: `{path.…}` and `{route}` in key templates come from axum's router; without the feature, set the route
+//! - `axum-08`: `{path.…}` and `{route}` in key templates come from axum's router; without the feature, set the route
 //!   on the builder. [`HeldLock`] is an extractor, and [`LockResponse`] implements `IntoResponse`.
-//! - `tonic`: converts a [`LockResponse`], or a [`LockError`](lock_runtime::LockError) of a handler that
+//! - `tonic-014`: converts a [`LockResponse`], or a [`LockError`](lock_runtime::LockError) of a handler that
 //!   locks by itself, into a `tonic::Status` ([`status_of`](http::status_of)). The
 //!   layer itself answers gRPC without it.
 #![cfg_attr(docsrs, feature(doc_cfg))]

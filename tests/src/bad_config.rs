@@ -2,10 +2,16 @@
 
 /// The wrong file, and the exact message without where in the text it is.
 #[rustfmt::skip]
-pub const WRONG_TYPES: [(&str, &str); 29] = [
+pub const WRONG_TYPES: [(&str, &str); 34] = [
     ("[server]\nport = 80", "there is no table `lock`; put the settings of locks there, such as `lock.url`"),
     ("lock = 3", "lock: invalid type: integer `3`, expected the table [lock]"),
     ("lock = 'redis://:secret@one'", "lock: invalid type: string \"…\", expected the table [lock]"),
+    // No list is a table by position.
+    ("lock = ['memory:']", "lock: invalid type: sequence, expected the table [lock]"),
+    ("[lock]\nsentinel = ['m', ['redis://a']]", "lock.sentinel: invalid type: sequence, expected { master = \"…\", nodes = […] }"),
+    ("[lock]\ntls = ['ca.pem']", "lock.tls: invalid type: sequence, expected { ca = \"ca.pem\" }"),
+    ("[lock]\npolicies.p = ['b']", "lock.policies.p: invalid type: sequence, expected a table of lock settings"),
+    ("[lock.base.strict]\nreplicas = [1, '200ms']", "lock.base.strict.replicas: invalid type: sequence, expected { acks = 1, timeout = \"200ms\" }"),
     ("[lock]\npolicies = ['p']", "lock.policies: invalid type: sequence, expected a map"),
     ("[lock]\nurll = 'memory:'", "lock.urll: unknown field `urll`, expected one of `url`, `cluster`, `sentinel`, `quorum`, `restart_guard`, `tls`, `store_patience`, `command_timeout`, `namespace`, `token_ttl`, `defaults`, `base`, `policies`, `routes`; did you mean `url`?"),
     ("[lock.policy.p]\nwait = '1s'", "lock.policy: unknown field `policy`, expected one of `url`, `cluster`, `sentinel`, `quorum`, `restart_guard`, `tls`, `store_patience`, `command_timeout`, `namespace`, `token_ttl`, `defaults`, `base`, `policies`, `routes`; did you mean `policies`?"),
@@ -36,7 +42,7 @@ pub const WRONG_TYPES: [(&str, &str); 29] = [
 
 /// The wrong file, and everything that is wrong with it.
 #[rustfmt::skip]
-pub const WRONG_WHOLES: [(&str, &[&str]); 38] = [
+pub const WRONG_WHOLES: [(&str, &[&str]); 41] = [
     ("[lock]\nurl = 'memory:'\nquorum = ['redis://a']\nrestart_guard = '30s'", &["lock.url: is given beside lock.quorum; locks live in one place, keep one"]),
     ("[lock]\nurl = 'localhost:6379'", &["lock.url: is no address that can be used; write redis://user:password@host:port/database, rediss://… for TLS, unix:///path or memory:; in a user or password write %23 for `#`, %2F for `/`, %3F for `?` and %40 for `@`"]),
     ("[lock]\nquorum = ['redis://a']", &["lock.restart_guard: is not given, and a quorum needs a choice; write the longest lease in use, such as \"30s\", or \"none\" where no server forgets a lock in a restart"]),
@@ -49,6 +55,9 @@ pub const WRONG_WHOLES: [(&str, &[&str]); 38] = [
     ("[lock]\nsentinel = { master = '', nodes = ['redis://a'] }", &["lock.sentinel.master: is empty; name what the sentinels watch"]),
     ("[lock]\nsentinel = { master = 'unix:///m', nodes = ['a:26379'] }", &["lock.sentinel.master: is no master; write its name, or redis://user:password@name/database (rediss:// for TLS)", "lock.sentinel.nodes[0]: is no address that can be used; write redis://user:password@host:port/database, rediss://… for TLS, unix:///path or memory:; in a user or password write %23 for `#`, %2F for `/`, %3F for `?` and %40 for `@`"]),
     ("[lock]\nnamespace = ''", &["lock.namespace: invalid lock key \"\": it is empty; give it a name"]),
+    ("[lock]\nstore_patience = '25h'\ncommand_timeout = '1ms'\ntoken_ttl = '1m'", &["lock.token_ttl: \"1m\" does not work; give between \"1h\" and \"30days\"", "lock.store_patience: \"25h\" does not work; give between \"5ms\" and \"24h\"", "lock.command_timeout: \"1ms\" does not work; give between \"5ms\" and \"24h\""]),
+    ("[lock]\nurl = 'rediss://a'\ntls = { certificate = 'c.pem' }", &["lock.tls.certificate: is given without lock.tls.key; add that"]),
+    ("[lock]\nurl = 'rediss://a'\ntls = { key = 'c.key' }", &["lock.tls.key: is given without lock.tls.certificate; add that"]),
     ("[lock.defaults]\nkind = 'fair'\nkey = 'a'", &["lock.defaults.key: belongs into a policy: the defaults are those of all locks; move it", "lock.defaults.kind: belongs into a policy: the defaults are those of all locks; move it"]),
     ("[lock.policies.p]\nwait = '0s'", &["lock.policies.p.wait: a wait of zero never waits; use \"none\" to say so"]),
     ("[lock.policies.p]\nlease = '20ms'", &["lock.policies.p.lease: a lease of 20ms is too short to be kept; give at least 100ms"]),

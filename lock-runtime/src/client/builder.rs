@@ -1,5 +1,6 @@
 //! [`LockClientBuilder`], which builds clients whose settings differ from the defaults.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,19 +18,19 @@ use crate::store::redis::TlsOptions;
 #[cfg(feature = "survey")]
 use crate::survey::Presence;
 
-/// Shortest duration that a client's settings may have: shorter ones would overload the store.
-const SHORTEST_SETTING: Duration = Duration::from_millis(5);
-
-/// Longest duration that a client's settings may have: longer ones are mistakes.
-const LONGEST_SETTING: Duration = Duration::from_secs(60 * 60 * 24);
+/// Durations that a client's settings may have: shorter ones would overload the store, longer ones are mistakes.
+pub(crate) const SETTINGS: RangeInclusive<Duration> =
+    Duration::from_millis(5)..=Duration::from_secs(60 * 60 * 24);
 
 /// Refuses a duration outside of the bounds of settings.
 pub(crate) fn check_setting(name: &str, duration: Duration) -> Result<(), LockError> {
-    if (SHORTEST_SETTING..=LONGEST_SETTING).contains(&duration) {
+    if SETTINGS.contains(&duration) {
         return Ok(());
     }
     Err(LockError::InvalidOptions(format!(
-        "{name} is {duration:?}; give between {SHORTEST_SETTING:?} and {LONGEST_SETTING:?}"
+        "{name} is {duration:?}; give between {:?} and {:?}",
+        SETTINGS.start(),
+        SETTINGS.end()
     )))
 }
 

@@ -14,7 +14,7 @@ use crate::options::LockOptions;
 use crate::place::Place;
 #[cfg(feature = "redis")]
 use crate::place::Tls;
-use crate::policy::{ConfigError, ConfigProblem, EffectivePolicy, LockConfig, Policy};
+use crate::policy::{ConfigError, ConfigProblem, EffectivePolicy, LockConfig, Policy, shown};
 
 /// A configuration in effect.
 #[doc(hidden)]
@@ -190,8 +190,9 @@ impl LockClient {
         let mut problems = Vec::new();
         if let Some(namespace) = new.config.namespace().filter(|it| *it != before) {
             let message = format!(
-                "is {namespace:?} and was {before:?}, so the same locks would have other names; start a new client \
-                 for it"
+                "is {:?} and was {:?}, so the same locks would have other names; start a new client for it",
+                shown(namespace),
+                shown(before)
             );
             problems.push(ConfigProblem::new("lock.namespace", message));
         }
@@ -223,12 +224,11 @@ impl LockClient {
             let before = old.map_or(&nothing, |old| &old.config);
             problems.extend(new.config.misfit(site).filter(|_| before.misfit(site).is_none()));
         }
-        let Some(old) = old else { return };
         let followers: Vec<_> =
             self.settings.followers.0.lock().iter().filter_map(Weak::upgrade).collect();
         for follower in followers {
             if let Err(problem) = follower.check(self, new)
-                && follower.check(self, old).is_ok()
+                && old.is_none_or(|old| follower.check(self, old).is_ok())
             {
                 problems.push(ConfigProblem::new("", problem));
             }
@@ -452,8 +452,9 @@ impl LockClientBuilder {
     fn certificates(self, tls: &Tls) -> Result<Self, LockError> {
         let read = |field: &str, file: &str| {
             std::fs::read(file).map_err(|error| {
+                // Without the path: a value in the wrong line may be an address.
                 LockError::InvalidOptions(format!(
-                    "lock.tls.{field}: the file {file} cannot be read: {error}"
+                    "lock.tls.{field}: the file cannot be read: {error}"
                 ))
             })
         };
@@ -461,16 +462,10 @@ impl LockClientBuilder {
         if let Some(ca) = &tls.ca {
             options = options.root_certificate(read("ca", ca)?);
         }
-        match (&tls.certificate, &tls.key) {
-            (Some(certificate), Some(key)) => {
-                let chain = read("certificate", certificate)?;
-                options = options.client_certificate(chain, read("key", key)?);
-            }
-            (None, None) => {}
-            _ => {
-                let message = "lock.tls has a `certificate` or a `key` without the other; add it";
-                return Err(LockError::InvalidOptions(message.to_owned()));
-            }
+        // A checked configuration has both or neither.
+        if let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) {
+            let chain = read("certificate", certificate)?;
+            options = options.client_certificate(chain, read("key", key)?);
         }
         Ok(self.tls(options))
     }

@@ -21,6 +21,8 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout, timeout_at};
 
 pub use self::builder::LockClientBuilder;
+#[cfg(feature = "policy")]
+pub(crate) use self::builder::SETTINGS;
 pub(crate) use self::builder::check_setting;
 pub use self::id::LockClientId;
 pub use self::quorum::RestartGuard;

@@ -8,7 +8,8 @@ use lock_syntax::nearest;
 use super::effective::EffectivePolicy;
 use super::entry::{self, Entry};
 use super::error::{ConfigError, ConfigProblem, is_word, join, shown};
-use super::{LockConfig, Policy, RestartGuard};
+use super::{LockConfig, Policy, RestartGuard, Table};
+use crate::client::SETTINGS;
 use crate::key::LockKey;
 use crate::observe::NO_POLICY;
 use crate::options::{LockOptions, TOKEN_TTL, duration_text};
@@ -54,11 +55,8 @@ impl LockConfig {
             };
             check.report("lock.namespace", message);
         }
-        if let Some(token_ttl) = self.0.token_ttl.filter(|it| !TOKEN_TTL.contains(it)) {
-            let given = duration_text(token_ttl);
-            let message = format!("\"{given}\" does not work; give between \"1h\" and \"30days\"");
-            check.report("lock.token_ttl", message);
-        }
+        check.times(self);
+        check.tls(self);
         check.entries(self);
         let policies = check.policies(self);
         check.guarded_leases(self.0.restart_guard, &self.0.defaults, &policies);
@@ -112,6 +110,36 @@ impl Check {
             if self.seen.insert(problem.clone()) {
                 self.problems.push(problem);
             }
+        }
+    }
+
+    /// Checks the durations of the client.
+    fn times(&mut self, config: &LockConfig) {
+        let Table { token_ttl, store_patience, command_timeout, .. } = &config.0;
+        for (name, given, range) in [
+            ("token_ttl", token_ttl, &TOKEN_TTL),
+            ("store_patience", store_patience, &SETTINGS),
+            ("command_timeout", command_timeout, &SETTINGS),
+        ] {
+            if let Some(given) = given.filter(|it| !range.contains(it)) {
+                let [given, from, to] = [&given, range.start(), range.end()].map(|it| duration_text(*it));
+                let message = format!("\"{given}\" does not work; give between \"{from}\" and \"{to}\"");
+                self.report(format!("lock.{name}"), message);
+            }
+        }
+    }
+
+    /// Checks that the client's certificate and its key are given together.
+    fn tls(&mut self, config: &LockConfig) {
+        let Some(tls) = &config.0.tls else { return };
+        match (&tls.certificate, &tls.key) {
+            (Some(_), None) => {
+                self.report("lock.tls.certificate", "is given without lock.tls.key; add that");
+            }
+            (None, Some(_)) => {
+                self.report("lock.tls.key", "is given without lock.tls.certificate; add that");
+            }
+            _ => {}
         }
     }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ConfigProblem;
 use super::raw::Raw;
-use super::text;
+use super::{FromTable, text};
 use crate::options::{LockKind, LockOptions, for_each_option};
 
 macro_rules! policy {
@@ -58,6 +58,9 @@ macro_rules! policy {
             /// name, options that contradict each other, a lost hold and `max_hold` do not stop it either, and an
             /// unconfirmed release does not delay it. The log reports each of these.
             ///
+            /// In `[lock.defaults]` it is that of every policy that does not set it. Locks without a policy are always
+            /// enforced.
+            ///
             /// A missing client or an unknown policy is still an error, because then it is unknown whether the lock
             /// is enforced. For a function that names its guard (`guard = hold`) the lock is always enforced. A
             /// handler runs without the lock if it was busy: let it take an `Option<HeldLock>`, because the extractor
@@ -100,6 +103,10 @@ macro_rules! policy {
 
 for_each_option!(policy);
 
+impl FromTable for Policy {
+    const EXPECTED: &'static str = "a table of lock settings";
+}
+
 impl Policy {
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -116,9 +123,15 @@ pub(super) struct Entry<'a> {
 /// Returns the problems of the entries of one policy together, given the nearest first.
 pub(super) fn problems(chain: &[Entry<'_>], on_quorum: bool) -> Vec<ConfigProblem> {
     let all = chain.iter().fold(Policy::default(), |all, entry| all.or(entry.policy));
-    let kind = all.kind.filter(|kind| on_quorum && *kind != LockKind::Mutex);
-    let kind = kind
-        .map(|kind| ("kind", format!("{kind} is not supported with lock.quorum; use \"mutex\"")));
+    let kind = match all.kind {
+        Some(LockKind::Semaphore(0)) => {
+            Some(("kind", "semaphore(0) admits no holder; give at least one permit".to_owned()))
+        }
+        Some(kind) if on_quorum && kind != LockKind::Mutex => {
+            Some(("kind", format!("{kind} is not supported with lock.quorum; use \"mutex\"")))
+        }
+        _ => None,
+    };
     let problem = |(field, problem): (&str, String)| {
         // The nearest entry that has the field; a lease may be the default.
         let entry = chain.iter().find(|entry| entry.policy.has(field)).or(chain.first());

@@ -231,7 +231,7 @@ pub(crate) fn is_word(text: &str) -> bool {
 }
 
 /// Returns the name, or a sign for one that is not shown.
-pub(super) fn shown(name: &str) -> &str {
+pub(crate) fn shown(name: &str) -> &str {
     if is_word(name) { name } else { "…" }
 }
 

@@ -3,7 +3,7 @@
 use super::LockConfig;
 use super::error::ConfigError;
 #[cfg(feature = "figment-010")]
-use super::variables;
+use super::{Map, variables};
 
 impl LockConfig {
     /// Reads a TOML text that has a table `[lock]`; other tables are ignored.
@@ -69,8 +69,8 @@ impl LockConfig {
     /// part of an address. Its error names the provider of the wrong value, and the file.
     ///
     /// Every file of the figment must exist: figment reads a missing one as empty, and its locks would be missing.
-    /// Merge a file that may be missing only if it exists. A policy that only environment variables set, beside
-    /// policies of other providers, is logged at `warn`; one that is spelt nearly as another is an error.
+    /// Merge a file that may be missing only if it exists. A policy all of whose values come from environment
+    /// variables, beside policies of other providers, is logged at `warn`: its name may be misspelt.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl LockConfig {
         struct Read(Result<super::Table, ConfigError>);
         impl<'de> serde::Deserialize<'de> for Read {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                let read = serde_path_to_error::deserialize(from);
+                let read = serde_path_to_error::deserialize(from).map(|Map(table)| table);
                 Ok(Self(read.map_err(|error| ConfigError::from_serde("lock", &error))))
             }
         }

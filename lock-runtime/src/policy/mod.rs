@@ -110,6 +110,7 @@ mod error;
 mod load;
 mod raw;
 mod sites;
+mod table;
 mod text;
 #[cfg(feature = "figment-010")]
 mod variables;
@@ -124,9 +125,11 @@ use serde::{Deserialize, Serialize};
 pub use self::effective::EffectivePolicy;
 use self::entry::Entry;
 pub use self::entry::Policy;
-pub(crate) use self::error::join;
+pub(crate) use self::error::{join, shown};
 pub use self::error::{ConfigError, ConfigProblem};
 use self::raw::Raw;
+pub(crate) use self::table::FromTable;
+use self::table::{Map, by_name, nullable, table, table_or_empty};
 use crate::error::LockError;
 pub(crate) use crate::options::forms::span;
 pub(crate) use crate::options::values::RestartGuard;
@@ -165,19 +168,19 @@ use crate::place::{Address, Place, Sentinel, Tls};
 pub struct LockConfig(Table);
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default, expecting = "the table [lock]")]
+#[serde(deny_unknown_fields, default)]
 struct Table {
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<Address>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<Vec<Address>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "table", skip_serializing_if = "Option::is_none")]
     sentinel: Option<Sentinel>,
     #[serde(skip_serializing_if = "Option::is_none")]
     quorum: Option<Vec<Address>>,
     #[serde(with = "text::restart_guard", skip_serializing_if = "Option::is_none")]
     restart_guard: Option<RestartGuard>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "table", skip_serializing_if = "Option::is_none")]
     tls: Option<Tls>,
     #[serde(with = "text::duration", skip_serializing_if = "Option::is_none")]
     store_patience: Option<Duration>,
@@ -187,28 +190,18 @@ struct Table {
     namespace: Option<String>,
     #[serde(with = "text::duration", skip_serializing_if = "Option::is_none")]
     token_ttl: Option<Duration>,
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "Policy::is_empty")]
+    #[serde(deserialize_with = "table_or_empty", skip_serializing_if = "Policy::is_empty")]
     defaults: Policy,
     #[serde(deserialize_with = "by_name", skip_serializing_if = "BTreeMap::is_empty")]
     base: BTreeMap<String, Policy>,
     #[serde(deserialize_with = "by_name", skip_serializing_if = "BTreeMap::is_empty")]
     policies: BTreeMap<String, Policy>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     routes: Vec<Raw>,
 }
 
-/// Reads a value that may be left empty, as tables in YAML are.
-fn nullable<'de, T, D>(from: D) -> Result<T, D::Error>
-where
-    T: Deserialize<'de> + Default,
-    D: Deserializer<'de>,
-{
-    Option::deserialize(from).map(Option::unwrap_or_default)
-}
-
-fn by_name<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Policy>, D::Error> {
-    let named: BTreeMap<String, Option<Policy>> = nullable(from)?;
-    Ok(named.into_iter().map(|(name, policy)| (name, policy.unwrap_or_default())).collect())
+impl FromTable for Table {
+    const EXPECTED: &'static str = "the table [lock]";
 }
 
 impl LockConfig {
@@ -233,6 +226,7 @@ impl LockConfig {
     pub fn from_deserializer<'de, D: Deserializer<'de>>(from: D) -> Result<Self, ConfigError> {
         #[derive(Deserialize)]
         struct File {
+            #[serde(default, deserialize_with = "table")]
             lock: Option<Table>,
         }
         let file: File = serde_path_to_error::deserialize(from)
@@ -374,7 +368,7 @@ impl<'de> Deserialize<'de> for LockConfig {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         serde_path_to_error::deserialize(from)
             .map_err(|error| ConfigError::from_serde("lock", &error))
-            .and_then(Self::checked)
+            .and_then(|Map(table)| Self::checked(table))
             .map_err(D::Error::custom)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::RestartGuard;
+use super::{FromTable, Map, RestartGuard};
 use crate::options::forms::*;
 use crate::options::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, Wait, duration_text};
 
@@ -84,17 +84,21 @@ pub(super) mod replicas {
     use super::*;
 
     #[derive(Serialize, Deserialize)]
-    #[serde(deny_unknown_fields, expecting = "{ acks = 1, timeout = \"200ms\" }")]
+    #[serde(deny_unknown_fields)]
     struct Table {
         acks: u32,
         #[serde(with = "duration")]
         timeout: Option<Duration>,
     }
 
+    impl FromTable for Table {
+        const EXPECTED: &'static str = "{ acks = 1, timeout = \"200ms\" }";
+    }
+
     pub(in crate::policy) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<Replicas>, D::Error> {
-        let Table { acks, timeout } = Table::deserialize(from)?;
+        let Map(Table { acks, timeout }) = Map::deserialize(from)?;
         Ok(timeout.map(|timeout| Replicas::new(acks, timeout)))
     }
 

@@ -1,4 +1,4 @@
-//! Environment variables that nothing would read: a misspelt name makes a new policy, which no code uses.
+//! Environment variables that nothing may read: a misspelt name makes a new policy, which no code uses.
 
 use figment::value::{Dict, Tag, Value};
 use figment::{Figment, Metadata};
@@ -6,10 +6,15 @@ use lock_syntax::nearest;
 
 use super::error::{ConfigError, ConfigProblem, join, shown};
 
-/// Refuses a policy or base that only variables set, if it is spelt nearly as one that a file has. Warns about others
-/// beside policies of a file. Where variables set all policies, no name is known to be right.
+/// Warns about a policy or base all of whose values come from variables, beside others: its name may be misspelt. It may
+/// also be one of a file, of which variables override each value: a figment does not keep what was overridden.
+///
+/// Where variables set all policies, no name is known to be right.
+///
+/// # Errors
+///
+/// [`ConfigError`] with the variables that nothing reads.
 pub(super) fn check(figment: &Figment) -> Result<(), ConfigError> {
-    let mut problems = unsplit(figment);
     for table in ["lock.policies", "lock.base"] {
         let Ok(Value::Dict(_, entries)) = figment.find_value(table) else { continue };
         let is_of_variables = |value: &Value| {
@@ -21,28 +26,21 @@ pub(super) fn check(figment: &Figment) -> Result<(), ConfigError> {
             entries.iter().partition(|(_, value)| is_of_variables(value));
         for (name, _) in suspects.into_iter().filter(|_| !known.is_empty()) {
             let path = join(table, name);
-            match nearest(name, known.iter().map(|(name, _)| name.as_str())) {
-                Some(near) => {
-                    let message = format!(
-                        "is set by environment variables only; did you mean {:?}? If not, set a value of it \
-                         in the file",
-                        shown(near)
-                    );
-                    problems.push(ConfigProblem::new(path, message));
-                }
-                None => tracing::warn!(
-                    "{path} is set by environment variables only; if it is misspelt, nothing uses it"
-                ),
-            }
+            let near = nearest(name, known.iter().map(|(name, _)| name.as_str()));
+            let near = near.map(|near| format!("; did you mean {:?}?", shown(near)));
+            tracing::warn!(
+                "all values of {path} come from environment variables; if the name is misspelt, nothing uses it{}",
+                near.unwrap_or_default()
+            );
         }
     }
-    ConfigError::of(problems)
+    ConfigError::of(unsplit(figment))
 }
 
 /// Returns the problems of variables such as `MYAPP_LOCK_URL`, which nothing would read: two underscores go one table
 /// down.
 fn unsplit(figment: &Figment) -> Vec<ConfigProblem> {
-    const FIELDS: [&str; 12] = [
+    const FIELDS: [&str; 14] = [
         "url",
         "cluster",
         "sentinel",
@@ -54,7 +52,9 @@ fn unsplit(figment: &Figment) -> Vec<ConfigProblem> {
         "namespace",
         "token_ttl",
         "defaults",
+        "base",
         "policies",
+        "routes",
     ];
     let Ok(all) = figment.extract::<Dict>() else { return Vec::new() };
     let of_locks = all.iter().filter_map(|(name, value)| {

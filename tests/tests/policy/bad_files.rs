@@ -1,11 +1,16 @@
 //! What is wrong is refused when it is read, in one sentence with the path to it.
 
-use super::read;
-use lock_runtime::LockClient;
-use lock_runtime::policy::LockConfig;
+use std::time::Duration;
+
+use lock_runtime::policy::{LockConfig, Policy};
+use lock_runtime::{LockClient, LockKind};
 use lock_tests::bad_config::{WRONG_FOR_LAYERS, WRONG_TYPES, WRONG_WHOLES};
 use lock_tower::LockLayer;
 use serde::Deserialize;
+
+use super::read;
+
+const FIVE_MINUTES: Duration = Duration::from_secs(300);
 
 const UNKNOWN_IN_POLICY: &str = "expected one of `base`, `key`, `kind`, `wait`, `lease`, `max_hold`, \
                                  `at_least`, `on_lost`, `on_release_lost`, `release_timeout`, \
@@ -69,6 +74,31 @@ fn what_is_wrong_for_layers_is_reported_at_once() {
         assert_eq!(refused, format!("invalid lock options: {}", expected.join("\n")));
     }
     drop(layer);
+}
+
+/// A client without a configuration may have layers already.
+#[test]
+fn the_first_configuration_is_checked_with_the_layers() {
+    let client = LockClient::in_memory();
+    let layer = LockLayer::http().client(client.clone()).key("a").max_hold(FIVE_MINUTES).build();
+    let layer = layer.unwrap();
+    let error = client.reload(read("[lock.defaults]\nlease = '10s'").unwrap()).unwrap_err();
+    assert!(error.to_string().contains("max_hold 5m has no meaning with a fixed lease"), "{error}");
+    assert!(client.config().is_none());
+    drop(layer);
+}
+
+/// A policy of the program is checked as one of a file.
+#[test]
+fn a_semaphore_without_permits_is_refused() {
+    let mut policy = Policy::default();
+    policy.kind = Some(LockKind::Semaphore(0));
+    let mut config = LockConfig::default();
+    config.insert("p", policy);
+    assert_eq!(
+        config.check().unwrap_err().to_string(),
+        "lock.policies.p.kind: semaphore(0) admits no holder; give at least one permit"
+    );
 }
 
 /// What looks wrong to this test's author, and is right.

@@ -109,6 +109,10 @@ const FILES: &[&str] = &[
     "lock = { url = 'ADDRESS', policies = { p = { wait = '0s', lease = '1ms', base = 'b' } } }",
     "lock.tls = 'ADDRESS'",
     "lock.tls.'ADDRESS' = 'a'",
+    "lock.tls.certificate = 'ADDRESS'",
+    "lock.tls.key = 'ADDRESS'",
+    "lock = { namespace = 'ADDRESS', policies.p.wait = '0s' }",
+    "lock.namespace = ['ADDRESS']",
     "lock.restart_guard = 'ADDRESS'",
     "lock.store_patience = 'ADDRESS'",
     "lock.defaults = 'ADDRESS'",
@@ -182,6 +186,23 @@ proptest! {
             let told: Vec<_> = pieces(&address).into_iter().filter(|it| !help.contains(it) && said.contains(it)).collect();
             prop_assert!(told.is_empty(), "{json} shows {told:?}");
         }
+    }
+}
+
+/// A namespace may be any text, and so may a path: an address in the wrong line, which nothing refuses when it is read.
+#[tokio::test]
+async fn no_error_of_a_client_shows_an_address() {
+    const ADDRESS: &str = "redis://QXZ:JKV@WWW:999999/ZZZ";
+    let other = read(&format!("[lock]\nnamespace = '{ADDRESS}'")).unwrap();
+    let named = LockClient::builder().config(other.clone()).in_memory().unwrap();
+    let unnamed = LockClient::in_memory();
+    check("was", ADDRESS, Err(named.reload(read("[lock]\nnamespace = 'shop'").unwrap()).unwrap_err()));
+    check("is", ADDRESS, Err(unnamed.reload(other).unwrap_err()));
+    for field in ["ca = 'ADDRESS'", "certificate = 'ADDRESS', key = 'ADDRESS'"] {
+        let text = format!("[lock]\nurl = 'rediss://127.0.0.1:1'\ntls = {{ {field} }}");
+        let config = read(&text.replace("ADDRESS", ADDRESS)).unwrap();
+        let said = everything(&LockClient::from_config(config).await.unwrap_err());
+        assert!(said.contains("cannot be read") && !said.contains("QXZ"), "{said}");
     }
 }
 

@@ -41,7 +41,7 @@ const PAGE: usize = 256;
 ///
 /// let store = MemoryStore::new();
 /// let one = LockClient::builder().memory(store.clone())?;
-/// let other = LockClient::builder().memory(store.peer())?;
+/// let other = LockClient::builder().memory(store)?;
 /// let guard = one.mutex("job").lock().await?;
 /// assert!(other.mutex("job").try_lock().await?.is_none());
 /// guard.release().await?;

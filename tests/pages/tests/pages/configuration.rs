@@ -97,6 +97,56 @@ fn configurations_are_valid_by_the_schema() {
     report(mistakes, looked_at, 30);
 }
 
+/// Right by the schema and by the code.
+const RIGHT: [&str; 8] = [
+    r#"{ "lock": { "url": "memory:", "defaults": { "wait": "1.5s", "lease": "watchdog 2.5 min 1s" } } }"#,
+    r#"{ "lock": { "store_patience": "5000µs", "token_ttl": "1h 30m" } }"#,
+    r#"{ "lock": { "defaults": null, "base": null, "policies": null, "routes": null, "tls": null } }"#,
+    r#"{ "lock": { "base": { "none": null }, "policies": { "p": null, "q": { "http": null } } } }"#,
+    r#"{ "lock": { "policies": { "Straße 7_a.b-c": {} } } }"#,
+    r#"{ "lock": { "cluster": ["redis://a"] } }"#,
+    r#"{ "lock": { "sentinel": { "master": "m", "nodes": ["redis://a"] } } }"#,
+    r#"{ "lock": { "quorum": ["redis://a"], "restart_guard": "1m" } }"#,
+];
+
+/// Wrong by the schema and by the code.
+const WRONG: [&str; 15] = [
+    r#"{ "lock": { "defaults": { "wait": ".5s" } } }"#,
+    r#"{ "lock": { "defaults": { "wait": "1,5s" } } }"#,
+    r#"{ "lock": { "defaults": { "lease": "watchdog2s" } } }"#,
+    r#"{ "lock": { "defaults": { "kind": "fair" } } }"#,
+    r#"{ "lock": { "defaults": { "key": "a" } } }"#,
+    r#"{ "lock": { "defaults": { "base": "b" }, "base": { "b": {} } } }"#,
+    r#"{ "lock": { "policies": { "a:b": {} } } }"#,
+    r#"{ "lock": { "base": { "": {} } } }"#,
+    r#"{ "lock": { "policies": { "none": {} } } }"#,
+    r#"{ "lock": { "policies": { "p": { "wait": null } } } }"#,
+    r#"{ "lock": { "policies": { "p": { "replicas": null } } } }"#,
+    r#"{ "lock": { "url": "memory:", "cluster": ["redis://a"] } }"#,
+    r#"{ "lock": { "url": "memory:", "quorum": ["redis://a"], "restart_guard": "1m" } }"#,
+    r#"{ "lock": { "cluster": ["redis://a"], "sentinel": { "master": "m", "nodes": ["redis://a"] } } }"#,
+    r#"{ "lock": { "tls": { "ca": "ca.pem", "key": "c.key" } } }"#,
+];
+
+/// The schema and the code agree about what a reader of the schema relies on.
+#[test]
+fn the_schema_says_what_the_code_says() {
+    let schema = jsonschema::validator_for(&schema()).expect("it is a schema");
+    let agreed = |text: &str| {
+        let json: serde_json::Value = serde_json::from_str(text).expect("it is JSON");
+        let by_code = LockConfig::from_deserializer(&json);
+        let by_code = by_code.and_then(|config| lock_tower::http::check(&config));
+        (schema.is_valid(&json), by_code.map_err(|error| error.to_string()))
+    };
+    for text in RIGHT {
+        assert_eq!(agreed(text), (true, Ok(())), "{text}");
+    }
+    for text in WRONG {
+        let (by_schema, by_code) = agreed(text);
+        assert_eq!((by_schema, by_code.is_ok()), (false, false), "{text}");
+    }
+}
+
 /// `docs/configuration.md` has a row for each field of the model, and sets each field in its full file.
 #[test]
 fn the_guide_has_every_field() {

@@ -154,7 +154,7 @@ async fn a_wrong_configuration_is_no_start() {
         (&directory.path().join("nowhere.toml"), "nowhere.toml"),
     ];
     for (n, (file, reason)) in cases.into_iter().enumerate() {
-        let envs = [("CONFIG", file.to_str().unwrap()), ("MYAPP_LOCK_URL", "memory:")];
+        let envs = [("CONFIG", file.to_str().unwrap()), ("MYAPP_LOCK__URL", "memory:")];
         let mut process = spawn(n, directory.path(), "memory:", &envs);
         assert!(!process.wait(BOUND).await.success());
         let log = fs::read_to_string(log_file(directory.path(), n)).unwrap();
@@ -169,7 +169,7 @@ async fn variables_of_other_programs_are_left_alone() {
     assert_eq!(shop.send(0, money("pay", 7, 1)).await.0, StatusCode::OK);
     // With the prefix it is the program's, and a mistake.
     let directory = TempDir::new().unwrap();
-    let mut process = spawn(0, directory.path(), "memory:", &[("MYAPP_LOCK_DIR", "/var/lock")]);
+    let mut process = spawn(0, directory.path(), "memory:", &[("MYAPP_LOCK__DIR", "/var/lock")]);
     assert!(!process.wait(BOUND).await.success());
     let log = fs::read_to_string(log_file(directory.path(), 0)).unwrap();
     assert!(log.contains("lock.dir: unknown field"), "{log}");

@@ -3,7 +3,7 @@
 use crate::tower::orders::shop::{BOUND, Shop, get, money};
 use crate::tower::prelude::*;
 
-const SHORT: (&str, &str) = ("MYAPP_LOCK_POLICIES__PAYMENTS__LEASE", "watchdog 1s");
+const SHORT: (&str, &str) = ("MYAPP_LOCK__POLICIES__PAYMENTS__LEASE", "watchdog 1s");
 
 /// Time enough to do something in the middle of a payment.
 const SLOW: (&str, &str) = ("CARD_MS", "2000");
@@ -86,7 +86,7 @@ async fn a_successor_that_has_only_read_is_not_undercut() {
 /// S-13: with `on_lost = "cancel"`, a holder that has lost its lock does not try to write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_that_is_told_to_stop_does_not_write() {
-    let envs = [SHORT, ("MYAPP_LOCK_POLICIES__PAYMENTS__ON_LOST", "cancel"), ("CARD_MS", "60000")];
+    let envs = [SHORT, ("MYAPP_LOCK__POLICIES__PAYMENTS__ON_LOST", "cancel"), ("CARD_MS", "60000")];
     let shop = Shop::open_each([&envs, &[]]).await;
     let pay = shop.send(0, money("pay", 7, 50));
     let free = async {
