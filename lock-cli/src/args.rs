@@ -43,7 +43,7 @@ pub(crate) struct StoreArgs {
     /// The address of a node of a Redis Cluster; one is enough
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) cluster: Vec<String>,
-    /// A configuration file of a service: its address and its namespace
+    /// A configuration file of a service (TOML or JSON): its address and its namespace
     #[arg(long, global = true, value_name = "FILE", conflicts_with_all = ["sentinel", "cluster"])]
     pub(crate) config: Option<PathBuf>,
     /// The namespace of the services' clients; names of locks may have it or not. Without one, all namespaces are looked at

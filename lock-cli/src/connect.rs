@@ -1,10 +1,14 @@
 //! Connecting to the store that the command line names.
 
+use std::path::Path;
+
 use lock_runtime::LockClient;
 use lock_runtime::policy::LockConfig;
 
 use crate::args::StoreArgs;
-use crate::failure::{Failure, with_causes};
+use crate::config_file;
+use crate::failure::Failure;
+use crate::text::harmless;
 
 impl StoreArgs {
     /// Connects. This client answers no surveys, so it lists only the services.
@@ -20,16 +24,26 @@ impl StoreArgs {
             return Ok(builder.connect_cluster(&self.cluster).await?);
         }
         match (&self.config, &self.url) {
-            (Some(file), _) => {
-                let config = LockConfig::from_toml_file(file)
-                    .map_err(|error| Failure::usage(with_causes(&error)))?;
-                Ok(builder.connect_config(config).await?)
-            }
+            (Some(file), _) => Ok(builder.connect_config(self.read_config(file)?).await?),
             (None, Some(url)) => Ok(builder.connect(url).await?),
             (None, None) => Err(Failure::usage(
                 "no server is named; give --url redis://host:port, set LOCK_URL, or give --sentinel, \
                  --cluster or --config",
             )),
+        }
+    }
+
+    /// Reads the configuration, which must not contradict `--namespace`.
+    fn read_config(&self, file: &Path) -> Result<LockConfig, Failure> {
+        let config =
+            config_file::config(file, &config_file::text(file)?).map_err(Failure::usage)?;
+        match (config.namespace(), self.namespace.as_deref()) {
+            (Some(own), Some(given)) if own != given => Err(Failure::usage(format!(
+                "the namespace of {} is another than {}, of --namespace or LOCK_NAMESPACE; leave that out",
+                file.display(),
+                harmless(given)
+            ))),
+            _ => Ok(config),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod answer;
 mod args;
 mod commands;
+mod config_file;
 mod connect;
 mod failure;
 mod text;

@@ -1,4 +1,5 @@
-//! What the locks cost a service that uses them: the same small one built with and without them, from nothing.
+//! What the locks cost a service that uses them: the same small one built with and without them, from nothing. And the size
+//! of `lockctl`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -59,7 +60,26 @@ pub(crate) fn run() -> Result<(), Failure> {
         );
         eprintln!("{name}: dev {:.0?}, release {:.0?} of time", dev.took, release.took);
     }
+    println!("| `lockctl` | | | | | {} |", megabytes(lockctl(&folder.join("lockctl"))?));
     Ok(())
+}
+
+/// Installs the command line as a user does, but stripped as the services, and returns its size.
+fn lockctl(folder: &Path) -> Result<u64, Failure> {
+    fs::create_dir_all(folder).map_err(|error| {
+        Failure::message(format!("cannot write to {}: {error}", folder.display()))
+    })?;
+    let package = PathBuf::from(workspace_root()).join("lock-cli").display().to_string();
+    let strip = "profile.release.strip=true";
+    let place = ["--root", ".", "--path", &package, "--config", strip];
+    cargo_on(folder, &[&["install", "--quiet", "--locked", "--force"], &place[..]].concat())?;
+    size(&folder.join("bin/lockctl"))
+}
+
+fn size(program: &Path) -> Result<u64, Failure> {
+    fs::metadata(program)
+        .map(|program| program.len())
+        .map_err(|error| Failure::message(format!("cannot read {}: {error}", program.display())))
 }
 
 fn write_project(project: &Path, dependency: Option<&str>) -> std::io::Result<()> {
@@ -104,10 +124,7 @@ fn build(project: &Path, profile: &[&str]) -> Result<Build, Failure> {
     cargo_on(project, &[&["build", "--quiet"], profile].concat())?;
     let (took, processor) = (clock.elapsed(), children_time()?.saturating_sub(before));
     let folder = if profile.is_empty() { "debug" } else { "release" };
-    let program = project.join("target").join(folder).join("service");
-    let bytes = fs::metadata(&program)
-        .map(|program| program.len())
-        .map_err(|error| Failure::message(format!("cannot read {}: {error}", program.display())))?;
+    let bytes = size(&project.join("target").join(folder).join("service"))?;
     Ok(Build { took, processor, bytes })
 }
 

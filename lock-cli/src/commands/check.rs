@@ -4,7 +4,6 @@ mod built_in;
 mod tree;
 
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 
 use lock_runtime::policy::LockConfig;
@@ -12,7 +11,8 @@ use serde_json::{Value, json};
 
 use self::tree::Table;
 use crate::answer::{Answer, table};
-use crate::failure::{Failure, with_causes};
+use crate::config_file;
+use crate::failure::Failure;
 use crate::text::{count, count_of, harmless};
 
 /// What a policy has beside the settings that it shows.
@@ -22,30 +22,13 @@ const BASE: &str = "base";
 const HTTP: &str = "http";
 
 pub(super) fn check(file: &Path) -> Result<Answer, Failure> {
-    let cannot = |error: &dyn std::error::Error| {
-        Failure::refused(format!("{}: {}", file.display(), with_causes(error)))
-    };
-    let text = fs::read_to_string(file).map_err(|error| {
-        Failure::usage(format!("the file {} cannot be read: {error}", file.display()))
-    })?;
-    let is_json = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    let config = match is_json {
-        true => {
-            let mut json = serde_json::Deserializer::from_str(&text);
-            let config = LockConfig::from_deserializer(&mut json);
-            // What stands behind the end is an error for every service that reads the whole file.
-            match (config, json.end()) {
-                (Ok(_), Err(error)) => return Err(cannot(&error)),
-                (config, _) => config,
-            }
-        }
-        false => LockConfig::from_toml(&text),
-    };
-    let config = config.map_err(|error| cannot(&error))?;
+    let text = config_file::text(file)?;
+    let config = config_file::config(file, &text).map_err(Failure::refused)?;
     // What only layers read: the service that has one refuses it when it starts.
-    lock_tower::http::check(&config).map_err(|error| cannot(&error))?;
+    lock_tower::http::check(&config)
+        .map_err(|error| Failure::refused(config_file::invalid(file, &error)))?;
     let written = serde_json::to_value(&config).unwrap_or_default();
-    let root = match is_json {
+    let root = match config_file::is_json(file) {
         true => Table::of_json(&text),
         false => Table::of_toml(&text),
     };
@@ -117,6 +100,13 @@ fn bases<'a>(policy: &'a Table, lock: &'a Table) -> Vec<(String, &'a Table)> {
     bases
 }
 
+/// True for a policy with a setting that only layers read.
+fn is_for_layers(values: &[From]) -> bool {
+    values.iter().any(|From { field, .. }| {
+        field == "key" || field.strip_prefix(HTTP).is_some_and(|rest| rest.starts_with('.'))
+    })
+}
+
 /// The value of each field in the first table that has it, and what is built in for those that none has.
 fn values(layers: &[(String, &Table)]) -> Vec<From> {
     let mut values: Vec<From> = Vec::new();
@@ -127,7 +117,8 @@ fn values(layers: &[(String, &Table)]) -> Vec<From> {
             }
         }
     }
-    for (field, value) in built_in::settings() {
+    let http = if is_for_layers(&values) { built_in::http() } else { Vec::new() };
+    for (field, value) in built_in::settings().into_iter().chain(http) {
         if values.iter().all(|known| known.field != field) {
             values.push(From { field: field.to_owned(), value, table: None, line: None });
         }

@@ -59,6 +59,19 @@ async fn each_value_of_a_policy_has_its_place() {
         &["http.hold", "'body'", "[lock.base.strict],", "line", "10"],
         &["wait", "'3s'", "[lock.defaults],", "line", "5"],
         &["on_lost", "\"cancel\"", "built", "in,", "unless", "the", "program", "sets", "it"],
+        &["release_timeout", "\"250ms\"", "built", "in,", "unless", "the", "program", "sets", "it"],
+        &["enforce", "true", "built", "in,", "unless", "the", "program", "sets", "it"],
+        &[
+            "http.on_missing",
+            "\"reject\"",
+            "built",
+            "in,",
+            "unless",
+            "the",
+            "program",
+            "sets",
+            "it",
+        ],
     ] {
         assert!(
             lines.iter().any(|line| line == expected),
@@ -66,6 +79,10 @@ async fn each_value_of_a_policy_has_its_place() {
             ran.stdout
         );
     }
+    // Only of the policy that layers use.
+    assert_eq!(ran.stdout.matches("http.on_missing").count(), 1, "{}", ran.stdout);
+    let max_waiters = ran.stdout.matches("16384, in HTTP layers 1024").count();
+    assert_eq!(max_waiters, 2, "{}", ran.stdout);
     let (_, json) = check(&folder, "app.toml", text, &["--json"]).await;
     let json = json.json();
     assert_eq!((&json["valid"], &json["policies"][0]["name"]), (&true.into(), &"pay".into()));

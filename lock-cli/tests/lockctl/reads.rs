@@ -177,4 +177,14 @@ async fn a_namespace_is_looked_at_by_itself() {
     std::fs::write(&file, format!("[lock]\nurl = '{url}'\nnamespace = 'shop'")).unwrap();
     let by_file = lockctl(&["--config", file.to_str().unwrap(), "show", "order:1"]).await;
     assert_eq!(by_file.code, 0, "{by_file:?}");
+    let same = ["--config", file.to_str().unwrap(), "--namespace", "shop", "show", "order:1"];
+    assert_eq!(lockctl(&same).await.code, 0);
+    let other = ["--config", file.to_str().unwrap(), "--namespace", "store", "show", "order:1"];
+    lockctl(&other).await.failed(2, "is another than store, of --namespace or LOCK_NAMESPACE");
+
+    let file = folder.path().join("app.json");
+    let text = format!(r#"{{ "lock": {{ "url": "{url}", "namespace": "shop" }} }}"#);
+    std::fs::write(&file, text).unwrap();
+    let by_json = lockctl(&["--config", file.to_str().unwrap(), "show", "order:1"]).await;
+    assert_eq!(by_json.code, 0, "{by_json:?}");
 }

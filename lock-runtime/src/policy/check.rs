@@ -122,8 +122,10 @@ impl Check {
             ("command_timeout", command_timeout, &SETTINGS),
         ] {
             if let Some(given) = given.filter(|it| !range.contains(it)) {
-                let [given, from, to] = [&given, range.start(), range.end()].map(|it| duration_text(*it));
-                let message = format!("\"{given}\" does not work; give between \"{from}\" and \"{to}\"");
+                let [given, from, to] =
+                    [&given, range.start(), range.end()].map(|it| duration_text(*it));
+                let message =
+                    format!("\"{given}\" does not work; give between \"{from}\" and \"{to}\"");
                 self.report(format!("lock.{name}"), message);
             }
         }

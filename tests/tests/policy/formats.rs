@@ -300,8 +300,7 @@ fn a_policy_that_is_misspelt_in_a_variable_is_told_of() {
         jail.set_env("MYAPP_LOCK__POLICIES__CHEKOUT__WAIT", "5s");
         jail.set_env("MYAPP_LOCK__BASE__STRICTT__HTTP__BUSY", "409");
         assert!(read().is_ok());
-        for (path, near) in
-            [("lock.policies.chekout", "checkout"), ("lock.base.strictt", "strict")]
+        for (path, near) in [("lock.policies.chekout", "checkout"), ("lock.base.strictt", "strict")]
         {
             let told = format!("all values of {path} {told}; did you mean {near:?}?");
             assert!(log.text().contains(&told), "{}", log.text());

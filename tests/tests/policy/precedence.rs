@@ -1,19 +1,23 @@
-//! Which value wins: of the client's options, the defaults, the bases, the policy, and the call.
+//! Which value wins: of the client's options, the defaults, the bases, the policy, a literal, and the call.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use super::read;
+use http::{Request, Response, StatusCode};
 use lock_runtime::options::{OnLost, OnReleaseLost, Replicas};
 use lock_runtime::policy::{LockConfig, Policy};
-use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions, Wait};
+use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions, Wait, distributed_lock};
+use lock_tower::LockLayer;
 use tokio::time::Instant;
+use tower::{Layer, ServiceExt, service_fn};
 
 /// The layers that speak, as bits from the lowest: defaults, far base, near base, policy.
 const LAYERS: [(u8, &str, u64); 4] = [
     (1, "lock.defaults", 1),
     (2, "lock.base.far", 2),
     (4, "lock.base.near", 3),
-    (8, "lock.policies.p", 4),
+    (8, "lock.policies.checkout", 4),
 ];
 
 /// A configuration in which the layers of `speaking` each say how long to wait.
@@ -23,7 +27,7 @@ fn configured(speaking: u8) -> LockConfig {
         text += &format!("[{table}]\n");
         text += match table {
             "lock.base.near" => "base = 'far'\n",
-            "lock.policies.p" => "base = 'near'\n",
+            "lock.policies.checkout" => "base = 'near'\n",
             _ => "",
         };
         if speaking & bit != 0 {
@@ -42,24 +46,67 @@ fn client_with(config: LockConfig) -> LockClient {
     LockClient::builder().options(options).config(config).in_memory().unwrap()
 }
 
-/// Every combination of layers that speak. Where nobody speaks, the client's own options hold, and a call has the last
-/// word.
+#[distributed_lock(key = "a", policy = "checkout", client = client)]
+async fn without_a_literal(client: &LockClient) -> Result<(), LockError> {
+    let _ = client;
+    Ok(())
+}
+
+#[distributed_lock(key = "a", policy = "checkout", client = client, wait = "9s")]
+async fn with_a_literal(client: &LockClient) -> Result<(), LockError> {
+    let _ = client;
+    Ok(())
+}
+
+/// Sends a request through a layer with that literal, for which the lock is busy.
+async fn request(client: &LockClient, literal: Option<u64>) {
+    let layer = LockLayer::http().client(client.clone()).key("a").policy("checkout");
+    let layer = literal.into_iter().fold(layer, |layer, literal| layer.wait(seconds(literal)));
+    let handler = async |_: Request<String>| Ok::<_, Infallible>(Response::new(String::new()));
+    let service = layer.build().unwrap().layer(service_fn(handler));
+    let answer = service.oneshot(Request::post("/").body(String::new()).unwrap()).await;
+    assert_eq!(answer.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+/// Returns for how long a call waits, in seconds.
+async fn waited<T>(call: impl Future<Output = T>) -> (u64, T) {
+    let start = Instant::now();
+    let output = call.await;
+    (start.elapsed().as_secs(), output)
+}
+
+/// Every combination of layers that speak, with a literal of an attribute or an HTTP layer and without one. Where none
+/// speaks, the client's own options hold, and a call has the last word.
 #[tokio::test(start_paused = true)]
 async fn the_highest_layer_that_speaks_wins() {
     for speaking in 0..16_u8 {
         let from_file = LAYERS.iter().rfind(|(bit, ..)| speaking & bit != 0).map(|layer| layer.2);
         let client = client_with(configured(speaking));
-        assert_eq!(client.policy("p").unwrap().wait, from_file.map(seconds), "{speaking:04b}");
+        let policy = client.policy("checkout").unwrap();
+        assert_eq!(policy.wait, from_file.map(seconds), "{speaking:04b}");
+        let expected = from_file.unwrap_or(60);
         let held = client.mutex("a").lock().await.unwrap();
-        let start = Instant::now();
-        let error = client.policy_lock("p", ["a"]).lock().await.unwrap_err();
-        assert!(matches!(error, LockError::Timeout { .. }), "{error:?}");
-        assert_eq!(start.elapsed().as_secs(), from_file.unwrap_or(60), "{speaking:04b}");
-        let start = Instant::now();
-        client.policy_lock("p", ["a"]).wait(seconds(9)).lock().await.unwrap_err();
-        assert_eq!(start.elapsed().as_secs(), 9);
+        let lock = || client.policy_lock("checkout", ["a"]);
+        for (time, outcome, expected) in [
+            outcome(waited(lock().lock()).await, expected),
+            outcome(waited(lock().wait(seconds(9)).lock()).await, 9),
+            outcome(waited(without_a_literal(&client)).await, expected),
+            outcome(waited(with_a_literal(&client)).await, 9),
+        ] {
+            assert!(matches!(outcome, Some(LockError::Timeout { .. })), "{outcome:?}");
+            assert_eq!(time, expected, "{speaking:04b}");
+        }
+        assert_eq!(waited(request(&client, None)).await.0, expected, "{speaking:04b}");
+        assert_eq!(waited(request(&client, Some(9))).await.0, 9, "{speaking:04b}");
         held.release().await.unwrap();
     }
+}
+
+fn outcome<T>(
+    (time, outcome): (u64, Result<T, LockError>),
+    expected: u64,
+) -> (u64, Option<LockError>, u64) {
+    (time, outcome.err(), expected)
 }
 
 /// `[lock.defaults]` hold for locks without a policy, and a call has the last word.

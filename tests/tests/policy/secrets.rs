@@ -196,7 +196,11 @@ async fn no_error_of_a_client_shows_an_address() {
     let other = read(&format!("[lock]\nnamespace = '{ADDRESS}'")).unwrap();
     let named = LockClient::builder().config(other.clone()).in_memory().unwrap();
     let unnamed = LockClient::in_memory();
-    check("was", ADDRESS, Err(named.reload(read("[lock]\nnamespace = 'shop'").unwrap()).unwrap_err()));
+    check(
+        "was",
+        ADDRESS,
+        Err(named.reload(read("[lock]\nnamespace = 'shop'").unwrap()).unwrap_err()),
+    );
     check("is", ADDRESS, Err(unnamed.reload(other).unwrap_err()));
     for field in ["ca = 'ADDRESS'", "certificate = 'ADDRESS', key = 'ADDRESS'"] {
         let text = format!("[lock]\nurl = 'rediss://127.0.0.1:1'\ntls = {{ {field} }}");

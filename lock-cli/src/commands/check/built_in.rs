@@ -25,10 +25,28 @@ pub(super) fn settings() -> Vec<(&'static str, String)> {
     let on_release_lost = format!("{:?}", options.get_on_release_lost()).to_lowercase();
     let quoted = |text: &str| format!("{text:?}");
     vec![
+        ("enforce", "true".to_owned()),
         ("kind", quoted("mutex")),
         ("lease", quoted(&lease)),
+        ("max_waiters", format!("{}, in HTTP layers 1024", options.get_max_waiters())),
         ("on_lost", quoted(&on_lost)),
         ("on_release_lost", quoted(&on_release_lost)),
-        ("wait", quoted(&wait)),
+        ("release_timeout", quoted(&seconds(options.get_release_timeout()))),
+        ("wait", format!("{}, in HTTP layers \"10s\"", quoted(&wait))),
     ]
+}
+
+/// Each setting of HTTP layers, as a file would write it. `docs/configuration.md` has the same.
+pub(super) fn http() -> Vec<(&'static str, String)> {
+    let settings = [
+        ("http.busy", "409, and 503 after a wait"),
+        ("http.hold", "\"auto\""),
+        ("http.max_body_hold", "\"30s\""),
+        ("http.methods", "\"all but GET, HEAD, OPTIONS, TRACE\""),
+        ("http.on_disconnect", "\"cancel\""),
+        ("http.on_missing", "\"reject\""),
+        ("http.release_timeout", "\"250ms\""),
+        ("http.safe_methods", "\"none\""),
+    ];
+    settings.map(|(field, value)| (field, value.to_owned())).into()
 }
