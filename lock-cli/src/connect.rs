@@ -39,7 +39,7 @@ impl StoreArgs {
             config_file::config(file, &config_file::text(file)?).map_err(Failure::usage)?;
         match (config.namespace(), self.namespace.as_deref()) {
             (Some(own), Some(given)) if own != given => Err(Failure::usage(format!(
-                "the namespace of {} is another than {}, of --namespace or LOCK_NAMESPACE; leave that out",
+                "{} has another namespace than {}, which --namespace or LOCK_NAMESPACE gives; leave that out",
                 file.display(),
                 harmless(given)
             ))),

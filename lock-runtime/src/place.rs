@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{ConfigProblem, FromTable};
+use crate::policy::ConfigProblem;
 
 /// The address of a server. It may contain a password, so `Debug` hides it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,19 +26,15 @@ impl fmt::Debug for Address {
 
 /// `{ master = "…", nodes = […] }`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "{ master = \"…\", nodes = […] }")]
 pub(crate) struct Sentinel {
     pub(crate) master: Address,
     pub(crate) nodes: Vec<Address>,
 }
 
-impl FromTable for Sentinel {
-    const EXPECTED: &'static str = "{ master = \"…\", nodes = […] }";
-}
-
 /// `{ ca = "ca.pem", certificate = "client.pem", key = "client.key" }`: paths of PEM files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "{ ca = \"ca.pem\" }")]
 pub(crate) struct Tls {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ca: Option<String>,
@@ -46,10 +42,6 @@ pub(crate) struct Tls {
     pub(crate) certificate: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
-}
-
-impl FromTable for Tls {
-    const EXPECTED: &'static str = "{ ca = \"ca.pem\" }";
 }
 
 /// Where locks are kept.

@@ -180,7 +180,9 @@ async fn a_namespace_is_looked_at_by_itself() {
     let same = ["--config", file.to_str().unwrap(), "--namespace", "shop", "show", "order:1"];
     assert_eq!(lockctl(&same).await.code, 0);
     let other = ["--config", file.to_str().unwrap(), "--namespace", "store", "show", "order:1"];
-    lockctl(&other).await.failed(2, "is another than store, of --namespace or LOCK_NAMESPACE");
+    lockctl(&other)
+        .await
+        .failed(2, "has another namespace than store, which --namespace or LOCK_NAMESPACE gives");
 
     let file = folder.path().join("app.json");
     let text = format!(r#"{{ "lock": {{ "url": "{url}", "namespace": "shop" }} }}"#);

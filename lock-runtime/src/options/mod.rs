@@ -198,6 +198,10 @@ impl LockOptions {
 
     /// Returns the option that cannot be used, and why.
     pub(crate) fn problem(&self) -> Option<(&'static str, String)> {
+        if self.kind == Some(LockKind::Semaphore(0)) {
+            let problem = "semaphore(0) admits no holder; give at least one permit";
+            return Some(("kind", problem.to_owned()));
+        }
         let lease = self.get_lease();
         if let Err(LockError::InvalidOptions(problem)) = check_lease(lease.duration()) {
             return Some(("lease", problem));

@@ -8,7 +8,7 @@ use lock_syntax::nearest;
 use super::effective::EffectivePolicy;
 use super::entry::{self, Entry};
 use super::error::{ConfigError, ConfigProblem, is_word, join, shown};
-use super::{LockConfig, Policy, RestartGuard, Table};
+use super::{LockConfig, Policy, RestartGuard};
 use crate::client::SETTINGS;
 use crate::key::LockKey;
 use crate::observe::NO_POLICY;
@@ -56,7 +56,9 @@ impl LockConfig {
             check.report("lock.namespace", message);
         }
         check.times(self);
-        check.tls(self);
+        if self.0.tls.as_ref().is_some_and(|it| it.certificate.is_some() != it.key.is_some()) {
+            check.report("lock.tls", "has a `certificate` or a `key` without the other; add it");
+        }
         check.entries(self);
         let policies = check.policies(self);
         check.guarded_leases(self.0.restart_guard, &self.0.defaults, &policies);
@@ -115,12 +117,12 @@ impl Check {
 
     /// Checks the durations of the client.
     fn times(&mut self, config: &LockConfig) {
-        let Table { token_ttl, store_patience, command_timeout, .. } = &config.0;
-        for (name, given, range) in [
-            ("token_ttl", token_ttl, &TOKEN_TTL),
-            ("store_patience", store_patience, &SETTINGS),
-            ("command_timeout", command_timeout, &SETTINGS),
-        ] {
+        let ranges = [
+            ("token_ttl", &TOKEN_TTL),
+            ("store_patience", &SETTINGS),
+            ("command_timeout", &SETTINGS),
+        ];
+        for (given, (name, range)) in config.timing().into_iter().zip(ranges) {
             if let Some(given) = given.filter(|it| !range.contains(it)) {
                 let [given, from, to] =
                     [&given, range.start(), range.end()].map(|it| duration_text(*it));
@@ -128,20 +130,6 @@ impl Check {
                     format!("\"{given}\" does not work; give between \"{from}\" and \"{to}\"");
                 self.report(format!("lock.{name}"), message);
             }
-        }
-    }
-
-    /// Checks that the client's certificate and its key are given together.
-    fn tls(&mut self, config: &LockConfig) {
-        let Some(tls) = &config.0.tls else { return };
-        match (&tls.certificate, &tls.key) {
-            (Some(_), None) => {
-                self.report("lock.tls.certificate", "is given without lock.tls.key; add that");
-            }
-            (None, Some(_)) => {
-                self.report("lock.tls.key", "is given without lock.tls.certificate; add that");
-            }
-            _ => {}
         }
     }
 

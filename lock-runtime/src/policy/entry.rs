@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ConfigProblem;
 use super::raw::Raw;
-use super::{FromTable, text};
+use super::text;
 use crate::options::{LockKind, LockOptions, for_each_option};
 
 macro_rules! policy {
@@ -103,10 +103,6 @@ macro_rules! policy {
 
 for_each_option!(policy);
 
-impl FromTable for Policy {
-    const EXPECTED: &'static str = "a table of lock settings";
-}
-
 impl Policy {
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -123,15 +119,9 @@ pub(super) struct Entry<'a> {
 /// Returns the problems of the entries of one policy together, given the nearest first.
 pub(super) fn problems(chain: &[Entry<'_>], on_quorum: bool) -> Vec<ConfigProblem> {
     let all = chain.iter().fold(Policy::default(), |all, entry| all.or(entry.policy));
-    let kind = match all.kind {
-        Some(LockKind::Semaphore(0)) => {
-            Some(("kind", "semaphore(0) admits no holder; give at least one permit".to_owned()))
-        }
-        Some(kind) if on_quorum && kind != LockKind::Mutex => {
-            Some(("kind", format!("{kind} is not supported with lock.quorum; use \"mutex\"")))
-        }
-        _ => None,
-    };
+    let kind = all.kind.filter(|kind| on_quorum && *kind != LockKind::Mutex);
+    let kind = kind
+        .map(|kind| ("kind", format!("{kind} is not supported with lock.quorum; use \"mutex\"")));
     let problem = |(field, problem): (&str, String)| {
         // The nearest entry that has the field; a lease may be the default.
         let entry = chain.iter().find(|entry| entry.policy.has(field)).or(chain.first());

@@ -128,8 +128,7 @@ pub use self::entry::Policy;
 pub use self::error::{ConfigError, ConfigProblem};
 pub(crate) use self::error::{join, shown};
 use self::raw::Raw;
-pub(crate) use self::table::FromTable;
-use self::table::{Map, by_name, nullable, table, table_or_empty};
+use self::table::{Map, Named, nullable, table};
 use crate::error::LockError;
 pub(crate) use crate::options::forms::span;
 pub(crate) use crate::options::values::RestartGuard;
@@ -168,7 +167,7 @@ use crate::place::{Address, Place, Sentinel, Tls};
 pub struct LockConfig(Table);
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "the table [lock]")]
 struct Table {
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<Address>,
@@ -190,7 +189,7 @@ struct Table {
     namespace: Option<String>,
     #[serde(with = "text::duration", skip_serializing_if = "Option::is_none")]
     token_ttl: Option<Duration>,
-    #[serde(deserialize_with = "table_or_empty", skip_serializing_if = "Policy::is_empty")]
+    #[serde(deserialize_with = "table", skip_serializing_if = "Policy::is_empty")]
     defaults: Policy,
     #[serde(deserialize_with = "by_name", skip_serializing_if = "BTreeMap::is_empty")]
     base: BTreeMap<String, Policy>,
@@ -200,8 +199,8 @@ struct Table {
     routes: Vec<Raw>,
 }
 
-impl FromTable for Table {
-    const EXPECTED: &'static str = "the table [lock]";
+fn by_name<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Policy>, D::Error> {
+    nullable(from).map(|Named(policies)| policies)
 }
 
 impl LockConfig {

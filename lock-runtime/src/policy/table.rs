@@ -2,40 +2,52 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::forward_to_deserialize_any;
 
 use super::Policy;
+use super::error::shown;
 
-/// A type that serde derives, and that only a table can be.
-pub(crate) trait FromTable {
-    /// What is expected, for errors.
-    const EXPECTED: &'static str;
-}
-
-/// Reads a table: what serde derives would also read a list, by position.
+/// A table that is read from a map: what serde derives would also read a list, by position.
 pub(super) struct Map<T>(pub(super) T);
 
-impl<'de, T: FromTable + Deserialize<'de>> Deserialize<'de> for Map<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Map<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(MapOnly(PhantomData)).map(Self)
+        T::deserialize(MapsOnly(from)).map(Self)
     }
 }
 
-struct MapOnly<T>(PhantomData<T>);
+/// A deserializer, or the visitor of a struct, that accepts maps only.
+struct MapsOnly<T>(T);
 
-impl<'de, T: FromTable + Deserialize<'de>> Visitor<'de> for MapOnly<T> {
-    type Value = T;
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for MapsOnly<D> {
+    type Error = D::Error;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(T::EXPECTED)
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.0.deserialize_map(MapsOnly(visitor))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map))
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        visitor.visit_some(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for MapsOnly<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.expecting(f)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
+        self.0.visit_map(map)
     }
 }
 
@@ -49,71 +61,39 @@ where
 }
 
 /// Reads a table that may be left empty.
-pub(super) fn table<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
+pub(super) fn table<'de, T, D>(from: D) -> Result<T, D::Error>
 where
-    T: FromTable + Deserialize<'de>,
+    T: Deserialize<'de> + Default,
     D: Deserializer<'de>,
 {
-    Option::deserialize(from).map(|read| read.map(|Map(table)| table))
+    Option::deserialize(from).map(|read| read.map_or_else(T::default, |Map(table)| table))
 }
 
-/// As [`table`]; an empty value is an empty table.
-pub(super) fn table_or_empty<'de, T, D>(from: D) -> Result<T, D::Error>
-where
-    T: FromTable + Deserialize<'de> + Default,
-    D: Deserializer<'de>,
-{
-    table(from).map(Option::unwrap_or_default)
-}
-
-/// Reads tables by name.
-pub(super) fn by_name<'de, D>(from: D) -> Result<BTreeMap<String, Policy>, D::Error>
-where
-    D: Deserializer<'de>,
-{
-    nullable(from).map(|Named(policies)| policies)
-}
-
+/// Reads policies by name, each name once.
 #[derive(Default)]
-struct Named(BTreeMap<String, Policy>);
+pub(super) struct Named(pub(super) BTreeMap<String, Policy>);
 
 impl<'de> Deserialize<'de> for Named {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(EachOnce).map(Self)
+        from.deserialize_map(Self::default())
     }
 }
 
-struct EachOnce;
-
-impl<'de> Visitor<'de> for EachOnce {
-    type Value = BTreeMap<String, Policy>;
+impl<'de> Visitor<'de> for Named {
+    type Value = Self;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a map")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut policies = BTreeMap::new();
-        while let Some(name) = map.next_key::<String>()? {
-            let policy = map.next_value_seed(One { is_known: policies.contains_key(&name) })?;
-            policies.insert(name, policy);
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+        while let Some((name, policy)) = map.next_entry::<String, Option<Map<Policy>>>()? {
+            let policy = policy.map_or_else(Policy::default, |Map(policy)| policy);
+            if self.0.insert(name.clone(), policy).is_some() {
+                let name = shown(&name);
+                return Err(A::Error::custom(format!("{name} is given twice; take one out")));
+            }
         }
-        Ok(policies)
-    }
-}
-
-/// Reads a policy. A seed, so that the error of a name that is known has its path.
-struct One {
-    is_known: bool,
-}
-
-impl<'de> DeserializeSeed<'de> for One {
-    type Value = Policy;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Policy, D::Error> {
-        if self.is_known {
-            return Err(D::Error::custom("is given twice; take one out"));
-        }
-        table_or_empty(from)
+        Ok(self)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{FromTable, Map, RestartGuard};
+use super::{Map, RestartGuard};
 use crate::options::forms::*;
 use crate::options::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, Wait, duration_text};
 
@@ -84,15 +84,11 @@ pub(super) mod replicas {
     use super::*;
 
     #[derive(Serialize, Deserialize)]
-    #[serde(deny_unknown_fields)]
+    #[serde(deny_unknown_fields, expecting = "{ acks = 1, timeout = \"200ms\" }")]
     struct Table {
         acks: u32,
         #[serde(with = "duration")]
         timeout: Option<Duration>,
-    }
-
-    impl FromTable for Table {
-        const EXPECTED: &'static str = "{ acks = 1, timeout = \"200ms\" }";
     }
 
     pub(in crate::policy) fn deserialize<'de, D: Deserializer<'de>>(

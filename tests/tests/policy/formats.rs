@@ -404,7 +404,7 @@ fn defaults_of_the_program_lie_under_the_file() {
 #[test]
 fn a_name_that_is_given_twice_is_refused() {
     let text = r#"{ "lock": { "policies": { "p": { "wait": "1s" }, "p": { "wait": "2s" } } } }"#;
-    let told = "lock.policies.p: is given twice; take one out";
+    let told = "lock.policies: p is given twice; take one out";
     let error = serde_json::from_str::<App>(text).unwrap_err().to_string();
     assert!(error.starts_with(told), "{error}");
     let error = LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(text));

@@ -1,6 +1,7 @@
 //! Which value wins: of the client's options, the defaults, the bases, the policy, a literal, and the call.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::time::Duration;
 
 use super::read;
@@ -62,7 +63,7 @@ async fn with_a_literal(client: &LockClient) -> Result<(), LockError> {
 async fn request(client: &LockClient, literal: Option<u64>) {
     let layer = LockLayer::http().client(client.clone()).key("a").policy("checkout");
     let layer = literal.into_iter().fold(layer, |layer, literal| layer.wait(seconds(literal)));
-    let handler = async |_: Request<String>| Ok::<_, Infallible>(Response::new(String::new()));
+    let handler = |_: Request<String>| ready(Ok::<_, Infallible>(Response::new(String::new())));
     let service = layer.build().unwrap().layer(service_fn(handler));
     let answer = service.oneshot(Request::post("/").body(String::new()).unwrap()).await;
     assert_eq!(answer.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
