@@ -52,20 +52,16 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for MapsOnly<V> {
 }
 
 /// Reads a value that may be left empty, as tables in YAML are.
-pub(super) fn nullable<'de, T, D>(from: D) -> Result<T, D::Error>
-where
-    T: Deserialize<'de> + Default,
-    D: Deserializer<'de>,
-{
+pub(super) fn nullable<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(
+    from: D,
+) -> Result<T, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
 /// Reads a table that may be left empty.
-pub(super) fn table<'de, T, D>(from: D) -> Result<T, D::Error>
-where
-    T: Deserialize<'de> + Default,
-    D: Deserializer<'de>,
-{
+pub(super) fn table<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(
+    from: D,
+) -> Result<T, D::Error> {
     Option::deserialize(from).map(|read| read.map_or_else(T::default, |Map(table)| table))
 }
 

@@ -40,26 +40,12 @@ pub(super) fn check(figment: &Figment) -> Result<(), ConfigError> {
 /// Returns the problems of variables such as `MYAPP_LOCK_URL`, which nothing would read: two underscores go one table
 /// down.
 fn unsplit(figment: &Figment) -> Vec<ConfigProblem> {
-    const FIELDS: [&str; 14] = [
-        "url",
-        "cluster",
-        "sentinel",
-        "quorum",
-        "restart_guard",
-        "tls",
-        "store_patience",
-        "command_timeout",
-        "namespace",
-        "token_ttl",
-        "defaults",
-        "base",
-        "policies",
-        "routes",
-    ];
+    const FIELDS: &str = "url cluster sentinel quorum restart_guard tls store_patience command_timeout \
+                          namespace token_ttl defaults base policies routes";
     let Ok(all) = figment.extract::<Dict>() else { return Vec::new() };
     let of_locks = all.iter().filter_map(|(name, value)| {
         let rest = name.strip_prefix("lock_")?;
-        let field = FIELDS.into_iter().find(|field| rest.starts_with(field))?;
+        let field = FIELDS.split(' ').find(|field| rest.starts_with(field))?;
         figment.get_metadata(value.tag()).filter(|data| is_variables(data))?;
         let message = format!(
             "is no table of locks; write two underscores for each step down, as in …LOCK__{}",
