@@ -145,23 +145,19 @@
 mod error;
 #[cfg(feature = "axum-08")]
 mod extract;
-mod future;
 mod held;
 #[cfg(feature = "http")]
 pub mod http;
 mod layer;
 mod locked;
-mod service;
 
 pub use error::LockServiceError;
 #[cfg(feature = "axum-08")]
 pub use extract::HeldLockRejection;
-pub use future::LockFuture;
 pub use held::HeldLock;
 #[cfg(feature = "http")]
 pub use http::{HttpLockLayer, HttpLockLayerBuilder, LockBody, LockResponse};
-pub use layer::LockLayer;
-pub use service::LockService;
+pub use layer::{LockFuture, LockLayer, LockService};
 
 /// The examples of the README.
 #[cfg(all(doctest, feature = "axum-08"))]

@@ -5,25 +5,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response};
 use http_body::Body;
-use lock_runtime::observe::NO_POLICY;
 use lock_runtime::{LockError, LockOptions, Wait};
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::held::without_lock;
-use crate::http::answer::context::{LogFields, RefusalContext};
-use crate::http::answer::grpc;
-use crate::http::answer::response::LockResponse;
-use crate::http::call::body::LockBody;
-use crate::http::call::future::HttpLockFuture;
-use crate::http::call::serving::RequestLock;
-use crate::http::error::KeyError;
-use crate::http::layer::plan::{Plan, Side};
-use crate::http::layer::{HttpLockLayer, NoPlan, Shared};
-use crate::locked::{Call, LockSpec};
+use crate::http::answer::{LockResponse, RefusalContext};
+use crate::http::body::LockBody;
+use crate::http::future::{HttpLockFuture, RequestLock};
+use crate::http::grpc;
+use crate::http::layer::{HttpLockLayer, Shared};
+use crate::locked::LockSpec;
 
 /// A request extension with the deadline of the answer: it bounds the wait for the lock. A layer further out
 /// sets it. gRPC's `grpc-timeout` counts as well.
@@ -75,9 +69,6 @@ impl<S> HttpLockService<S> {
     }
 }
 
-/// The lock of a request; `None` if the request runs without one.
-type Decision = Result<Option<RequestLock>, LockResponse>;
-
 // `Send` and `'static` are for the future, which may spawn the handler.
 impl<S, ReqBody, B> Service<Request<ReqBody>> for HttpLockService<S>
 where
@@ -96,61 +87,43 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
-        let plan = self.shared.plan(request.method(), request.uri(), request.extensions());
         let (mut parts, body) = request.into_parts();
-        let decision = match plan {
-            Ok((plan, side)) => decide(&self.shared, plan, side, &mut parts),
-            Err(NoPlan::Pass) => Ok(None),
-            Err(NoPlan::Failed(error)) => Err(context_without_plan(&parts).lock_error(&error)),
-        };
-        match decision {
-            Ok(lock) => {
-                let request = Request::from_parts(parts, body);
-                match lock {
-                    Some(lock) => HttpLockFuture::locked(Call::new(&mut self.inner, request), lock),
-                    None => {
-                        let call = || self.inner.call(request);
-                        HttpLockFuture::pass_through(without_lock(call))
-                    }
-                }
+        match decide(&self.shared, &mut parts) {
+            Ok(Some(lock)) => HttpLockFuture::waiting(&mut self.inner, parts, body, lock),
+            Ok(None) => {
+                HttpLockFuture::without_lock(&mut self.inner, Request::from_parts(parts, body))
             }
             Err(refusal) => {
                 // Gives back what `poll_ready` reserved, such as a permit of a concurrency limit.
                 self.inner = self.inner.clone();
                 let answer = self.shared.answer(refusal, Some(&parts));
-                HttpLockFuture::refused(LockBody::answer(answer))
+                HttpLockFuture::answered(LockBody::answer(answer))
             }
         }
     }
 }
 
-fn context_without_plan(parts: &Parts) -> RefusalContext<'static> {
-    RefusalContext {
-        busy: StatusCode::CONFLICT,
-        lease: None,
-        deadline: false,
-        grpc: grpc::is_grpc(&parts.headers),
-        log: LogFields { name: None, policy: NO_POLICY, site: None },
-    }
-}
-
-fn decide(shared: &Arc<Shared>, plan: Arc<Plan>, side: Side, parts: &mut Parts) -> Decision {
-    let context = RefusalContext {
-        busy: plan.busy,
-        log: plan.log_fields(None),
-        ..context_without_plan(parts)
+/// Returns the lock of a request; `None` if the request runs without one.
+fn decide(shared: &Arc<Shared>, parts: &mut Parts) -> Result<Option<RequestLock>, LockResponse> {
+    let grpc = grpc::is_grpc(&parts.headers);
+    let context = RefusalContext { grpc, ..RefusalContext::default() };
+    let planned = shared.plan(&parts.method, &parts.uri, &parts.extensions);
+    let Some((plan, side, client)) = planned.map_err(|error| context.lock_error(&error))? else {
+        return Ok(None);
     };
-    let method = plan.method_of_key(&parts.method);
-    let key = plan.key.key(parts, &method, plan.on_missing);
-    let Some(key) = key.transpose() else { return Ok(None) };
-    let spec = shared.client().and_then(|client| plan.spec(client.into_owned(), side));
-    let mut spec = spec.map_err(|error| context.lock_error(&error))?;
+    let context = RefusalContext { grpc, ..plan.context(None) };
+    let Some(key) = plan.key(parts).transpose() else { return Ok(None) };
+    let client = client.map_err(|error| context.lock_error(&error))?;
+    let mut spec = plan.spec(client, side);
     let key = match key {
         Ok(key) => key,
-        Err(error) if !spec.enforced => return run_without_key(&plan, &error),
+        Err(error) if !spec.enforced => {
+            plan.log_not_enforced(&error);
+            return Ok(None);
+        }
         Err(error) => return Err(context.key_error(&error, shared.told.knows(&error))),
     };
-    let deadline = match bound_wait(&mut spec, parts, context.grpc) {
+    let deadline = match bound_wait(&mut spec, parts, grpc) {
         Ok(deadline) => deadline,
         Err(_) if !spec.enforced => false,
         Err(error) => return Err(RefusalContext { deadline: true, ..context }.lock_error(&error)),
@@ -160,19 +133,11 @@ fn decide(shared: &Arc<Shared>, plan: Arc<Plan>, side: Side, parts: &mut Parts) 
         key,
         spec,
         deadline,
-        grpc: context.grpc,
+        grpc,
         has_body: parts.method != Method::HEAD,
-        head: shared.responder.as_ref().map(|_| Box::new(parts.clone())),
+        head: shared.settings.responder.as_ref().map(|_| Box::new(parts.clone())),
         plan,
     }))
-}
-
-/// Runs a request without a lock: it has no key, but its policy is not enforced.
-fn run_without_key(plan: &Plan, error: &KeyError) -> Decision {
-    if let Some(policy) = &plan.policy {
-        policy.log_not_enforced(plan.site.location(), error);
-    }
-    Ok(None)
 }
 
 /// Shortens the wait to the request's own deadline; true if that is sooner than the layer's wait.

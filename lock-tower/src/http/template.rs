@@ -1,19 +1,19 @@
 //! Key templates over a request, as a layer or a configuration has them.
 
 use std::fmt;
+use std::str::FromStr;
 
 use http::HeaderName;
-use lock_runtime::__layer_v1::nearest;
 use lock_runtime::__layer_v1::template::{BraceProblem, Part, Segment, parse, unseparated};
-use lock_runtime::{LockError, LockKey};
-
-use crate::http::config::value_type::ValueType;
+use lock_runtime::__layer_v1::{Uuid, nearest};
+use lock_runtime::key::LockKeyBuilder;
+use lock_runtime::{KeyPart, LockError, LockKey};
 
 /// `order:{path.id}:{header.x-tenant}`, parsed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Template(Vec<Piece>);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Piece {
     /// Text between placeholders.
     Text(String),
@@ -21,14 +21,55 @@ pub(crate) enum Piece {
     Method,
     /// `{route}`
     Route,
-    /// `{path.id}` or `{path.id:u64}`
-    Path(String, ValueType),
-    /// `{query.q}` or `{query.q:u64}`
-    Query(String, ValueType),
-    /// `{header.x-tenant}` or `{header.x-tenant:uuid}`
-    Header(HeaderName, ValueType),
+    /// `{path.id}`, `{query.q:u64}` or `{header.x-tenant:uuid}`; `None` is the text as the request has it.
+    Value(Place, String, Option<&'static ValueType>),
     /// `{ext.tenant}`
     Ext(String),
+}
+
+/// Where a value stands in the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Path,
+    Query,
+    Header,
+}
+
+/// The type of a value in the key template of a layer, as in `{path.id:u64}`.
+///
+/// `/orders/42` and `/orders/042` are the same order to a handler that takes a `u64`, so both need the same
+/// lock. A typed value is parsed as axum's and serde's extractors parse it, with `FromStr`, and the key has
+/// what the [`KeyPart`] of the type writes: the name that an annotated function with an argument of that type locks.
+pub(crate) struct ValueType {
+    pub(crate) name: &'static str,
+    /// Adds the value to the key; `None` if the text is no value of this type.
+    pub(crate) add: fn(LockKeyBuilder, &str) -> Option<LockKeyBuilder>,
+}
+
+static TYPES: [ValueType; 13] = [
+    ValueType { name: "u8", add: add::<u8> },
+    ValueType { name: "u16", add: add::<u16> },
+    ValueType { name: "u32", add: add::<u32> },
+    ValueType { name: "u64", add: add::<u64> },
+    ValueType { name: "u128", add: add::<u128> },
+    ValueType { name: "usize", add: add::<usize> },
+    ValueType { name: "i8", add: add::<i8> },
+    ValueType { name: "i16", add: add::<i16> },
+    ValueType { name: "i32", add: add::<i32> },
+    ValueType { name: "i64", add: add::<i64> },
+    ValueType { name: "i128", add: add::<i128> },
+    ValueType { name: "isize", add: add::<isize> },
+    ValueType { name: "uuid", add: add::<Uuid> },
+];
+
+fn add<T: FromStr + KeyPart>(key: LockKeyBuilder, text: &str) -> Option<LockKeyBuilder> {
+    text.parse::<T>().ok().map(|value| key.part(&value))
+}
+
+impl fmt::Debug for ValueType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
 }
 
 impl Template {
@@ -69,7 +110,7 @@ impl Template {
     /// The path parameters that it names.
     pub(crate) fn path_parameters(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
-            Piece::Path(name, _) => Some(name.as_str()),
+            Piece::Value(Place::Path, name, _) => Some(name.as_str()),
             _ => None,
         })
     }
@@ -84,7 +125,7 @@ impl Template {
 
     /// True if it says which route matched.
     pub(crate) fn has_route(&self) -> bool {
-        self.0.contains(&Piece::Route)
+        self.0.iter().any(|piece| matches!(piece, Piece::Route))
     }
 }
 
@@ -95,8 +136,8 @@ fn placeholder(name: &str) -> Result<Piece, String> {
     let (place, rest) = name.split_once('.').unzip();
     let is_typed = matches!(place, Some("path" | "query" | "header"));
     let (rest, value) = match rest.and_then(|rest| rest.rsplit_once(':')).filter(|_| is_typed) {
-        Some((rest, written)) => (Some(rest), value_type(name, written)?),
-        None => (rest, ValueType::Text),
+        Some((rest, written)) => (Some(rest), Some(value_type(name, written)?)),
+        None => (rest, None),
     };
     match place.zip(rest) {
         None if name == "method" => Ok(Piece::Method),
@@ -108,13 +149,13 @@ fn placeholder(name: &str) -> Result<Piece, String> {
         Some(("header", "")) => unnamed("header", "header.x-tenant"),
         Some(("query", "")) => unnamed("query parameter", "query.q"),
         Some(("ext", "")) => unnamed("extension", "ext.tenant"),
-        Some(("query", parameter)) => Ok(Piece::Query(parameter.to_owned(), value)),
+        Some(("query", parameter)) => Ok(Piece::Value(Place::Query, parameter.to_owned(), value)),
         Some(("ext", extension)) => Ok(Piece::Ext(extension.to_owned())),
         Some(("path", parameter)) if !parameter.contains(['/', '*', ':']) => {
-            Ok(Piece::Path(parameter.to_owned(), value))
+            Ok(Piece::Value(Place::Path, parameter.to_owned(), value))
         }
-        Some(("header", header)) => match header.parse() {
-            Ok(header) => Ok(Piece::Header(header, value)),
+        Some(("header", header)) => match header.parse::<HeaderName>() {
+            Ok(header) => Ok(Piece::Value(Place::Header, header.as_str().to_owned(), value)),
             Err(_) => Err(format!(
                 "names a header in `{{{name}}}` that cannot exist: {header:?} is no header name; write it \
                  as in `{{header.x-tenant}}`"
@@ -131,15 +172,13 @@ fn placeholder(name: &str) -> Result<Piece, String> {
     }
 }
 
-fn value_type(name: &str, written: &str) -> Result<ValueType, String> {
-    ValueType::named(written).ok_or_else(|| {
-        let there_are = ValueType::names().map(|it| format!("`{it}`")).collect::<Vec<_>>();
-        let meant = nearest(written, ValueType::names());
+fn value_type(name: &str, written: &str) -> Result<&'static ValueType, String> {
+    TYPES.iter().find(|known| known.name == written).ok_or_else(|| {
+        let names = || TYPES.iter().map(|known| known.name);
+        let meant = nearest(written, names());
         let meant = meant.map(|it| format!("; did you mean `{it}`?")).unwrap_or_default();
-        format!(
-            "has the unknown type `{written}` in `{{{name}}}`; there are {}{meant}",
-            there_are.join(", ")
-        )
+        let there_are = names().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ");
+        format!("has the unknown type `{written}` in `{{{name}}}`; there are {there_are}{meant}")
     })
 }
 
@@ -191,9 +230,15 @@ impl fmt::Display for Piece {
             Self::Text(text) => f.write_str(text),
             Self::Method => f.write_str("method"),
             Self::Route => f.write_str("route"),
-            Self::Path(name, value) => write!(f, "path.{name}{value}"),
-            Self::Query(name, value) => write!(f, "query.{name}{value}"),
-            Self::Header(name, value) => write!(f, "header.{name}{value}"),
+            Self::Value(place, name, value) => {
+                let place = match place {
+                    Place::Path => "path",
+                    Place::Query => "query",
+                    Place::Header => "header",
+                };
+                write!(f, "{place}.{name}")?;
+                value.map_or(Ok(()), |value| write!(f, ":{}", value.name))
+            }
             Self::Ext(name) => write!(f, "ext.{name}"),
         }
     }
@@ -203,34 +248,26 @@ impl fmt::Display for Piece {
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Piece {
-        Piece::Text(text.to_owned())
-    }
-
-    fn path(name: &str) -> Piece {
-        Piece::Path(name.to_owned(), ValueType::Text)
-    }
-
     #[test]
     fn templates_come_apart() {
-        let tenant = |value| Piece::Header(HeaderName::from_static("x-tenant"), value);
-        let query = |name: &str, value| Piece::Query(name.to_owned(), value);
         for (template, pieces) in [
-            ("nightly", vec![text("nightly")]),
-            ("{path.id}", vec![path("id")]),
-            (
-                "o:{path.id}:{header.X-Tenant}",
-                vec![text("o:"), path("id"), text(":"), tenant(ValueType::Text)],
-            ),
-            ("{header.x-tenant:uuid}", vec![tenant(ValueType::Uuid)]),
-            ("{path.id:u64}", vec![Piece::Path("id".to_owned(), ValueType::U64)]),
-            ("{query.a:b:i8}", vec![query("a:b", ValueType::I8)]),
-            ("{method}:{path.a.b}", vec![Piece::Method, text(":"), path("a.b")]),
-            ("{route}:{query.q}", vec![Piece::Route, text(":"), query("q", ValueType::Text)]),
-            ("{ext.tenant}", vec![Piece::Ext("tenant".to_owned())]),
-            ("x:{{{path.id}}}:y", vec![text("x:{"), path("id"), text("}:y")]),
+            ("nightly", &["nightly"][..]),
+            ("{path.id}", &["<path.id>"]),
+            ("o:{path.id}:{header.X-Tenant}", &["o:", "<path.id>", ":", "<header.x-tenant>"]),
+            ("{header.x-tenant:uuid}", &["<header.x-tenant:uuid>"]),
+            ("{path.id:u64}", &["<path.id:u64>"]),
+            ("{query.a:b:i8}", &["<query.a:b:i8>"]),
+            ("{method}:{path.a.b}", &["<method>", ":", "<path.a.b>"]),
+            ("{route}:{query.q}", &["<route>", ":", "<query.q>"]),
+            ("{ext.tenant}", &["<ext.tenant>"]),
+            ("x:{{{path.id}}}:y", &["x:{", "<path.id>", "}:y"]),
         ] {
-            assert_eq!(Template::parse(template).unwrap().0, pieces, "{template}");
+            let piece = |piece: &Piece| match piece {
+                Piece::Text(text) => text.clone(),
+                value => format!("<{value}>"),
+            };
+            let found: Vec<_> = Template::parse(template).unwrap().0.iter().map(piece).collect();
+            assert_eq!(found, pieces, "{template}");
         }
     }
 

@@ -6,10 +6,9 @@ use std::time::Duration;
 use lock_runtime::__layer_v1 as runtime;
 use lock_runtime::policy::{ConfigError, LockConfig};
 
-use crate::http::config::settings::{HttpPolicy, LockRoute, Methods};
-use crate::http::config::shadow::{self, Reach};
-use crate::http::request::route::Route;
-use crate::http::request::template::Template;
+use crate::http::routes::Route;
+use crate::http::settings::{HttpPolicy, LockRoute, Methods, UNNAMED};
+use crate::http::template::Template;
 
 /// Checks what a configuration says to HTTP layers: the tables `http`, the keys and the routes.
 ///
@@ -35,8 +34,8 @@ use crate::http::request::template::Template;
 /// ```
 pub fn check(config: &LockConfig) -> Result<(), ConfigError> {
     let mut check = Check::default();
-    for (path, policy) in config.tables() {
-        let http: HttpPolicy = LockConfig::http(&path, policy)?;
+    for (path, policy) in runtime::tables(config) {
+        let http: HttpPolicy = runtime::http(&path, policy)?;
         check.key(&path, policy.key.as_deref());
         check.methods(&format!("{path}.http"), http.methods.as_ref());
         if http.max_body_hold == Some(Duration::ZERO) {
@@ -44,7 +43,7 @@ pub fn check(config: &LockConfig) -> Result<(), ConfigError> {
             check.report(format!("{path}.http.max_body_hold"), message);
         }
     }
-    check.routes(&config.routes()?, config)?;
+    check.routes(&runtime::routes(config)?, config)?;
     runtime::config_problems(check.0)
 }
 
@@ -70,23 +69,20 @@ impl Check {
         if let Some(key) = key
             && let Err(problem) = Template::parse(key)
         {
-            self.report_of(&[key], format!("{path}.key"), format!("{} {problem}", quoted(key)));
+            self.report_of(&[key], format!("{path}.key"), format!("{key:?} {problem}"));
         }
     }
 
     fn methods(&mut self, path: &str, methods: Option<&Methods>) {
-        let methods = match methods {
-            None | Some(Methods::All) => return,
-            Some(methods) => methods.names(),
-        };
+        let Some(Methods { names, listed }) = methods else { return };
         let path = format!("{path}.methods");
-        if methods.is_empty() {
+        if *listed && names.is_empty() {
             self.report(&path, "is empty, so nothing would lock; list methods or leave it out");
         }
         let is_token = |method: &String| {
             !method.is_empty() && method.chars().all(|c| c.is_ascii_uppercase() || "-_".contains(c))
         };
-        for (at, method) in methods.iter().enumerate().filter(|(_, method)| !is_token(method)) {
+        for (at, method) in names.iter().enumerate().filter(|(_, method)| !is_token(method)) {
             let message =
                 format!("{method:?} is no method; write them in capitals, such as \"POST\"");
             self.report_of(&[method], format!("{path}[{at}]"), message);
@@ -103,36 +99,62 @@ impl Check {
             }
             let parsed = Route::parse(&route.path);
             if let Err(problem) = &parsed {
-                let message = format!("{} {problem}", quoted(&route.path));
+                let message = format!("{:?} {problem}", route.path);
                 self.report_of(&[&route.path], format!("{path}.path"), message);
             }
             self.key(&path, route.key.as_deref());
             self.methods(&path, route.methods.as_ref());
-            let listed = match &route.methods {
-                Some(Methods::These(methods)) => &methods[..],
-                _ => &[],
-            };
-            for method in listed {
+            let listed = route.methods.iter().filter(|methods| methods.listed);
+            for method in listed.flat_map(|methods| &methods.names) {
                 if let Some(before) = taken.insert((&route.path, method), at) {
-                    let shown = quoted(&route.path);
-                    let message =
-                        format!("{method} {shown} is lock.routes[{before}] already; take one out");
-                    self.report_of(&[&route.path, method], &path, message);
+                    let shown = &route.path;
+                    let message = format!(
+                        "{method} {shown:?} is lock.routes[{before}] already; take one out"
+                    );
+                    self.report_of(&[shown, method], &path, message);
                     told.insert(at);
                 }
             }
             let (Ok(policy), Ok(parsed)) = (policy, parsed) else { continue };
             self.parameters(&path, route, &parsed, policy.key.as_deref());
-            let http = LockConfig::http(&format!("lock.policies.{}", route.policy), &policy)?;
-            reaches.push(Reach::new(at, parsed.shape(), route, &http));
+            let mut http: HttpPolicy =
+                runtime::http(&format!("lock.policies.{}", route.policy), &policy)?;
+            http.methods = route.methods.clone().or(http.methods);
+            reaches.push((at, parsed.shape().to_owned(), http));
         }
-        for (at, before) in shadow::shadowed(&reaches) {
-            if !told.contains(&at) {
-                let message = shadowed(&before, routes);
-                self.report_of(&[&routes[at].path], format!("lock.routes[{at}]"), message);
-            }
-        }
+        self.shadowed(&reaches, routes, &told);
         Ok(())
+    }
+
+    /// Reports routes that no request can reach, because earlier ones match all their requests. `reaches` is what routes
+    /// lock: their position, the shape of their path, and their methods. Routes of another shape match other paths, or are
+    /// matched in an order of their own.
+    fn shadowed(
+        &mut self,
+        reaches: &[(usize, String, HttpPolicy)],
+        routes: &[LockRoute],
+        told: &BTreeSet<usize>,
+    ) {
+        let named = reaches.iter().filter_map(|(.., http)| http.methods.as_ref());
+        let named = named.flat_map(|methods| methods.names.iter().map(String::as_str));
+        let methods: BTreeSet<_> = named.chain(["GET", "HEAD", UNNAMED]).collect();
+        let mut first = HashMap::new();
+        for (at, shape, http) in reaches {
+            let locked = methods.iter().filter(|method| http.side(method).is_some());
+            let takers: BTreeSet<usize> =
+                locked.map(|method| *first.entry((shape, *method)).or_insert(*at)).collect();
+            if takers.is_empty() || takers.contains(at) || told.contains(at) {
+                continue;
+            }
+            let named = takers.iter();
+            let named = named.map(|at| format!("lock.routes[{at}], {:?},", routes[*at].path));
+            let named = named.collect::<Vec<_>>().join(" and ");
+            let (take, them) = if takers.len() == 1 { ("takes", "it") } else { ("take", "them") };
+            let message = format!(
+                "locks nothing: {named} {take} all its requests; put this one in front of {them}, or take it out"
+            );
+            self.report_of(&[&routes[*at].path], format!("lock.routes[{at}]"), message);
+        }
     }
 
     /// Reports a key with a `{path.…}` that the path of its route does not have. A malformed key is another problem,
@@ -146,44 +168,22 @@ impl Check {
     ) {
         let Some(key) = route.key.as_deref().or(of_policy) else { return };
         let Ok(template) = Template::parse(key) else { return };
-        let parameters = || parsed.parameters();
-        let unknown =
-            template.path_parameters().find(|name| parameters().all(|known| known != *name));
-        let Some(name) = unknown else { return };
-        let known: Vec<_> = parameters().map(|name| format!("`{{path.{name}}}`")).collect();
-        let (known, remedy) = if known.is_empty() {
-            ("no parameters, which are written as `{id}`".to_owned(), "write one")
-        } else {
-            (known.join(", "), "rename the parameter")
-        };
-        let (quoted_key, quoted_path) = (quoted(key), quoted(&route.path));
-        if route.key.is_some() {
+        let Some((name, known)) = parsed.lacks(&template) else { return };
+        let shown = &route.path;
+        let (field, message) = if route.key.is_some() {
             let message = format!(
-                "{quoted_key} has `{{path.{name}}}`, which is not in the path {quoted_path}; that has {known}"
+                "{key:?} has `{{path.{name}}}`, which is not in the path {shown:?}; that has {known}"
             );
-            self.report_of(&[key, &route.path], format!("{path}.key"), message);
+            ("key", message)
         } else {
+            let remedy = if parsed.is_fixed() { "write one" } else { "rename the parameter" };
             let message = format!(
-                "{quoted_path} does not have `{{path.{name}}}`, which is in the key {quoted_key} of \
+                "{shown:?} does not have `{{path.{name}}}`, which is in the key {key:?} of \
                  lock.policies.{}; it has {known}: {remedy}, or give this route a key",
                 route.policy
             );
-            self.report_of(&[key, &route.path], format!("{path}.path"), message);
-        }
+            ("path", message)
+        };
+        self.report_of(&[key, shown], format!("{path}.{field}"), message);
     }
-}
-
-fn quoted(text: &str) -> String {
-    format!("{text:?}")
-}
-
-/// The message for a route whose requests all match the routes at these positions.
-fn shadowed(before: &BTreeSet<usize>, routes: &[LockRoute]) -> String {
-    let named =
-        before.iter().map(|at| format!("lock.routes[{at}], {},", quoted(&routes[*at].path)));
-    let named = named.collect::<Vec<_>>().join(" and ");
-    let (take, them) = if before.len() == 1 { ("takes", "it") } else { ("take", "them") };
-    format!(
-        "locks nothing: {named} {take} all its requests; put this one in front of {them}, or take it out"
-    )
 }

@@ -8,8 +8,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use crate::http::answer::kind::RefusalKind;
-use crate::http::answer::response::LockResponse;
+use crate::http::answer::{LockResponse, RefusalKind};
 
 /// True if the request is a gRPC call.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
@@ -39,10 +38,10 @@ pub(crate) fn timeout(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// The header with the milliseconds after which the client may retry.
-pub(crate) const PUSHBACK: &str = "grpc-retry-pushback-ms";
+const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// Returns the refusal's `google.rpc.Code`.
-pub(crate) fn code(refusal: &LockResponse) -> u8 {
+fn code(refusal: &LockResponse) -> u8 {
     const CANCELLED: u8 = 1;
     const INVALID_ARGUMENT: u8 = 3;
     const DEADLINE_EXCEEDED: u8 = 4;
@@ -65,12 +64,12 @@ pub(crate) fn code(refusal: &LockResponse) -> u8 {
 }
 
 /// Returns the text of `grpc-message`.
-pub(crate) fn message(refusal: &LockResponse) -> &str {
+fn message(refusal: &LockResponse) -> &str {
     refusal.detail.as_deref().unwrap_or_else(|| refusal.kind.title())
 }
 
 /// Returns the value of [`PUSHBACK`], if a retry can succeed.
-pub(crate) fn pushback_millis(refusal: &LockResponse) -> Option<u64> {
+fn pushback_millis(refusal: &LockResponse) -> Option<u64> {
     let retry_after = refusal.retry_after?;
     Some(u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX))
 }
@@ -94,6 +93,95 @@ fn percent_encoded(text: &str) -> HeaderValue {
 
     let encoded = utf8_percent_encode(text, ESCAPED).to_string();
     HeaderValue::try_from(encoded).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// The status with which the layer answers gRPC requests: code, message and, if the client may send the
+/// same request again, `grpc-retry-pushback-ms` in the metadata.
+///
+/// # Examples
+///
+/// A responder that adds metadata:
+///
+/// ```
+/// use http::request::Parts;
+/// use lock_tower::LockLayer;
+/// use lock_tower::http::LockResponse;
+/// use tonic::Status;
+/// use tonic::metadata::MetadataValue;
+///
+/// let layer = LockLayer::http().key("{header.x-order}").responder(|refusal: LockResponse, _: &Parts| {
+///     if !refusal.is_grpc() {
+///         return refusal.into_http();
+///     }
+///     let mut status = Status::from(&refusal);
+///     let reason = MetadataValue::from_static(refusal.kind().name());
+///     status.metadata_mut().insert("x-reason", reason);
+///     status.into_http()
+/// }).build()?;
+/// # let _ = layer;
+/// # Ok::<_, lock_runtime::LockError>(())
+/// ```
+#[cfg(feature = "tonic-014")]
+impl From<&LockResponse> for tonic::Status {
+    fn from(refusal: &LockResponse) -> Self {
+        let code = tonic::Code::from_i32(i32::from(code(refusal)));
+        let mut status = Self::new(code, message(refusal));
+        if let Some(millis) = pushback_millis(refusal) {
+            status.metadata_mut().insert(PUSHBACK, millis.into());
+        }
+        status
+    }
+}
+
+/// Returns the status that the layer would send for this error, for handlers that lock by themselves. It is the function
+/// for `map_err = status_of` of an annotated function that returns statuses.
+///
+/// The [codes](crate::http#answers) are the layer's. The message reveals no more than the layer's: the key
+/// and the rest of the error go into the log. If the client may send the same call again,
+/// `grpc-retry-pushback-ms` asks for one second, or for two if the store fails, plus up to a quarter of
+/// random jitter.
+///
+/// # Examples
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// use lock_runtime::{LockClient, distributed_lock};
+/// use lock_tower::http::status_of;
+/// use tonic::{Code, Request, Response, Status};
+///
+/// struct Orders {
+///     locks: LockClient,
+/// }
+///
+/// impl Orders {
+///     // As in the service's trait.
+///     #[distributed_lock(
+///         key = "order:{request.get_ref()}",
+///         wait = none,
+///         client = self.locks,
+///         map_err = status_of
+///     )]
+///     async fn pay(&self, request: Request<u64>) -> Result<Response<u64>, Status> {
+///         let cents = request.into_inner().checked_mul(100);
+///         Ok(Response::new(cents.ok_or_else(|| Status::not_found("no such order"))?))
+///     }
+/// }
+///
+/// let orders = Orders { locks: LockClient::in_memory() };
+/// assert_eq!(orders.pay(Request::new(42)).await?.into_inner(), 4200);
+/// let none = orders.pay(Request::new(u64::MAX)).await.unwrap_err();
+/// assert_eq!(none.code(), Code::NotFound);
+/// let _other = orders.locks.mutex("order:42").lock().await?;
+/// let refused = orders.pay(Request::new(42)).await.unwrap_err();
+/// assert_eq!(refused.code(), Code::Aborted);
+/// assert!(refused.metadata().contains_key("grpc-retry-pushback-ms"));
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[cfg(feature = "tonic-014")]
+#[must_use]
+pub fn status_of(error: impl std::borrow::Borrow<lock_runtime::LockError>) -> tonic::Status {
+    tonic::Status::from(&LockResponse::from(error.borrow()))
 }
 
 #[cfg(test)]

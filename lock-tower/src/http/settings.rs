@@ -48,6 +48,30 @@ impl HttpPolicy {
             max_body_hold: self.max_body_hold.or(lower.max_body_hold),
         }
     }
+
+    /// True if GET and HEAD acquire the read side, unless their methods lock.
+    pub(crate) fn shares(&self) -> bool {
+        self.safe_methods == Some(SafeMethods::Shared)
+    }
+
+    /// Returns the side that a request with that method takes; `None` if it needs no lock.
+    pub(crate) fn side(&self, method: &str) -> Option<Side> {
+        let locks = match &self.methods {
+            Some(methods) => methods.contains(method),
+            None => !READING.contains(&method),
+        };
+        let shares = || self.shares() && matches!(method, "GET" | "HEAD");
+        if locks { Some(Side::Main) } else { shares().then_some(Side::Shared) }
+    }
+}
+
+/// Which side of a read/write lock a request takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The write side, or a lock that has no sides.
+    Main,
+    /// The read side.
+    Shared,
 }
 
 /// One entry of `[[lock.routes]]`: requests, and the policy of their lock.
@@ -101,55 +125,38 @@ fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Erro
         .map(Some)
 }
 
+/// The methods that only read.
+const READING: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
+
+/// Stands for each method that no route names.
+pub(crate) const UNNAMED: &str = "";
+
 /// Which requests a layer locks, by their method, in capitals. GET includes HEAD, which routers answer with
 /// GET's handler.
 ///
-/// In a file a list, `"all"`, or `"all but GET, OPTIONS"`. The default is all but GET, HEAD, OPTIONS and TRACE,
-/// which only read: an unknown method may write, so it locks.
+/// In a file a list, `"all"`, or `"all but GET, OPTIONS"`. By default all but those that only read lock: an unknown method
+/// may write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Methods {
-    /// These methods.
-    These(Vec<String>),
-    /// Every method.
-    All,
-    /// Every method except these.
-    AllBut(Vec<String>),
-}
-
-impl Default for Methods {
-    fn default() -> Self {
-        Self::AllBut(["GET", "HEAD", "OPTIONS", "TRACE"].map(str::to_owned).into())
-    }
+pub(crate) struct Methods {
+    pub(crate) names: Vec<String>,
+    /// True if these lock; false if all others do.
+    pub(crate) listed: bool,
 }
 
 impl Methods {
+    pub(crate) fn these(names: impl IntoIterator<Item: ToString>) -> Self {
+        Self { listed: true, ..Self::all_but(names) }
+    }
+
+    pub(crate) fn all_but(names: impl IntoIterator<Item: ToString>) -> Self {
+        let names = names.into_iter().map(|name| name.to_string()).collect();
+        Self { names, listed: false }
+    }
+
     /// Returns true if requests with that method lock.
     pub(crate) fn contains(&self, method: &str) -> bool {
-        let named = |names: &[String]| {
-            names.iter().any(|name| name == method || (name == "GET" && method == "HEAD"))
-        };
-        match self {
-            Self::These(names) => named(names),
-            Self::All => true,
-            Self::AllBut(names) => !named(names),
-        }
-    }
-
-    /// Returns the methods that are named, to lock them or not to.
-    pub(crate) fn names(&self) -> &[String] {
-        match self {
-            Self::These(names) | Self::AllBut(names) => names,
-            Self::All => &[],
-        }
-    }
-
-    /// Reads `all` or `all but A, B`.
-    fn read(text: &str) -> Option<Self> {
-        if text == "all" {
-            return Some(Self::All);
-        }
-        let names = text.strip_prefix("all but ")?;
-        Some(Self::AllBut(names.split(',').map(|name| name.trim().to_owned()).collect()))
+        let named = |name: &String| name == method || (name == "GET" && method == "HEAD");
+        self.names.iter().any(named) == self.listed
     }
 }
 
@@ -164,12 +171,16 @@ impl<'de> Deserialize<'de> for Methods {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Methods, E> {
-                let read = Methods::read(text.trim());
-                read.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+                match text.trim().strip_prefix("all but ") {
+                    Some(names) => Ok(Methods::all_but(names.split(',').map(str::trim))),
+                    None if text.trim() == "all" => Ok(Methods::all_but([""; 0])),
+                    None => Err(E::invalid_value(Unexpected::Str(text), &self)),
+                }
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, names: A) -> Result<Methods, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(names)).map(Methods::These)
+                let names = Vec::<String>::deserialize(SeqAccessDeserializer::new(names))?;
+                Ok(Methods::these(names))
             }
         }
         from.deserialize_any(Words)

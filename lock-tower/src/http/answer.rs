@@ -1,0 +1,463 @@
+//! What a request that is refused is answered: [`RefusalKind`], [`LockResponse`] and [`RefusalResponder`].
+
+use std::error::Error;
+use std::panic::Location;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode};
+use lock_runtime::error::{BusyReason, StoreErrorKind};
+use lock_runtime::observe::NO_POLICY;
+use lock_runtime::{Lease, LockError};
+
+use crate::http::error::KeyError;
+use crate::http::grpc;
+
+/// Why the layer did not run a request, or cut it off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RefusalKind {
+    /// Another holder has the lock, and the layer does not wait.
+    Busy,
+    /// The request waited, and the lock is still held.
+    Timeout,
+    /// The request's own deadline passed before it had the lock.
+    Deadline,
+    /// Too many requests wait for the lock already.
+    Overloaded,
+    /// The store cannot be reached or fails, or the client is shut down.
+    Unavailable,
+    /// The request is missing a value that the lock key needs.
+    KeyMissing,
+    /// A value that the lock key needs is malformed, or the key is too long.
+    KeyInvalid,
+    /// The client left before its request's body was complete, while the request waited.
+    BodyIncomplete,
+    /// The hold was lost before the handler was done.
+    Lost,
+    /// There is no client, no such policy, or the layer is in the wrong place.
+    Misconfigured,
+}
+
+impl RefusalKind {
+    /// Returns the name in lower case, as in the last segment of a problem's `type`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Busy => "lock-busy",
+            Self::Timeout => "lock-timeout",
+            Self::Deadline => "lock-deadline",
+            Self::Overloaded => "lock-overloaded",
+            Self::Unavailable => "lock-unavailable",
+            Self::KeyMissing => "lock-key-missing",
+            Self::KeyInvalid => "lock-key-invalid",
+            Self::BodyIncomplete => "lock-body-incomplete",
+            Self::Lost => "lock-lost",
+            Self::Misconfigured => "lock-misconfigured",
+        }
+    }
+
+    /// Returns one sentence for people.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Busy => "Another request holds this resource",
+            Self::Timeout => "Other requests held this resource for too long",
+            Self::Deadline => "The request's deadline passed before this resource was free",
+            Self::Overloaded => "Too many requests wait for this resource",
+            Self::Unavailable => "Locks are not available at the moment",
+            Self::KeyMissing => "The request is missing a value that the lock key needs",
+            Self::KeyInvalid => "The request names no valid resource",
+            Self::BodyIncomplete => "The request's body ended before it was complete",
+            Self::Lost => "The request lost its hold on the resource before it was done",
+            Self::Misconfigured => "The server cannot lock this resource",
+        }
+    }
+
+    /// Returns the status, with `busy` for a lock that is busy.
+    pub(crate) fn status(self, busy: StatusCode) -> StatusCode {
+        // With 429 the key names the caller, so a caller whose wait ran out also asks too often.
+        let names_caller = busy == StatusCode::TOO_MANY_REQUESTS;
+        match self {
+            Self::Busy => busy,
+            Self::Timeout | Self::Overloaded if names_caller => busy,
+            Self::Timeout | Self::Deadline | Self::Overloaded | Self::Unavailable => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::KeyMissing | Self::KeyInvalid | Self::BodyIncomplete => StatusCode::BAD_REQUEST,
+            // Proxies retry a 503, and the handler may have run.
+            Self::Lost | Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    pub(crate) fn is_retryable(self) -> bool {
+        matches!(
+            self,
+            Self::Busy | Self::Timeout | Self::Deadline | Self::Overloaded | Self::Unavailable
+        )
+    }
+
+    pub(crate) fn of(error: &LockError) -> Self {
+        match error {
+            LockError::Busy { reason: BusyReason::Held, .. } => Self::Busy,
+            LockError::Busy { .. } => Self::Overloaded,
+            LockError::Timeout { .. } => Self::Timeout,
+            LockError::Store(_) | LockError::NotReplicated { .. } | LockError::Closed => {
+                Self::Unavailable
+            }
+            LockError::InvalidKey { .. } => Self::KeyInvalid,
+            LockError::Lost { .. } => Self::Lost,
+            _ => Self::Misconfigured,
+        }
+    }
+}
+
+/// The answer to a request that is refused: status, `Retry-After` and problem details (RFC 9457).
+///
+/// The layer answers with it, and so can a handler that locks by itself: a [`LockError`](lock_runtime::LockError) converts into it, with
+/// `?` as well. With the feature `axum-08` it implements axum's `IntoResponse`. It never contains the key, the owner
+/// id or the token; they are in the log.
+///
+/// # Examples
+///
+/// An annotated handler that answers as the layer does:
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// use axum::extract::Path;
+/// use axum::http::StatusCode;
+/// use axum::response::IntoResponse;
+/// use lock_runtime::{LockClient, distributed_lock};
+/// use lock_tower::LockResponse;
+///
+/// #[distributed_lock(key = "order:{id}", wait = none)]
+/// async fn pay(Path(id): Path<u64>) -> Result<String, LockResponse> {
+///     Ok(format!("paid {id}"))
+/// }
+///
+/// let locks = LockClient::in_memory();
+/// let _other = locks.mutex("order:42").lock().await?;
+/// let refused = locks.scope(pay(Path(42))).await.into_response();
+/// assert_eq!(refused.status(), StatusCode::CONFLICT);
+/// assert_eq!(refused.headers()["retry-after"], "1");
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "a response does nothing until it is sent"]
+pub struct LockResponse {
+    pub(crate) kind: RefusalKind,
+    pub(crate) status: StatusCode,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) detail: Option<String>,
+    pub(crate) unexecuted: bool,
+    pub(crate) grpc: bool,
+}
+
+impl LockResponse {
+    /// Returns why the request is refused.
+    #[must_use]
+    pub fn kind(&self) -> RefusalKind {
+        self.kind
+    }
+
+    /// Returns the status, with the layer's [`busy`](crate::HttpLockLayerBuilder::busy) status for a busy lock.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Returns after how long the client may retry, in whole seconds. `None` if a retry of the same request
+    /// cannot succeed.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Returns what is wrong with the request, if the request is at fault.
+    #[must_use]
+    pub fn detail(&self) -> Option<&str> {
+        self.detail.as_deref()
+    }
+
+    /// True if the layer knows that the handler has not run, so that the client can send the same request again,
+    /// whatever its method. False after a loss, and for an error of a handler that locks by itself: how far the
+    /// handler came is unknown.
+    #[must_use]
+    pub fn is_unexecuted(&self) -> bool {
+        self.unexecuted
+    }
+
+    /// True if the client speaks gRPC and understands no other answer.
+    #[must_use]
+    pub fn is_grpc(&self) -> bool {
+        self.grpc
+    }
+
+    /// Returns the response: problem details, or trailers only for a gRPC client.
+    #[must_use]
+    pub fn into_http(self) -> Response<Bytes> {
+        if self.grpc { grpc::respond(&self) } else { self.problem() }
+    }
+
+    /// Returns the response with problem details (RFC 9457).
+    fn problem(&self) -> Response<Bytes> {
+        let (name, title) = (self.kind.name(), self.kind.title());
+        let status = self.status.as_u16();
+        let mut json =
+            format!(r#"{{"type":"/problems/{name}","title":"{title}","status":{status}"#);
+        if let Some(detail) = &self.detail {
+            json.push_str(r#","detail":"#);
+            push_json_string(&mut json, detail);
+        }
+        if self.unexecuted {
+            json.push_str(r#","executed":false"#);
+        }
+        json.push('}');
+
+        let mut response = Response::new(Bytes::from(json));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(retry_after) = self.retry_after {
+            headers.insert(RETRY_AFTER, retry_after.as_secs().into());
+        }
+        response
+    }
+}
+
+fn push_json_string(json: &mut String, text: &str) {
+    json.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => json.extend(['\\', c]),
+            c if c < ' ' => json.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => json.push(c),
+        }
+    }
+    json.push('"');
+}
+
+/// Answers as a layer whose client's lock failed with this error, and logs the error.
+impl From<LockError> for LockResponse {
+    fn from(error: LockError) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&LockError> for LockResponse {
+    fn from(error: &LockError) -> Self {
+        Self { unexecuted: false, ..RefusalContext::default().lock_error(error) }
+    }
+}
+
+#[cfg(feature = "axum-08")]
+impl axum::response::IntoResponse for LockResponse {
+    fn into_response(self) -> axum::response::Response {
+        self.into_http().map(axum::body::Body::from)
+    }
+}
+
+/// Makes the answer to a request that the layer refuses.
+///
+/// Closures implement it. Return [`LockResponse::into_http`] for the refusals that you do not answer yourself, and
+/// mark your own answers as not cacheable. The layer copies the head of each request that it locks if it has a
+/// responder.
+///
+/// # Examples
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::Response;
+/// use http::header::ACCEPT;
+/// use http::request::Parts;
+/// use lock_tower::LockLayer;
+/// use lock_tower::http::LockResponse;
+///
+/// let layer = LockLayer::http().key("nightly").responder(|refusal: LockResponse, request: &Parts| {
+///     if !request.headers.get(ACCEPT).is_some_and(|accept| accept == "text/html") {
+///         return refusal.into_http();
+///     }
+///     let mut response = Response::new(Bytes::from_static(b"<h1>One moment, please</h1>"));
+///     *response.status_mut() = refusal.status();
+///     response
+/// }).build()?;
+/// # let _ = layer;
+/// # Ok::<_, lock_runtime::LockError>(())
+/// ```
+pub trait RefusalResponder: Send + Sync + 'static {
+    /// Returns the answer to `request`, which the layer refuses.
+    fn respond(&self, refusal: LockResponse, request: &Parts) -> Response<Bytes>;
+}
+
+impl<F> RefusalResponder for F
+where
+    F: Fn(LockResponse, &Parts) -> Response<Bytes> + Send + Sync + 'static,
+{
+    fn respond(&self, refusal: LockResponse, request: &Parts) -> Response<Bytes> {
+        self(refusal, request)
+    }
+}
+
+/// How long a store outage is expected to last: longer than a reconnect, shorter than a failover.
+const STORE_OUTAGE: Duration = Duration::from_secs(2);
+
+/// The longest `Retry-After`. A holder may release long before its lease ends.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// The properties of a request on which a refusal depends, besides its reason.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RefusalContext<'a> {
+    /// The status for a busy lock.
+    pub(crate) busy: StatusCode,
+    pub(crate) lease: Option<Lease>,
+    /// True if the request's own deadline bounds the wait.
+    pub(crate) deadline: bool,
+    pub(crate) grpc: bool,
+    /// The name of the lock; `None` while the request has no key.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) policy: &'a str,
+    /// Where the layer was made; `None` if a handler locks by itself.
+    pub(crate) site: Option<&'static Location<'static>>,
+}
+
+impl Default for RefusalContext<'_> {
+    /// The context of a handler that locks by itself.
+    fn default() -> Self {
+        let busy = StatusCode::CONFLICT;
+        let (lease, deadline, grpc) = (None, false, false);
+        Self { busy, lease, deadline, grpc, name: None, policy: NO_POLICY, site: None }
+    }
+}
+
+/// Logs an event about a request, with the fields of its lock: those of a context.
+macro_rules! log_request {
+    ($level:ident, $context:expr, $error:expr, $text:expr) => {
+        tracing::$level!(
+            lock.name = ?$context.name.unwrap_or_default(),
+            lock.policy = ?$context.policy,
+            lock.site = $context.site.map(tracing::field::display),
+            error = $error as &(dyn Error + 'static),
+            "{}", $text
+        )
+    };
+}
+
+impl RefusalContext<'_> {
+    /// Logs and returns the refusal of a request whose lock was not acquired, or was lost.
+    pub(crate) fn lock_error(self, error: &LockError) -> LockResponse {
+        let kind = match RefusalKind::of(error) {
+            RefusalKind::Timeout if self.deadline => RefusalKind::Deadline,
+            kind => kind,
+        };
+        self.log(kind, error);
+        let expected = match (kind, self.lease, error.holder_remaining()) {
+            (RefusalKind::Unavailable, ..) => STORE_OUTAGE,
+            // With a watchdog the remaining lease is always almost the whole lease.
+            (_, Some(Lease::Fixed(_)), Some(left)) => left,
+            _ => Duration::ZERO,
+        };
+        self.refusal(kind, None, expected)
+    }
+
+    /// Returns the refusal of a request that has no key, and logs it unless `known`: then an operator has been told.
+    pub(crate) fn key_error(self, error: &KeyError, known: bool) -> LockResponse {
+        let kind = match error {
+            KeyError::Invalid(error) => return self.lock_error(error),
+            KeyError::Missing(_) => RefusalKind::KeyMissing,
+            KeyError::Malformed { .. } => RefusalKind::KeyInvalid,
+            KeyError::Misplaced(_) => {
+                if !known {
+                    log_request!(error, self, error, "requests are refused");
+                }
+                return self.refusal(RefusalKind::Misconfigured, None, Duration::ZERO);
+            }
+        };
+        log_request!(debug, self, error, "request refused");
+        self.refusal(kind, Some(error.to_string()), Duration::ZERO)
+    }
+
+    /// Logs and returns the refusal of a request whose client left before the body was complete.
+    pub(crate) fn body_error(self, error: &(dyn Error + 'static)) -> LockResponse {
+        let what = "request dropped: its client left while the request waited for the lock";
+        log_request!(debug, self, error, what);
+        self.refusal(RefusalKind::BodyIncomplete, None, Duration::ZERO)
+    }
+
+    fn refusal(
+        self,
+        kind: RefusalKind,
+        detail: Option<String>,
+        expected: Duration,
+    ) -> LockResponse {
+        LockResponse {
+            kind,
+            status: kind.status(self.busy),
+            retry_after: kind.is_retryable().then(|| retry_after(expected)),
+            detail,
+            unexecuted: kind != RefusalKind::Lost,
+            grpc: self.grpc,
+        }
+    }
+
+    fn log(self, kind: RefusalKind, error: &LockError) {
+        use RefusalKind as Kind;
+
+        // The error's key includes the namespace.
+        let log = RefusalContext { name: error.key().or(self.name), ..self };
+        match kind {
+            Kind::Busy | Kind::Timeout | Kind::Deadline | Kind::KeyInvalid => {
+                log_request!(debug, log, error, "request refused");
+            }
+            _ if kind == Kind::Misconfigured || needs_an_operator(error) => {
+                log_request!(error, log, error, "request refused: the lock cannot be acquired");
+            }
+            Kind::Lost => log_request!(warn, log, error, "request cut off"),
+            _ => log_request!(warn, log, error, "request refused"),
+        }
+    }
+}
+
+/// True if the store fails in a way that only an operator can fix.
+fn needs_an_operator(error: &LockError) -> bool {
+    use StoreErrorKind as Kind;
+
+    let LockError::Store(error) = error else { return false };
+    matches!(error.kind(), Kind::OutOfMemory | Kind::Denied | Kind::Config | Kind::Protocol)
+}
+
+/// Returns whole seconds, at least one, with up to a quarter of random jitter, so that refused clients do
+/// not retry at the same time.
+fn retry_after(expected: Duration) -> Duration {
+    let spread = expected.min(MAX_RETRY_AFTER).mul_f64(1.0 + 0.25 * fastrand::f64());
+    let rounded_up = spread.as_secs() + u64::from(spread.subsec_nanos() > 0);
+    Duration::from_secs(rounded_up.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_whole_seconds_with_jitter() {
+        let advice = |expected| (0..200).map(move |_| retry_after(expected)).collect::<Vec<_>>();
+        let secs = Duration::from_secs;
+        assert!(advice(Duration::ZERO).iter().all(|after| *after == secs(1)));
+        assert!(advice(Duration::from_millis(800)).iter().all(|after| *after == secs(1)));
+        let spread = advice(secs(20));
+        assert!(spread.iter().all(|after| (secs(20)..=secs(25)).contains(after)), "{spread:?}");
+        assert!(spread.iter().any(|after| *after != spread[0]), "{spread:?}");
+        let longest = advice(Duration::MAX);
+        assert!(longest.iter().all(|after| (secs(60)..=secs(75)).contains(after)));
+    }
+
+    #[test]
+    fn strings_are_escaped() {
+        let mut json = String::new();
+        push_json_string(&mut json, "a \"b\" \\ \n ü");
+        assert_eq!(json, r#""a \"b\" \\ \u000a ü""#);
+    }
+}

@@ -1,0 +1,308 @@
+//! Reads the bodies of requests that wait for the lock.
+//!
+//! An HTTP/1.1 server reads its socket only while the request's body is polled, so only then does it notice
+//! that the client has left. While a request waits, the layer polls its body and keeps what arrives, up to a
+//! limit. The handler gets what was kept, and then the rest.
+//!
+//! 1. The handler's request has the same body type as the layer's request. [`RequestBodies`] knows for each
+//!    type how to make such a body from a [`ReadAheadBody`]. Bodies of other types are not read.
+//! 2. A request takes its limit out of a pool that all requests of the layer share, and gives back what it did not
+//!    need once the body has ended. Without a share it waits unread.
+//! 3. A body from which nothing was read is handed on as it is.
+
+use std::any::Any;
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use std::{io, mem};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Sleep, sleep};
+
+use crate::http::kept::{Kept, data_bytes};
+
+/// How many bytes of a body are read ahead, by default.
+pub(crate) const READ_AHEAD: usize = 64 * 1024;
+
+/// How many bytes all waiting requests of a layer keep together.
+const POOL: u32 = 16 * 1024 * 1024;
+
+/// Frames with fewer bytes are copied out of the server's buffer.
+const SMALL: usize = 4 * 1024;
+
+/// How long a request waits before its body is read. A free lock takes about a round trip and must not cost
+/// more; a client that leaves must be noticed within 100 ms.
+const READ_AHEAD_AFTER: Duration = Duration::from_millis(20);
+
+/// How long a request waits before it asks the layer's pool again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// True if the error's chain shows that the client left before its body was complete.
+///
+/// `TimedOut` does not show it: layers that limit the time of a body report it too, while the client is still
+/// there.
+fn is_departure(error: &BoxError) -> bool {
+    use io::ErrorKind as Kind;
+
+    let mut next: Option<&(dyn Error + 'static)> = Some(&**error);
+    while let Some(error) = next {
+        next = error.source();
+        let Some(error) = error.downcast_ref::<io::Error>() else { continue };
+        if let Kind::UnexpectedEof
+        | Kind::ConnectionReset
+        | Kind::ConnectionAborted
+        | Kind::BrokenPipe
+        | Kind::NotConnected = error.kind()
+        {
+            return true;
+        }
+        // The `source` of an `io::Error` skips the error inside it.
+        next = error.get_ref().map(|inner| inner as _);
+    }
+    false
+}
+
+/// Boxes the error, without the wrapper of axum's body, which would otherwise wrap it twice.
+fn boxed(error: impl Into<BoxError>) -> BoxError {
+    let error = error.into();
+    #[cfg(feature = "axum-08")]
+    let error = match error.downcast::<::axum::Error>() {
+        Ok(error) => error.into_inner(),
+        Err(error) => error,
+    };
+    error
+}
+
+/// A request's body whose first part was read while the request waited for the lock.
+///
+/// It yields what the body yields, in the same order: data, trailers and errors.
+pub(crate) struct ReadAheadBody<B: Body> {
+    body: Kept<B, BoxError>,
+    /// The frames' share of the pool, until the last frame is handed on.
+    share: Option<OwnedSemaphorePermit>,
+    /// How many bytes of the share are not used yet.
+    unused: usize,
+}
+
+impl<B> ReadAheadBody<B>
+where
+    B: Body<Data: 'static, Error: Into<BoxError>> + Unpin,
+{
+    /// Keeps a frame, which uses up a part of the share. If that is too small, takes the difference out of the pool, if
+    /// the pool has so much.
+    fn keep(&mut self, mut frame: Frame<B::Data>) {
+        // A small frame is a slice of the server's read buffer, all of which it would keep in memory.
+        if let Some(data) = frame.data_mut()
+            && let Some(data) = (data as &mut dyn Any).downcast_mut::<Bytes>()
+            && data.len() < SMALL
+        {
+            *data = Bytes::copy_from_slice(data);
+        }
+        // The frame itself counts as well: a body may come byte by byte.
+        let bytes = usize::try_from(data_bytes(&frame)).unwrap_or(usize::MAX);
+        let bytes = bytes.saturating_add(mem::size_of::<Frame<B::Data>>());
+        let over = u32::try_from(bytes.saturating_sub(self.unused)).unwrap_or(u32::MAX);
+        self.unused = self.unused.saturating_sub(bytes);
+        if let Some(share) = &mut self.share
+            && let Ok(more) = Arc::clone(share.semaphore()).try_acquire_many_owned(over)
+        {
+            share.merge(more);
+        }
+        self.body.push(Ok(frame));
+    }
+
+    /// Gives back the part of the share that is not used.
+    fn give_back_rest(&mut self) {
+        let unused = mem::take(&mut self.unused);
+        drop(self.share.as_mut().and_then(|share| share.split(unused)));
+    }
+}
+
+impl<B> Body for ReadAheadBody<B>
+where
+    B: Body<Error: Into<BoxError>> + Unpin,
+{
+    type Data = B::Data;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.body).poll_frame(cx);
+        if this.body.is_empty() {
+            this.share = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Reads one body ahead.
+trait ReadAhead<B>: Send {
+    /// Reads what is there; ready with the error that shows that the client has left.
+    fn poll_departure(&mut self, cx: &mut Context<'_>) -> Poll<BoxError>;
+
+    /// Returns the body as the client sent it, made of what was read and of the rest.
+    fn into_body(self: Box<Self>) -> B;
+}
+
+type Rebuild<B> = dyn Fn(ReadAheadBody<B>) -> B + Send + Sync;
+
+struct Reader<B: Body> {
+    read: ReadAheadBody<B>,
+    has_failed: bool,
+    rebuild: Arc<Rebuild<B>>,
+}
+
+impl<B> ReadAhead<B> for Reader<B>
+where
+    B: Body<Data: Send, Error: Into<BoxError>> + Unpin + Send + 'static,
+{
+    fn poll_departure(&mut self, cx: &mut Context<'_>) -> Poll<BoxError> {
+        while !self.has_failed && self.read.unused > 0 {
+            match ready!(self.read.body.poll_next(cx)) {
+                Some(Ok(frame)) => self.read.keep(frame),
+                Some(Err(error)) if is_departure(&error) => return Poll::Ready(error),
+                Some(Err(error)) => {
+                    self.has_failed = true;
+                    self.read.body.push(Err(error));
+                    self.read.give_back_rest();
+                }
+                None => self.read.give_back_rest(),
+            }
+        }
+        Poll::Pending
+    }
+
+    fn into_body(mut self: Box<Self>) -> B {
+        self.read.give_back_rest();
+        let ReadAheadBody { body, share, unused } = self.read;
+        body.into_unread()
+            .unwrap_or_else(|body| (self.rebuild)(ReadAheadBody { body, share, unused }))
+    }
+}
+
+/// A body type that the layer can read ahead.
+struct ReadableBody<B> {
+    is_complete: fn(&B) -> bool,
+    /// Starts to read a body as far as its share, and the rest of the last frame.
+    start: Box<dyn Fn(B, OwnedSemaphorePermit) -> Box<dyn ReadAhead<B>> + Send + Sync>,
+}
+
+/// The body types that a layer can read ahead, and how far.
+#[derive(Clone)]
+pub(crate) struct RequestBodies {
+    types: Vec<Arc<dyn Any + Send + Sync>>,
+    /// How many bytes of a waiting request's body are read.
+    pub(crate) limit: usize,
+}
+
+impl RequestBodies {
+    /// The types that this crate knows.
+    pub(crate) fn known() -> Self {
+        #[cfg_attr(not(feature = "axum-08"), expect(unused_mut, reason = "it knows none"))]
+        let mut bodies = Self { types: Vec::new(), limit: READ_AHEAD };
+        #[cfg(feature = "axum-08")]
+        bodies.add(::axum::body::Body::new::<ReadAheadBody<::axum::body::Body>>);
+        bodies
+    }
+
+    pub(crate) fn add<B>(&mut self, rebuild: impl Fn(ReadAheadBody<B>) -> B + Send + Sync + 'static)
+    where
+        B: Body<Data: Send, Error: Into<BoxError>> + Unpin + Send + 'static,
+    {
+        let rebuild: Arc<Rebuild<B>> = Arc::new(rebuild);
+        let start = move |body, share: OwnedSemaphorePermit| -> Box<dyn ReadAhead<B>> {
+            let (body, unused) = (Kept::new(body, boxed), share.num_permits());
+            let read = ReadAheadBody { body, share: Some(share), unused };
+            Box::new(Reader { read, has_failed: false, rebuild: Arc::clone(&rebuild) })
+        };
+        let body = ReadableBody { is_complete: B::is_end_stream, start: Box::new(start) };
+        self.types.push(Arc::new(body));
+    }
+
+    /// Returns how to read bodies of type `B`, if it was added; the last addition counts.
+    fn of<B: 'static>(&self) -> Option<&ReadableBody<B>> {
+        self.types.iter().rev().find_map(|known| known.downcast_ref())
+    }
+
+    /// Returns what all requests of a layer may keep together.
+    pub(crate) fn pool() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(POOL as usize))
+    }
+}
+
+pin_project! {
+    /// The body of a request that waits for its lock.
+    pub(crate) struct WaitingBody<B> {
+        // Until it is read.
+        unread: Option<B>,
+        #[pin]
+        delay: Option<Sleep>,
+        reader: Option<Box<dyn ReadAhead<B>>>,
+    }
+}
+
+impl<B> WaitingBody<B> {
+    pub(crate) fn new(body: B) -> Self {
+        Self { unread: Some(body), delay: None, reader: None }
+    }
+
+    /// Takes the body, as the client sent it.
+    pub(crate) fn take(self: Pin<&mut Self>) -> Option<B> {
+        let this = self.project();
+        this.unread.take().or_else(|| Some(this.reader.take()?.into_body()))
+    }
+
+    /// Reads the part of the body that is there; ready with the error that shows that the client has left.
+    pub(crate) fn poll_departure(
+        self: Pin<&mut Self>,
+        bodies: &RequestBodies,
+        pool: &Arc<Semaphore>,
+        cx: &mut Context<'_>,
+    ) -> Poll<BoxError>
+    where
+        B: 'static,
+    {
+        let mut this = self.project();
+        while let Some(body) = this.unread.as_ref() {
+            let readable =
+                bodies.of::<B>().filter(|it| bodies.limit > 0 && !(it.is_complete)(body));
+            let Some(readable) = readable else { return Poll::Pending };
+            match this.delay.as_mut().as_pin_mut() {
+                None => this.delay.set(Some(sleep(READ_AHEAD_AFTER))),
+                Some(delay) => {
+                    ready!(delay.poll(cx));
+                    let limit = u32::try_from(bodies.limit).unwrap_or(POOL).min(POOL);
+                    match Arc::clone(pool).try_acquire_many_owned(limit) {
+                        Ok(share) => {
+                            let body = this.unread.take();
+                            *this.reader = body.map(|body| (readable.start)(body, share));
+                        }
+                        Err(_) => this.delay.set(Some(sleep(ASK_AGAIN_AFTER))),
+                    }
+                }
+            }
+        }
+        match this.reader {
+            Some(reader) => reader.poll_departure(cx),
+            None => Poll::Pending,
+        }
+    }
+}
