@@ -77,7 +77,7 @@ impl RefusalKind {
     }
 
     /// Returns the status, with `busy` for a lock that is busy.
-    pub(crate) fn status(self, busy: StatusCode) -> StatusCode {
+    fn status(self, busy: StatusCode) -> StatusCode {
         // With 429 the key names the caller, so a caller whose wait ran out also asks too often.
         let names_caller = busy == StatusCode::TOO_MANY_REQUESTS;
         match self {
@@ -92,14 +92,7 @@ impl RefusalKind {
         }
     }
 
-    pub(crate) fn is_retryable(self) -> bool {
-        matches!(
-            self,
-            Self::Busy | Self::Timeout | Self::Deadline | Self::Overloaded | Self::Unavailable
-        )
-    }
-
-    pub(crate) fn of(error: &LockError) -> Self {
+    fn of(error: &LockError) -> Self {
         match error {
             LockError::Busy { reason: BusyReason::Held, .. } => Self::Busy,
             LockError::Busy { .. } => Self::Overloaded,
@@ -393,10 +386,13 @@ impl RefusalContext<'_> {
         detail: Option<String>,
         expected: Duration,
     ) -> LockResponse {
+        let status = kind.status(self.busy);
+        let is_retryable =
+            ![StatusCode::BAD_REQUEST, StatusCode::INTERNAL_SERVER_ERROR].contains(&status);
         LockResponse {
             kind,
-            status: kind.status(self.busy),
-            retry_after: kind.is_retryable().then(|| retry_after(expected)),
+            status,
+            retry_after: is_retryable.then(|| retry_after(expected)),
             detail,
             unexecuted: kind != RefusalKind::Lost,
             grpc: self.grpc,

@@ -28,6 +28,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::held::{Hold, Panic, Releasing, Stopped, without_lock};
 use crate::http::error::LockBodyError;
 use crate::http::kept::{Kept, data_bytes, size_hint};
+use crate::locked::LockSpec;
 
 /// The body of a locked service's response: the inner service's body, with or without the lock that is held
 /// until it ends, or the layer's own answer.
@@ -66,11 +67,18 @@ impl<B: Body> LockBody<B> {
 
 impl<B: Body + Unpin> LockBody<B> {
     /// The same body, which holds the lock while it is sent.
-    pub(crate) fn held(self, hold: Hold, terms: BodyTerms) -> Self {
+    /// `until` is when it is cut off, `announced` the `Content-Length` of the response.
+    pub(crate) fn held(
+        self,
+        hold: Hold,
+        spec: &LockSpec,
+        until: Option<Instant>,
+        announced: Option<u64>,
+    ) -> Self {
         match self.kind {
-            Kind::Free(inner) => {
-                Self { kind: Kind::Held(Box::pin(HeldBody::new(inner, hold, terms))) }
-            }
+            Kind::Free(inner) => Self {
+                kind: Kind::Held(Box::pin(HeldBody::new(inner, hold, spec, until, announced))),
+            },
             Kind::Held(_) | Kind::Answer(_) => self,
         }
     }
@@ -138,18 +146,6 @@ impl<B: Body> fmt::Debug for LockBody<B> {
     }
 }
 
-/// How a body holds the lock while it is sent.
-pub(crate) struct BodyTerms {
-    /// When the body is cut off.
-    pub(crate) until: Option<Instant>,
-    /// The `Content-Length` of the response.
-    pub(crate) announced: Option<u64>,
-    /// The client whose shutdown cuts the body off.
-    pub(crate) client: LockClient,
-    /// False if the body goes on without its lock instead of being cut off.
-    pub(crate) enforced: bool,
-}
-
 pin_project! {
     /// A body that is sent while the lock is held.
     struct HeldBody<B>
@@ -175,11 +171,18 @@ pin_project! {
 }
 
 impl<B: Body + Unpin> HeldBody<B> {
-    fn new(inner: Inner<B>, hold: Hold, terms: BodyTerms) -> Self {
+    fn new(
+        inner: Inner<B>,
+        hold: Hold,
+        spec: &LockSpec,
+        until: Option<Instant>,
+        announced: Option<u64>,
+    ) -> Self {
         let hold =
             Arc::new(BodyHold { state: Mutex::new(Ok(Some(hold))), sender: AtomicWaker::new() });
         let mut reaper = JoinSet::new();
-        let BodyTerms { until, announced, client, enforced } = terms;
+        let (client, enforced) = (spec.client.clone(), spec.enforced);
+        let until = until.filter(|_| enforced);
         let cut_off = Arc::downgrade(&hold);
         reaper.spawn(async move {
             let reason = CutReason::wait(until, &client).await;

@@ -120,7 +120,7 @@ impl Check {
             let mut http: HttpPolicy =
                 runtime::http(&format!("lock.policies.{}", route.policy), &policy)?;
             http.methods = route.methods.clone().or(http.methods);
-            reaches.push((at, parsed.shape().to_owned(), http));
+            reaches.push((at, parsed.shape.clone(), http));
         }
         self.shadowed(&reaches, routes, &told);
         Ok(())

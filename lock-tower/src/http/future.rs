@@ -21,7 +21,7 @@ use tracing::Instrument as _;
 
 use crate::held::{Hold, without_lock};
 use crate::http::answer::{LockResponse, RefusalContext};
-use crate::http::body::{BodyTerms, LockBody};
+use crate::http::body::LockBody;
 use crate::http::layer::Shared;
 use crate::http::plan::Plan;
 use crate::http::read_ahead::{BoxError, WaitingBody};
@@ -92,13 +92,8 @@ impl RequestLock {
     ) -> Response<LockBody<B>> {
         let until = self.plan.body_limit(acquired_at, self.spec.options.max_hold);
         let announced = response.headers().get(CONTENT_LENGTH);
-        let terms = BodyTerms {
-            until: until.filter(|_| self.spec.enforced),
-            announced: announced.and_then(|length| length.to_str().ok()?.parse().ok()),
-            client: self.spec.client.clone(),
-            enforced: self.spec.enforced,
-        };
-        response.map(|body| body.held(hold, terms))
+        let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
+        response.map(|body| body.held(hold, &self.spec, until, announced))
     }
 
     /// Polls the handler, and then the release of its lock, unless the body of the response takes the hold.

@@ -132,7 +132,7 @@ impl Place {
 fn route_text<'a>(route: Option<&'a Route>, parts: &'a Parts) -> Result<Option<&'a str>, KeyError> {
     match (route, matched_path(&parts.extensions)) {
         (Some(route), _) if route.matches(route.path_of(&parts.uri, &parts.extensions)) => {
-            Ok(Some(route.text()))
+            Ok(Some(&route.text))
         }
         (Some(_), _) => Err(KeyError::Missing("path of the route".to_owned())),
         (None, Some(matched)) => Ok(Some(matched)),

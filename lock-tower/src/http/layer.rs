@@ -83,8 +83,7 @@ impl HttpLockLayer {
         paths: impl IntoIterator<Item = &'p str>,
     ) -> Result<(), LockError> {
         let routes: Vec<LockRoute> = runtime::routes(config).map_err(invalid)?;
-        let configured: Vec<_> = routes.iter().map(|entry| &*entry.path).collect();
-        routes::check_paths(&configured, &paths.into_iter().collect::<Vec<_>>())
+        routes::check_paths(&routes, &paths.into_iter().collect::<Vec<_>>())
     }
 }
 

@@ -10,21 +10,21 @@ use std::sync::Arc;
 use http::{Extensions, Method, Uri};
 use lock_runtime::__layer_v1::nearest;
 use lock_runtime::LockError;
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
 use crate::http::key::full_path_of;
 use crate::http::plan::{Plan, invalid};
-use crate::http::settings::UNNAMED;
+use crate::http::settings::{LockRoute, UNNAMED};
 use crate::http::template::Template;
 
 /// A parsed route pattern.
 #[derive(Clone)]
 pub(crate) struct Route {
-    text: String,
+    pub(crate) text: String,
     /// The names of its parameters, in order.
     names: Vec<String>,
     /// The pattern with numbers for names: the same for all routes that match the same paths.
-    shape: String,
+    pub(crate) shape: String,
     matcher: matchit::Router<()>,
     /// True if it matches the path that the client sent; false if it matches the path without the prefixes of
     /// nested routers.
@@ -132,14 +132,6 @@ impl Route {
     pub(crate) fn matches(&self, path: &str) -> bool {
         self.matcher.at(&normalized(path)).is_ok()
     }
-
-    pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
-
-    pub(crate) fn shape(&self) -> &str {
-        &self.shape
-    }
 }
 
 impl fmt::Debug for Route {
@@ -150,31 +142,18 @@ impl fmt::Debug for Route {
 
 /// Writes each character of a path in one way: encoded or not, `m` is `m`, and `é` is `%C3%A9`.
 pub(crate) fn normalized(path: &str) -> Cow<'_, str> {
-    if path.bytes().all(|byte| byte.is_ascii() && byte != b'%') {
+    const ENCODED: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    if path.bytes().all(is_plain) {
         return Cow::Borrowed(path);
     }
-    let mut normal = String::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((&byte, mut after)) = rest.split_first() {
-        let encoded = match after.split_at_checked(2).filter(|_| byte == b'%') {
-            Some((digits, behind)) => std::str::from_utf8(digits)
-                .ok()
-                .filter(|digits| !digits.starts_with('+'))
-                .and_then(|digits| u8::from_str_radix(digits, 16).ok())
-                .inspect(|_| after = behind),
-            None => None,
-        };
-        match encoded {
-            Some(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
-                normal.push(char::from(byte));
-            }
-            Some(byte) => normal.push_str(&format!("%{byte:02X}")),
-            None if byte.is_ascii() => normal.push(char::from(byte)),
-            None => normal.push_str(&format!("%{byte:02X}")),
-        }
-        rest = after;
-    }
-    Cow::Owned(normal)
+    let segment = |segment| {
+        let decoded: Vec<u8> = percent_decode_str(segment).collect();
+        percent_encode(&decoded, ENCODED).to_string()
+    };
+    Cow::Owned(path.split('/').map(segment).collect::<Vec<_>>().join("/"))
 }
 
 /// The plans of routes, for each method: a route that locks other methods hides no route of this one.
@@ -232,32 +211,31 @@ impl MethodRoutes {
         for plan in plans.iter().filter(|plan| plan.http.side(method).is_some()) {
             let Some(route) = &plan.route else { continue };
             // The first route of a shape counts.
-            if shapes.insert(route.shape()) {
+            if shapes.insert(&route.shape) {
                 routes
                     .by_path
-                    .insert(route.shape(), Arc::clone(plan))
-                    .map_err(|error| invalid(format!("the route `{}`: {error}", route.text())))?;
+                    .insert(route.shape.clone(), Arc::clone(plan))
+                    .map_err(|error| invalid(format!("the route `{}`: {error}", route.text)))?;
             }
-            routes.by_text.entry(route.text().to_owned()).or_insert_with(|| Arc::clone(plan));
+            routes.by_text.entry(route.text.clone()).or_insert_with(|| Arc::clone(plan));
         }
         Ok(routes)
     }
 }
 
 /// Checks that each configured path is one of `paths`, the router's patterns.
-pub(crate) fn check_paths(configured: &[&str], paths: &[&str]) -> Result<(), LockError> {
-    let routes: Vec<_> = paths.iter().filter_map(|path| Route::parse(path).ok()).collect();
-    for (at, text) in configured.iter().enumerate() {
+pub(crate) fn check_paths(routes: &[LockRoute], paths: &[&str]) -> Result<(), LockError> {
+    let router: Vec<_> = paths.iter().filter_map(|path| Route::parse(path).ok()).collect();
+    for (at, LockRoute { path: text, .. }) in routes.iter().enumerate() {
         let route = Route::of(text, true)?;
         // A pattern is a path of each pattern that is as general.
         let is_one = paths.iter().any(|path| route.matches(path))
-            || routes.iter().any(|other| other.matches(text));
+            || router.iter().any(|other| other.matches(text));
         if !is_one {
             let near = nearest(text, paths.iter().copied());
             let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-            return Err(invalid(format!(
-                "lock.routes[{at}] ({text}) is no path of the router{near}"
-            )));
+            let problem = format!("lock.routes[{at}] ({text}) is no path of the router{near}");
+            return Err(invalid(problem));
         }
     }
     Ok(())

@@ -1,6 +1,5 @@
 //! [`HttpLockService`]: decides how each request is locked.
 
-use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -38,7 +37,7 @@ use crate::locked::LockSpec;
 pub struct RequestDeadline(pub Instant);
 
 /// An HTTP service whose requests run under locks: see [`HttpLockLayer`].
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct HttpLockService<S> {
     inner: S,
     shared: Arc<Shared>,
@@ -160,13 +159,4 @@ fn bound_wait(spec: &mut LockSpec, parts: &Parts, grpc: bool) -> Result<bool, Lo
     }
     spec.options = Arc::new(LockOptions::clone(&spec.options).wait(left));
     Ok(true)
-}
-
-impl<S: fmt::Debug> fmt::Debug for HttpLockService<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpLockService")
-            .field("inner", &self.inner)
-            .field("shared", &self.shared)
-            .finish()
-    }
 }
