@@ -26,6 +26,8 @@ use crate::options::{LockKind, LockOptions};
 #[cfg(feature = "policy")]
 pub use crate::policy::effective::EffectivePolicy;
 #[cfg(feature = "policy")]
+pub use crate::policy::text::Text;
+#[cfg(feature = "policy")]
 use crate::policy::{ConfigError, ConfigProblem, LockConfig, Policy};
 pub use crate::site::LayerSite;
 pub use crate::store::client_id;

@@ -110,7 +110,7 @@ mod error;
 mod load;
 mod raw;
 mod sites;
-mod text;
+pub(crate) mod text;
 #[cfg(feature = "figment-010")]
 mod variables;
 

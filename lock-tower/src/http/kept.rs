@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// A body, and the first of its items, which were taken out. Its errors become `E`.
 pub(crate) struct Kept<B: Body, E> {
@@ -16,6 +17,8 @@ pub(crate) struct Kept<B: Body, E> {
     map_err: fn(B::Error) -> E,
     /// True if nothing comes after the kept items.
     ended: bool,
+    /// What the kept items take of a pool.
+    pub(crate) share: Option<OwnedSemaphorePermit>,
 }
 
 /// No field is pinned in place.
@@ -23,7 +26,7 @@ impl<B: Body + Unpin, E> Unpin for Kept<B, E> {}
 
 impl<B: Body, E> Kept<B, E> {
     pub(crate) fn new(body: B, map_err: fn(B::Error) -> E) -> Self {
-        Self { first: None, more: VecDeque::new(), body, map_err, ended: false }
+        Self { first: None, more: VecDeque::new(), body, map_err, ended: false, share: None }
     }
 
     /// Keeps an item behind the others.
@@ -36,7 +39,9 @@ impl<B: Body, E> Kept<B, E> {
     }
 
     pub(crate) fn pop(&mut self) -> Option<Result<Frame<B::Data>, E>> {
-        self.first.take().or_else(|| self.more.pop_front())
+        let item = self.first.take().or_else(|| self.more.pop_front());
+        self.share.take_if(|_| self.more.is_empty());
+        item
     }
 
     /// True if no item is kept.
@@ -49,7 +54,7 @@ impl<B: Body, E> Kept<B, E> {
         self.ended || self.body.is_end_stream()
     }
 
-    /// Returns the body, if it was read and nothing of it is kept.
+    /// Returns the body as it is, if nothing was read of it.
     pub(crate) fn into_unread(self) -> Result<B, Self> {
         if self.is_empty() && !self.ended { Ok(self.body) } else { Err(self) }
     }

@@ -1,7 +1,6 @@
 //! Makes the lock key of a request.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use http::request::Parts;
@@ -97,15 +96,6 @@ impl KeySource {
             };
         }
         Ok(Some(key.build()?))
-    }
-}
-
-impl fmt::Debug for KeySource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Template { template, .. } => template.fmt(f),
-            Self::Function(_) => f.write_str("function"),
-        }
     }
 }
 

@@ -43,7 +43,6 @@ pub(crate) struct Shared {
 }
 
 /// The plans of a layer, by one configuration of one client.
-#[derive(Debug)]
 pub(crate) enum Plans {
     One(Arc<Plan>),
     Routes(RouteTable),
@@ -246,10 +245,7 @@ impl Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("settings", &self.settings)
-            .field("plans", &self.plans)
-            .finish_non_exhaustive()
+        f.debug_struct("Shared").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
@@ -258,10 +254,9 @@ const MAX_CLIENTS: usize = 16;
 
 /// The plans by the configuration of each client, made again when it changes. Above [`MAX_CLIENTS`] clients, it forgets the
 /// client whose plans were made longest ago. Failures are kept too: the next request would fail in the same way.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct PlanCache(RwLock<Vec<Made>>);
 
-#[derive(Debug)]
 struct Made {
     client: LockClientId,
     config: Option<Arc<LayerConfig>>,
@@ -295,7 +290,7 @@ impl PlanCache {
 const MAX_REMEMBERED: usize = 1024;
 
 /// What an operator has been told: the texts that a layer has logged, each once.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Told(RwLock<HashSet<String>>);
 
 impl Told {

@@ -46,7 +46,6 @@ pub(crate) fn in_words(error: LockError) -> String {
 }
 
 /// How the requests of a layer or of a route are locked, by one configuration of one client.
-#[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) route: Option<Arc<Route>>,
     pub(crate) http: HttpPolicy,
@@ -221,7 +220,7 @@ fn key_source(
         && let Some((name, known)) = route.lacks(&template)
     {
         let problem =
-            format!("`{{path.{name}}}` is not in the route `{route:?}`, which has {known}");
+            format!("`{{path.{name}}}` is not in the route `{}`, which has {known}", route.text);
         return Err(invalid(problem));
     }
     if route.is_none() && cfg!(not(feature = "axum-08")) {

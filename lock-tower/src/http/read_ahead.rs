@@ -19,7 +19,7 @@ use std::time::Duration;
 use std::{io, mem};
 
 use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
+use http_body::{Body, Frame};
 use pin_project_lite::pin_project;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
@@ -83,15 +83,27 @@ fn boxed(error: impl Into<BoxError>) -> BoxError {
 /// A request's body whose first part was read while the request waited for the lock.
 ///
 /// It yields what the body yields, in the same order: data, trailers and errors.
-pub(crate) struct ReadAheadBody<B: Body> {
-    body: Kept<B, BoxError>,
-    /// The frames' share of the pool, until the last frame is handed on.
-    share: Option<OwnedSemaphorePermit>,
-    /// How many bytes of the share are not used yet.
-    unused: usize,
+pub(crate) type ReadAheadBody<B> = Kept<B, BoxError>;
+
+/// Reads one body ahead.
+trait ReadAhead<B>: Send {
+    /// Reads what is there; ready with the error that shows that the client has left.
+    fn poll_departure(&mut self, cx: &mut Context<'_>) -> Poll<BoxError>;
+
+    /// Returns the body as the client sent it, made of what was read and of the rest.
+    fn into_body(self: Box<Self>) -> B;
 }
 
-impl<B> ReadAheadBody<B>
+type Rebuild<B> = dyn Fn(ReadAheadBody<B>) -> B + Send + Sync;
+
+struct Reader<B: Body> {
+    read: ReadAheadBody<B>,
+    /// How many bytes of the share are not used yet.
+    unused: usize,
+    rebuild: Arc<Rebuild<B>>,
+}
+
+impl<B> Reader<B>
 where
     B: Body<Data: 'static, Error: Into<BoxError>> + Unpin,
 {
@@ -110,64 +122,19 @@ where
         let bytes = bytes.saturating_add(mem::size_of::<Frame<B::Data>>());
         let over = u32::try_from(bytes.saturating_sub(self.unused)).unwrap_or(u32::MAX);
         self.unused = self.unused.saturating_sub(bytes);
-        if let Some(share) = &mut self.share
+        if let Some(share) = &mut self.read.share
             && let Ok(more) = Arc::clone(share.semaphore()).try_acquire_many_owned(over)
         {
             share.merge(more);
         }
-        self.body.push(Ok(frame));
+        self.read.push(Ok(frame));
     }
 
-    /// Gives back the part of the share that is not used.
-    fn give_back_rest(&mut self) {
+    /// Gives back the part of the share that is not used, and reads no further.
+    fn stop(&mut self) {
         let unused = mem::take(&mut self.unused);
-        drop(self.share.as_mut().and_then(|share| share.split(unused)));
+        drop(self.read.share.as_mut().and_then(|share| share.split(unused)));
     }
-}
-
-impl<B> Body for ReadAheadBody<B>
-where
-    B: Body<Error: Into<BoxError>> + Unpin,
-{
-    type Data = B::Data;
-    type Error = BoxError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
-        let this = self.get_mut();
-        let polled = Pin::new(&mut this.body).poll_frame(cx);
-        if this.body.is_empty() {
-            this.share = None;
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// Reads one body ahead.
-trait ReadAhead<B>: Send {
-    /// Reads what is there; ready with the error that shows that the client has left.
-    fn poll_departure(&mut self, cx: &mut Context<'_>) -> Poll<BoxError>;
-
-    /// Returns the body as the client sent it, made of what was read and of the rest.
-    fn into_body(self: Box<Self>) -> B;
-}
-
-type Rebuild<B> = dyn Fn(ReadAheadBody<B>) -> B + Send + Sync;
-
-struct Reader<B: Body> {
-    read: ReadAheadBody<B>,
-    has_failed: bool,
-    rebuild: Arc<Rebuild<B>>,
 }
 
 impl<B> ReadAhead<B> for Reader<B>
@@ -175,26 +142,23 @@ where
     B: Body<Data: Send, Error: Into<BoxError>> + Unpin + Send + 'static,
 {
     fn poll_departure(&mut self, cx: &mut Context<'_>) -> Poll<BoxError> {
-        while !self.has_failed && self.read.unused > 0 {
-            match ready!(self.read.body.poll_next(cx)) {
-                Some(Ok(frame)) => self.read.keep(frame),
+        while self.unused > 0 {
+            match ready!(self.read.poll_next(cx)) {
+                Some(Ok(frame)) => self.keep(frame),
                 Some(Err(error)) if is_departure(&error) => return Poll::Ready(error),
                 Some(Err(error)) => {
-                    self.has_failed = true;
-                    self.read.body.push(Err(error));
-                    self.read.give_back_rest();
+                    self.read.push(Err(error));
+                    self.stop();
                 }
-                None => self.read.give_back_rest(),
+                None => self.stop(),
             }
         }
         Poll::Pending
     }
 
     fn into_body(mut self: Box<Self>) -> B {
-        self.read.give_back_rest();
-        let ReadAheadBody { body, share, unused } = self.read;
-        body.into_unread()
-            .unwrap_or_else(|body| (self.rebuild)(ReadAheadBody { body, share, unused }))
+        self.stop();
+        self.read.into_unread().unwrap_or_else(|read| (self.rebuild)(read))
     }
 }
 
@@ -229,9 +193,9 @@ impl RequestBodies {
     {
         let rebuild: Arc<Rebuild<B>> = Arc::new(rebuild);
         let start = move |body, share: OwnedSemaphorePermit| -> Box<dyn ReadAhead<B>> {
-            let (body, unused) = (Kept::new(body, boxed), share.num_permits());
-            let read = ReadAheadBody { body, share: Some(share), unused };
-            Box::new(Reader { read, has_failed: false, rebuild: Arc::clone(&rebuild) })
+            let (unused, mut read) = (share.num_permits(), Kept::new(body, boxed));
+            read.share = Some(share);
+            Box::new(Reader { read, unused, rebuild: Arc::clone(&rebuild) })
         };
         let body = ReadableBody { is_complete: B::is_end_stream, start: Box::new(start) };
         self.types.push(Arc::new(body));

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::str::Utf8Error;
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use crate::http::settings::{LockRoute, UNNAMED};
 use crate::http::template::Template;
 
 /// A parsed route pattern.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Route {
     pub(crate) text: String,
     /// The names of its parameters, in order.
@@ -134,12 +133,6 @@ impl Route {
     }
 }
 
-impl fmt::Debug for Route {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
 /// Writes each character of a path in one way: encoded or not, `m` is `m`, and `é` is `%C3%A9`.
 pub(crate) fn normalized(path: &str) -> Cow<'_, str> {
     const ENCODED: &AsciiSet =
@@ -160,14 +153,13 @@ pub(crate) fn normalized(path: &str) -> Cow<'_, str> {
 ///
 /// A path is looked up as axum's router does it, with the crate `matchit`. A path that it does not know is looked up by
 /// the text of the route that axum's router has matched: an outer service may have rewritten the path.
-#[derive(Debug)]
 pub(crate) struct RouteTable {
     by_method: HashMap<Method, MethodRoutes>,
     /// For methods that no plan names.
     others: MethodRoutes,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct MethodRoutes {
     by_path: matchit::Router<Arc<Plan>>,
     by_text: HashMap<String, Arc<Plan>>,

@@ -93,27 +93,9 @@ pub(crate) struct LockRoute {
     pub(crate) hold: Option<HoldUntil>,
 }
 
-/// Reads text, and reports the expected form of text that it cannot read.
-struct Text<T> {
-    read: fn(&str) -> Option<T>,
-    expected: &'static str,
-}
-
-impl<T> Visitor<'_> for Text<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.expected)
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-        (self.read)(text.trim()).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
-    }
-}
-
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let expected = r#"a duration with its unit, such as "250ms" or "1m 30s""#;
-    from.deserialize_any(Text { read: runtime::duration, expected }).map(Some)
+    from.deserialize_any(runtime::Text { read: runtime::duration, expected }).map(Some)
 }
 
 fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
@@ -121,8 +103,11 @@ fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Erro
         "unlimited" => Some(Duration::MAX),
         text => runtime::duration(text),
     };
-    from.deserialize_any(Text { read, expected: r#"a duration such as "5m", or "unlimited""# })
-        .map(Some)
+    from.deserialize_any(runtime::Text {
+        read,
+        expected: r#"a duration such as "5m", or "unlimited""#,
+    })
+    .map(Some)
 }
 
 /// The methods that only read.

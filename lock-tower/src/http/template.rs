@@ -40,6 +40,7 @@ pub(crate) enum Place {
 /// `/orders/42` and `/orders/042` are the same order to a handler that takes a `u64`, so both need the same
 /// lock. A typed value is parsed as axum's and serde's extractors parse it, with `FromStr`, and the key has
 /// what the [`KeyPart`] of the type writes: the name that an annotated function with an argument of that type locks.
+#[derive(Debug)]
 pub(crate) struct ValueType {
     pub(crate) name: &'static str,
     /// Adds the value to the key; `None` if the text is no value of this type.
@@ -64,12 +65,6 @@ static TYPES: [ValueType; 13] = [
 
 fn add<T: FromStr + KeyPart>(key: LockKeyBuilder, text: &str) -> Option<LockKeyBuilder> {
     text.parse::<T>().ok().map(|value| key.part(&value))
-}
-
-impl fmt::Debug for ValueType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
 }
 
 impl Template {
