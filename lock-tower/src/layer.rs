@@ -1,23 +1,15 @@
-//! [`LockLayer`], its [`LockService`] and its [`LockFuture`].
+//! [`LockLayer`].
 
 use std::error::Error;
 use std::fmt;
 use std::panic::Location;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use lock_runtime::__layer_v1::{self as runtime, LayerLabel, LayerSite};
-use lock_runtime::acquire::Acquire;
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions};
-use pin_project_lite::pin_project;
-use tower_layer::Layer;
-use tower_service::Service;
 
-use crate::error::LockServiceError;
-use crate::held::{Hold, without_lock};
-use crate::locked::{LockSpec, LockedCall, Terms, take_ready};
+use crate::locked::LockSpec;
 
 /// A layer that runs each call of a service under the lock whose key it derives from the request.
 ///
@@ -55,18 +47,18 @@ use crate::locked::{LockSpec, LockedCall, Terms, take_ready};
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 pub struct LockLayer<K = ()> {
-    key: Arc<K>,
-    settings: Arc<LayerSettings>,
+    pub(crate) key: Arc<K>,
+    pub(crate) settings: Arc<LayerSettings>,
 }
 
 /// The settings of a layer's locks.
 #[derive(Debug, Clone)]
-struct LayerSettings {
+pub(crate) struct LayerSettings {
     client: LockClient,
     kind: LockKind,
     /// Over the client's options at the time of each call.
     options: Option<LockOptions>,
-    label: LayerLabel,
+    pub(crate) label: LayerLabel,
 }
 
 impl<K> LockLayer<K> {
@@ -119,7 +111,7 @@ impl<K> LockLayer<K> {
     }
 
     /// Returns how the next call is locked.
-    fn spec(&self) -> LockSpec {
+    pub(crate) fn spec(&self) -> LockSpec {
         let LayerSettings { client, kind, options, .. } = &*self.settings;
         let options = match options {
             None => runtime::shared_options(client),
@@ -170,156 +162,5 @@ impl<K> Clone for LockLayer<K> {
 impl<K> fmt::Debug for LockLayer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockLayer").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
-
-/// A service whose calls run under locks: see [`LockLayer`].
-pub struct LockService<S, K> {
-    inner: S,
-    layer: LockLayer<K>,
-}
-
-impl<S, K> Layer<S> for LockLayer<K> {
-    type Service = LockService<S, K>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        LockService { inner, layer: self.clone() }
-    }
-}
-
-impl<S, K> LockService<S, K> {
-    /// Returns the inner service.
-    pub fn get_ref(&self) -> &S {
-        &self.inner
-    }
-
-    /// Returns the inner service.
-    pub fn get_mut(&mut self) -> &mut S {
-        &mut self.inner
-    }
-
-    /// Returns the inner service, without the lock.
-    pub fn into_inner(self) -> S {
-        self.inner
-    }
-}
-
-impl<S, K, Req, E> Service<Req> for LockService<S, K>
-where
-    S: Service<Req> + Clone,
-    K: Fn(&Req) -> Result<Option<LockKey>, E>,
-    E: Into<Box<dyn Error + Send + Sync>>,
-{
-    type Response = S::Response;
-    type Error = LockServiceError<S::Error>;
-    type Future = LockFuture<S, Req>;
-
-    /// Polls only the inner service: the lock's key is not known before there is a request.
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx).map_err(LockServiceError::Inner)
-    }
-
-    fn call(&mut self, request: Req) -> Self::Future {
-        let state = match (self.layer.key)(&request) {
-            Err(error) => {
-                // Gives back what `poll_ready` reserved, such as a permit of a concurrency limit.
-                self.inner = self.inner.clone();
-                State::Failed { error: Some(LockServiceError::from_key_error(error.into())) }
-            }
-            Ok(None) => State::PassThrough { future: without_lock(|| self.inner.call(request)) },
-            Ok(Some(key)) => {
-                let spec = self.layer.spec();
-                let acquire = spec.acquire(&self.layer.settings.label, key);
-                let ready = Some((take_ready(&mut self.inner), request));
-                State::Acquiring { acquire, ready, terms: spec.terms() }
-            }
-        };
-        LockFuture { state }
-    }
-}
-
-impl<S: Clone, K> Clone for LockService<S, K> {
-    fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), layer: self.layer.clone() }
-    }
-}
-
-impl<S: fmt::Debug, K> fmt::Debug for LockService<S, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockService")
-            .field("inner", &self.inner)
-            .field("layer", &self.layer)
-            .finish()
-    }
-}
-
-pin_project! {
-    /// The future of a call of a [`LockService`](crate::LockService).
-    ///
-    /// # Cancel safety
-    ///
-    /// If it is dropped while it waits, it leaves the queue; later, it drops the inner call and then releases
-    /// the lock in the background.
-    #[must_use = "futures do nothing unless polled"]
-    pub struct LockFuture<S, Req>
-    where
-        S: Service<Req>,
-    {
-        #[pin]
-        state: State<S, Req>,
-    }
-}
-
-pin_project! {
-    #[project = StateProjection]
-    enum State<S, Req>
-    where
-        S: Service<Req>,
-    {
-        // Runs without a lock.
-        PassThrough { #[pin] future: S::Future },
-        // `None` once it was returned.
-        Failed { error: Option<LockServiceError<S::Error>> },
-        Acquiring { acquire: Acquire, ready: Option<(S, Req)>, terms: Terms },
-        Running { #[pin] call: LockedCall<S, Req, Result<S::Response, S::Error>> },
-    }
-}
-
-impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
-    type Output = Result<S::Response, LockServiceError<S::Error>>;
-
-    // Pending forever if polled after completion.
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        loop {
-            let mut state = self.as_mut().project().state;
-            let next = match state.as_mut().project() {
-                StateProjection::PassThrough { future } => {
-                    return without_lock(|| future.poll(cx)).map_err(LockServiceError::Inner);
-                }
-                StateProjection::Failed { error } => {
-                    return error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
-                }
-                StateProjection::Acquiring { acquire, ready, terms } => {
-                    match (ready!(Pin::new(acquire).poll(cx)), ready.take()) {
-                        (Ok(guard), Some(ready)) => {
-                            let hold = Hold::new(guard, *terms);
-                            State::Running { call: LockedCall::new(ready, hold) }
-                        }
-                        (result, _) => State::Failed { error: result.err().map(Into::into) },
-                    }
-                }
-                StateProjection::Running { call } => {
-                    let (result, _) = ready!(call.poll(cx, |result, _| (result, false)))?;
-                    return Poll::Ready(result.map_err(LockServiceError::Inner));
-                }
-            };
-            state.set(next);
-        }
-    }
-}
-
-impl<S: Service<Req>, Req> fmt::Debug for LockFuture<S, Req> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockFuture").finish_non_exhaustive()
     }
 }

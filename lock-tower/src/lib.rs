@@ -145,19 +145,23 @@
 mod error;
 #[cfg(feature = "axum-08")]
 mod extract;
+mod future;
 mod held;
 #[cfg(feature = "http")]
 pub mod http;
 mod layer;
 mod locked;
+mod service;
 
 pub use error::LockServiceError;
 #[cfg(feature = "axum-08")]
 pub use extract::HeldLockRejection;
+pub use future::LockFuture;
 pub use held::HeldLock;
 #[cfg(feature = "http")]
 pub use http::{HttpLockLayer, HttpLockLayerBuilder, LockBody, LockResponse};
-pub use layer::{LockFuture, LockLayer, LockService};
+pub use layer::LockLayer;
+pub use service::LockService;
 
 /// The examples of the README.
 #[cfg(all(doctest, feature = "axum-08"))]

@@ -14,12 +14,13 @@ use lock_runtime::{KeyPart, LockClient, LockError, LockKey, LockKind, LockOption
 use crate::http::answer::RefusalResponder;
 use crate::http::error::KeyError;
 use crate::http::key::{ExtensionParts, KeyFn};
-use crate::http::layer::{HttpLockLayer, PlanCache, Shared, Told};
+use crate::http::layer::{HttpLockLayer, Shared};
+use crate::http::methods::Methods;
 use crate::http::plan::invalid;
+use crate::http::plan_cache::PlanCache;
 use crate::http::read_ahead::{BoxError, RequestBodies};
-use crate::http::settings::{
-    BUSY, HoldUntil, HttpPolicy, Methods, OnDisconnect, OnMissingKey, SafeMethods,
-};
+use crate::http::settings::{BUSY, HoldUntil, HttpPolicy, OnDisconnect, OnMissingKey, SafeMethods};
+use crate::http::told::Told;
 use crate::layer::LockLayer;
 
 impl LockLayer {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use lock_runtime::__layer_v1 as runtime;
 use lock_runtime::policy::{ConfigError, LockConfig};
 
-use crate::http::routes::Route;
-use crate::http::settings::{HttpPolicy, LockRoute, Methods, UNNAMED};
+use crate::http::methods::{Methods, UNNAMED};
+use crate::http::route::Route;
+use crate::http::settings::{HttpPolicy, LockRoute};
 use crate::http::template::Template;
 
 /// Checks what a configuration says to HTTP layers: the tables `http`, the keys and the routes.

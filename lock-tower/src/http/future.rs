@@ -24,8 +24,9 @@ use crate::http::answer::{LockResponse, RefusalContext};
 use crate::http::body::LockBody;
 use crate::http::layer::Shared;
 use crate::http::plan::Plan;
-use crate::http::read_ahead::{BoxError, WaitingBody};
+use crate::http::read_ahead::BoxError;
 use crate::http::settings::HoldUntil;
+use crate::http::waiting_body::WaitingBody;
 use crate::locked::{LockSpec, LockedCall, take_ready};
 
 /// The lock of one request, and what the answers to the request depend on.

@@ -1,6 +1,5 @@
 //! [`HttpLockLayer`]: which plan a request follows.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
@@ -8,20 +7,19 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Extensions, Method, Response, Uri};
 use lock_runtime::__layer_v1::{self as runtime, Follower, LayerConfig, nearest};
-use lock_runtime::client::LockClientId;
 use lock_runtime::policy::LockConfig;
 use lock_runtime::{LockClient, LockError};
-use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 
 use crate::http::answer::LockResponse;
 use crate::http::builder::{Follows, HttpLockLayerBuilder};
 use crate::http::checks;
-use crate::http::error::KeyError;
-use crate::http::key::{full_path_of, matched_path};
 use crate::http::plan::{Plan, in_words, invalid};
-use crate::http::routes::{self, RouteTable};
+use crate::http::plan_cache::{PlanCache, Plans};
+use crate::http::route_table::{self, RouteTable};
+use crate::http::router::{full_path_of, matched_path};
 use crate::http::settings::{HttpPolicy, LockRoute, Side};
+use crate::http::told::Told;
 
 /// A layer that runs each HTTP request under a lock, and answers the request if the lock is not acquired.
 ///
@@ -40,12 +38,6 @@ pub(crate) struct Shared {
     pub(crate) told: Told,
     /// How many bytes of bodies all waiting requests may keep together.
     pub(crate) pool: Arc<Semaphore>,
-}
-
-/// The plans of a layer, by one configuration of one client.
-pub(crate) enum Plans {
-    One(Arc<Plan>),
-    Routes(RouteTable),
 }
 
 impl HttpLockLayer {
@@ -82,7 +74,7 @@ impl HttpLockLayer {
         paths: impl IntoIterator<Item = &'p str>,
     ) -> Result<(), LockError> {
         let routes: Vec<LockRoute> = runtime::routes(config).map_err(invalid)?;
-        routes::check_paths(&routes, &paths.into_iter().collect::<Vec<_>>())
+        route_table::check_paths(&routes, &paths.into_iter().collect::<Vec<_>>())
     }
 }
 
@@ -246,66 +238,5 @@ impl Shared {
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
-
-/// The most clients that a layer remembers: it cannot know when a client is no longer used.
-const MAX_CLIENTS: usize = 16;
-
-/// The plans by the configuration of each client, made again when it changes. Above [`MAX_CLIENTS`] clients, it forgets the
-/// client whose plans were made longest ago. Failures are kept too: the next request would fail in the same way.
-#[derive(Default)]
-pub(crate) struct PlanCache(RwLock<Vec<Made>>);
-
-struct Made {
-    client: LockClientId,
-    config: Option<Arc<LayerConfig>>,
-    plans: Result<Arc<Plans>, LockError>,
-}
-
-impl PlanCache {
-    fn get(
-        &self,
-        client: LockClientId,
-        config: Option<&Arc<LayerConfig>>,
-        make: impl FnOnce() -> Result<Plans, LockError>,
-    ) -> Result<Arc<Plans>, LockError> {
-        let config_ptr = config.map(Arc::as_ptr);
-        let is_current = |made: &&Made| {
-            made.client == client && made.config.as_ref().map(Arc::as_ptr) == config_ptr
-        };
-        if let Some(made) = self.0.read().iter().find(is_current) {
-            return made.plans.clone();
-        }
-        let plans = make().map(Arc::new);
-        let mut made = self.0.write();
-        made.retain(|made| made.client != client);
-        made.truncate(MAX_CLIENTS - 1);
-        made.insert(0, Made { client, config: config.cloned(), plans: plans.clone() });
-        plans
-    }
-}
-
-/// The most texts that a layer remembers, in case a program has an unbounded number of routes.
-const MAX_REMEMBERED: usize = 1024;
-
-/// What an operator has been told: the texts that a layer has logged, each once.
-#[derive(Default)]
-pub(crate) struct Told(RwLock<HashSet<String>>);
-
-impl Told {
-    /// Remembers the text; true if it is new.
-    fn is_new(&self, text: &str) -> bool {
-        let known = self.0.read();
-        if known.len() >= MAX_REMEMBERED || known.contains(text) {
-            return false;
-        }
-        drop(known);
-        self.0.write().insert(text.to_owned())
-    }
-
-    /// True if the error is about the layer's place, and the layer has logged it.
-    pub(crate) fn knows(&self, error: &KeyError) -> bool {
-        matches!(error, KeyError::Misplaced(_)) && !self.is_new(&error.to_string())
     }
 }

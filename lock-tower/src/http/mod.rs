@@ -321,22 +321,33 @@
 
 mod answer;
 mod body;
+mod body_hold;
 mod builder;
 mod checks;
 mod error;
 mod future;
 mod grpc;
+mod held_body;
 mod kept;
 mod key;
 mod layer;
+mod methods;
 mod plan;
+mod plan_cache;
 mod read_ahead;
-mod routes;
+mod refusal_kind;
+mod route;
+mod route_table;
+mod router;
 mod service;
 mod settings;
 mod template;
+mod told;
+mod value_type;
+mod values;
+mod waiting_body;
 
-pub use answer::{LockResponse, RefusalKind, RefusalResponder};
+pub use answer::{LockResponse, RefusalResponder};
 pub use body::LockBody;
 pub use builder::HttpLockLayerBuilder;
 pub use checks::check;
@@ -345,5 +356,6 @@ pub use future::HttpLockFuture;
 #[cfg(feature = "tonic-014")]
 pub use grpc::status_of;
 pub use layer::HttpLockLayer;
+pub use refusal_kind::RefusalKind;
 pub use service::{HttpLockService, RequestDeadline};
 pub use settings::HoldUntil;

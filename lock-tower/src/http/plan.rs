@@ -18,7 +18,7 @@ use crate::http::answer::RefusalContext;
 use crate::http::builder::{HttpLockLayerBuilder, Key};
 use crate::http::error::KeyError;
 use crate::http::key::{ExtensionParts, KeySource};
-use crate::http::routes::Route;
+use crate::http::route::Route;
 use crate::http::settings::{HttpPolicy, LockRoute, OnDisconnect, OnMissingKey, Side};
 use crate::http::template::Template;
 use crate::locked::LockSpec;

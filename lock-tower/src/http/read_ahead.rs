@@ -12,17 +12,13 @@
 
 use std::any::Any;
 use std::error::Error;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 use std::{io, mem};
 
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use pin_project_lite::pin_project;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Sleep, sleep};
 
 use crate::http::kept::{Kept, data_bytes};
 
@@ -30,17 +26,10 @@ use crate::http::kept::{Kept, data_bytes};
 pub(crate) const READ_AHEAD: usize = 64 * 1024;
 
 /// How many bytes all waiting requests of a layer keep together.
-const POOL: u32 = 16 * 1024 * 1024;
+pub(crate) const POOL: u32 = 16 * 1024 * 1024;
 
 /// Frames with fewer bytes are copied out of the server's buffer.
 const SMALL: usize = 4 * 1024;
-
-/// How long a request waits before its body is read. A free lock takes about a round trip and must not cost
-/// more; a client that leaves must be noticed within 100 ms.
-const READ_AHEAD_AFTER: Duration = Duration::from_millis(20);
-
-/// How long a request waits before it asks the layer's pool again.
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -86,7 +75,7 @@ fn boxed(error: impl Into<BoxError>) -> BoxError {
 pub(crate) type ReadAheadBody<B> = Kept<B, BoxError>;
 
 /// Reads one body ahead.
-trait ReadAhead<B>: Send {
+pub(crate) trait ReadAhead<B>: Send {
     /// Reads what is there; ready with the error that shows that the client has left.
     fn poll_departure(&mut self, cx: &mut Context<'_>) -> Poll<BoxError>;
 
@@ -163,10 +152,10 @@ where
 }
 
 /// A body type that the layer can read ahead.
-struct ReadableBody<B> {
-    is_complete: fn(&B) -> bool,
+pub(crate) struct ReadableBody<B> {
+    pub(crate) is_complete: fn(&B) -> bool,
     /// Starts to read a body as far as its share, and the rest of the last frame.
-    start: Box<dyn Fn(B, OwnedSemaphorePermit) -> Box<dyn ReadAhead<B>> + Send + Sync>,
+    pub(crate) start: Box<dyn Fn(B, OwnedSemaphorePermit) -> Box<dyn ReadAhead<B>> + Send + Sync>,
 }
 
 /// The body types that a layer can read ahead, and how far.
@@ -202,71 +191,12 @@ impl RequestBodies {
     }
 
     /// Returns how to read bodies of type `B`, if it was added; the last addition counts.
-    fn of<B: 'static>(&self) -> Option<&ReadableBody<B>> {
+    pub(crate) fn of<B: 'static>(&self) -> Option<&ReadableBody<B>> {
         self.types.iter().rev().find_map(|known| known.downcast_ref())
     }
 
     /// Returns what all requests of a layer may keep together.
     pub(crate) fn pool() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(POOL as usize))
-    }
-}
-
-pin_project! {
-    /// The body of a request that waits for its lock.
-    pub(crate) struct WaitingBody<B> {
-        // Until it is read.
-        unread: Option<B>,
-        #[pin]
-        delay: Option<Sleep>,
-        reader: Option<Box<dyn ReadAhead<B>>>,
-    }
-}
-
-impl<B> WaitingBody<B> {
-    pub(crate) fn new(body: B) -> Self {
-        Self { unread: Some(body), delay: None, reader: None }
-    }
-
-    /// Takes the body, as the client sent it.
-    pub(crate) fn take(self: Pin<&mut Self>) -> Option<B> {
-        let this = self.project();
-        this.unread.take().or_else(|| Some(this.reader.take()?.into_body()))
-    }
-
-    /// Reads the part of the body that is there; ready with the error that shows that the client has left.
-    pub(crate) fn poll_departure(
-        self: Pin<&mut Self>,
-        bodies: &RequestBodies,
-        pool: &Arc<Semaphore>,
-        cx: &mut Context<'_>,
-    ) -> Poll<BoxError>
-    where
-        B: 'static,
-    {
-        let mut this = self.project();
-        while let Some(body) = this.unread.as_ref() {
-            let readable =
-                bodies.of::<B>().filter(|it| bodies.limit > 0 && !(it.is_complete)(body));
-            let Some(readable) = readable else { return Poll::Pending };
-            match this.delay.as_mut().as_pin_mut() {
-                None => this.delay.set(Some(sleep(READ_AHEAD_AFTER))),
-                Some(delay) => {
-                    ready!(delay.poll(cx));
-                    let limit = u32::try_from(bodies.limit).unwrap_or(POOL).min(POOL);
-                    match Arc::clone(pool).try_acquire_many_owned(limit) {
-                        Ok(share) => {
-                            let body = this.unread.take();
-                            *this.reader = body.map(|body| (readable.start)(body, share));
-                        }
-                        Err(_) => this.delay.set(Some(sleep(ASK_AGAIN_AFTER))),
-                    }
-                }
-            }
-        }
-        match this.reader {
-            Some(reader) => reader.poll_departure(cx),
-            None => Poll::Pending,
-        }
     }
 }
