@@ -24,6 +24,8 @@ use lock_runtime::{FencingToken, LockError, LockGuard, LockKey};
 use pin_project_lite::pin_project;
 use tokio::sync::SetOnce;
 use tokio::task;
+#[cfg(feature = "http")]
+use tokio::time::Instant;
 use tokio::time::{Timeout, timeout};
 
 use crate::locked::Terms;
@@ -251,6 +253,8 @@ pub(crate) struct Hold {
     guard: Option<LockGuard>,
     early_release: Option<Release>,
     terms: Terms,
+    #[cfg(feature = "http")]
+    pub(crate) acquired_at: Instant,
     // Dropped last: its drop reports that the guard is gone.
     current: Option<CurrentHold>,
 }
@@ -258,7 +262,14 @@ pub(crate) struct Hold {
 impl Hold {
     pub(crate) fn new(guard: LockGuard, terms: Terms) -> Self {
         let current = Some(CurrentHold { watch: guard.watch(), shared: None });
-        Self { guard: Some(guard), early_release: None, terms, current }
+        Self {
+            guard: Some(guard),
+            early_release: None,
+            terms,
+            #[cfg(feature = "http")]
+            acquired_at: Instant::now(),
+            current,
+        }
     }
 
     /// Returns a loss that did not stop the call, because the call was to finish (`OnLost::Finish`).

@@ -12,10 +12,9 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use lock_runtime::acquire::Acquire;
-use lock_runtime::{LockError, LockGuard, LockKey, scope};
+use lock_runtime::{LockKey, scope};
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tower_service::Service;
 use tracing::Instrument as _;
 
@@ -24,10 +23,9 @@ use crate::http::answer::{LockResponse, RefusalContext};
 use crate::http::body::LockBody;
 use crate::http::layer::Shared;
 use crate::http::plan::Plan;
-use crate::http::read_ahead::BoxError;
 use crate::http::settings::HoldUntil;
 use crate::http::waiting_body::WaitingBody;
-use crate::locked::{LockSpec, LockedCall, take_ready};
+use crate::locked::{LockSpec, LockedCall};
 
 /// The lock of one request, and what the answers to the request depend on.
 pub(crate) struct RequestLock {
@@ -61,10 +59,6 @@ impl RequestLock {
         LockBody::answer(self.shared.answer(refusal(context), self.head.as_deref()))
     }
 
-    fn answer_error<B: Body>(&self, error: &LockError) -> Response<LockBody<B>> {
-        self.answer(|context| context.lock_error(error))
-    }
-
     /// True if the lock is held until the body has been sent.
     fn is_held_for_body<B: Body + Unpin>(
         &self,
@@ -89,9 +83,8 @@ impl RequestLock {
         &self,
         response: Response<LockBody<B>>,
         hold: Hold,
-        acquired_at: Instant,
     ) -> Response<LockBody<B>> {
-        let until = self.plan.body_limit(acquired_at, self.spec.options.max_hold);
+        let until = self.plan.body_limit(hold.acquired_at, self.spec.options.max_hold);
         let announced = response.headers().get(CONTENT_LENGTH);
         let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
         response.map(|body| body.held(hold, &self.spec, until, announced))
@@ -101,7 +94,6 @@ impl RequestLock {
     fn poll_call<S, ReqBody, B>(
         &self,
         call: Pin<&mut HttpCall<S, ReqBody, B>>,
-        acquired_at: Instant,
         cx: &mut Context<'_>,
     ) -> Poll<Outcome<S, ReqBody, B>>
     where
@@ -116,10 +108,8 @@ impl RequestLock {
         };
         Poll::Ready(match ready!(call.poll(cx, then)) {
             Ok((result, None)) => result,
-            Ok((result, Some(hold))) => {
-                result.map(|response| self.held_response(response, hold, acquired_at))
-            }
-            Err(lost) => Ok(self.answer_error(&lost)),
+            Ok((result, Some(hold))) => result.map(|response| self.held_response(response, hold)),
+            Err(lost) => Ok(self.answer(|context| context.lock_error(&lost))),
         })
     }
 }
@@ -146,91 +136,28 @@ pin_project! {
         B: Body,
     {
         #[pin]
-        state: State<S, ReqBody, B, S::Error>,
+        pub(crate) state: State<S, ReqBody, B>,
         // `None` if there is no lock, or a task of its own serves the request.
-        lock: Option<RequestLock>,
+        pub(crate) lock: Option<RequestLock>,
     }
 }
 
 pin_project! {
     #[project = StateProjection]
-    enum State<S, ReqBody, B, E>
+    pub(crate) enum State<S, ReqBody, B>
     where
-        S: Service<Request<ReqBody>, Error = E>,
+        S: Service<Request<ReqBody>>,
         B: Body,
     {
         // `None` once it was returned.
         Answered { answer: Option<Response<LockBody<B>>> },
         // Runs without a lock.
         PassThrough { #[pin] future: S::Future },
-        Waiting { #[pin] waiting: Waiting<S, ReqBody> },
-        Serving {
-            #[pin]
-            call: LockedCall<S, Request<ReqBody>, Result<Response<LockBody<B>>, E>>,
-            acquired_at: Instant,
-        },
+        // For its lock, while its body is read, which shows whether the client has left.
+        Waiting { acquire: Acquire, ready: Option<(S, Parts)>, #[pin] body: WaitingBody<ReqBody> },
+        Serving { #[pin] call: HttpCall<S, ReqBody, B> },
         // A task of its own serves the request.
-        Finishing { task: JoinHandle<Result<Response<LockBody<B>>, E>> },
-    }
-}
-
-pin_project! {
-    /// A request that waits for its lock, while its body is read, which shows whether the client has left.
-    struct Waiting<S, ReqBody> {
-        acquire: Acquire,
-        ready: Option<(S, Parts)>,
-        #[pin]
-        body: WaitingBody<ReqBody>,
-    }
-}
-
-impl<S, ReqBody: 'static> Waiting<S, ReqBody> {
-    /// Ready with the outcome of the acquire, or with the error that shows that the client has left.
-    fn poll(
-        self: Pin<&mut Self>,
-        shared: &Shared,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Result<LockGuard, LockError>, BoxError>> {
-        let this = self.project();
-        if let Poll::Ready(acquired) = Pin::new(this.acquire).poll(cx) {
-            return Poll::Ready(Ok(acquired));
-        }
-        this.body.poll_departure(&shared.settings.bodies, &shared.pool, cx).map(Err)
-    }
-
-    /// Takes the service and the request, unless they were taken.
-    fn take(self: Pin<&mut Self>) -> Option<(S, Request<ReqBody>)> {
-        let this = self.project();
-        let (inner, parts) = this.ready.take()?;
-        Some((inner, Request::from_parts(parts, this.body.take()?)))
-    }
-}
-
-impl<S, ReqBody, B> HttpLockFuture<S, ReqBody, B>
-where
-    S: Service<Request<ReqBody>>,
-    B: Body,
-{
-    pub(crate) fn answered(answer: Response<LockBody<B>>) -> Self {
-        Self { state: State::Answered { answer: Some(answer) }, lock: None }
-    }
-
-    pub(crate) fn without_lock(inner: &mut S, request: Request<ReqBody>) -> Self {
-        let future = without_lock(|| inner.call(request));
-        Self { state: State::PassThrough { future }, lock: None }
-    }
-
-    /// A request to `inner`, which is ready.
-    pub(crate) fn waiting(inner: &mut S, parts: Parts, body: ReqBody, lock: RequestLock) -> Self
-    where
-        S: Clone,
-    {
-        let acquire = lock.spec.acquire(&lock.plan.label, lock.key.clone());
-        let (ready, body) = (Some((take_ready(inner), parts)), WaitingBody::new(body));
-        Self {
-            state: State::Waiting { waiting: Waiting { acquire, ready, body } },
-            lock: Some(lock),
-        }
+        Finishing { task: JoinHandle<Outcome<S, ReqBody, B>> },
     }
 }
 
@@ -264,36 +191,42 @@ where
                         Err(Err(_)) => Poll::Pending,
                     };
                 }
-                (StateProjection::Serving { call, acquired_at }, Some(lock)) => {
-                    return lock.poll_call(call, *acquired_at, cx);
-                }
-                (StateProjection::Waiting { mut waiting }, Some(lock)) => {
-                    match ready!(waiting.as_mut().poll(&lock.shared, cx)) {
-                        Ok(Ok(guard)) => {
-                            let Some(ready) = waiting.take() else { return Poll::Pending };
-                            let hold = Hold::new(guard, lock.spec.terms());
-                            let (call, acquired_at) =
-                                (LockedCall::new(ready, hold), Instant::now());
-                            match this.lock.take_if(|lock| lock.plan.finishes()) {
-                                None => State::Serving { call, acquired_at },
-                                Some(lock) => {
-                                    State::Finishing { task: spawn(lock, call, acquired_at) }
-                                }
-                            }
+                (StateProjection::Serving { call }, Some(lock)) => return lock.poll_call(call, cx),
+                (StateProjection::Waiting { acquire, ready, mut body }, Some(lock)) => {
+                    let guard = match Pin::new(acquire).poll(cx) {
+                        Poll::Ready(Ok(guard)) => Some(guard),
+                        Poll::Ready(Err(_)) if !lock.spec.enforced => None,
+                        Poll::Ready(Err(error)) => {
+                            let answer = lock.answer(|context| context.lock_error(&error));
+                            this.state.set(State::Answered { answer: Some(answer) });
+                            continue;
                         }
-                        Ok(Err(error)) if lock.spec.enforced => {
-                            State::Answered { answer: Some(lock.answer_error(&error)) }
-                        }
-                        Ok(Err(_)) => {
-                            let Some((mut inner, request)) = waiting.take() else {
-                                return Poll::Pending;
-                            };
-                            State::PassThrough { future: without_lock(|| inner.call(request)) }
-                        }
-                        Err(departed) => {
+                        Poll::Pending => {
+                            let departed = ready!(body.poll_departure(&lock.shared, cx));
                             // It may still read.
                             let answer = lock.answer(|context| context.body_error(&*departed));
-                            State::Answered { answer: Some(answer) }
+                            this.state.set(State::Answered { answer: Some(answer) });
+                            continue;
+                        }
+                    };
+                    let Some((mut inner, parts)) = ready.take() else { return Poll::Pending };
+                    let Some(body) = body.as_mut().take() else { return Poll::Pending };
+                    let request = Request::from_parts(parts, body);
+                    match guard.map(|guard| Hold::new(guard, lock.spec.terms())) {
+                        None => State::PassThrough { future: without_lock(|| inner.call(request)) },
+                        Some(hold) => {
+                            let call = LockedCall::new((inner, request), hold);
+                            match this.lock.take_if(|lock| lock.plan.finishes()) {
+                                None => State::Serving { call },
+                                Some(lock) => {
+                                    let serving = async move {
+                                        let mut call = pin!(call);
+                                        poll_fn(|cx| lock.poll_call(call.as_mut(), cx)).await
+                                    };
+                                    let serving = scope::inherit(serving).in_current_span();
+                                    State::Finishing { task: tokio::spawn(serving) }
+                                }
+                            }
                         }
                     }
                 }
@@ -304,25 +237,6 @@ where
             this.state.set(next);
         }
     }
-}
-
-/// Serves the request in a task of its own, which goes on when the client has left.
-fn spawn<S, ReqBody, B>(
-    lock: RequestLock,
-    call: HttpCall<S, ReqBody, B>,
-    acquired_at: Instant,
-) -> JoinHandle<Outcome<S, ReqBody, B>>
-where
-    S: Service<Request<ReqBody>, Response = Response<B>, Error: Send> + Send + 'static,
-    S::Future: Send,
-    ReqBody: Send + 'static,
-    B: Body<Data: Send, Error: Send> + Unpin + Send + 'static,
-{
-    let serving = async move {
-        let mut call = pin!(call);
-        poll_fn(|cx| lock.poll_call(call.as_mut(), acquired_at, cx)).await
-    };
-    tokio::spawn(scope::inherit(serving).in_current_span())
 }
 
 impl<S, ReqBody, B> fmt::Debug for HttpLockFuture<S, ReqBody, B>

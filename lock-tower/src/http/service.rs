@@ -11,12 +11,14 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::held::without_lock;
 use crate::http::answer::{LockResponse, RefusalContext};
 use crate::http::body::LockBody;
-use crate::http::future::{HttpLockFuture, RequestLock};
+use crate::http::future::{HttpLockFuture, RequestLock, State};
 use crate::http::grpc;
 use crate::http::layer::{HttpLockLayer, Shared};
-use crate::locked::LockSpec;
+use crate::http::waiting_body::WaitingBody;
+use crate::locked::{LockSpec, take_ready};
 
 /// A request extension with the deadline of the answer: it bounds the wait for the lock. A layer further out
 /// sets it. gRPC's `grpc-timeout` counts as well.
@@ -87,18 +89,24 @@ where
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         let (mut parts, body) = request.into_parts();
-        match decide(&self.shared, &mut parts) {
-            Ok(Some(lock)) => HttpLockFuture::waiting(&mut self.inner, parts, body, lock),
+        let (state, lock) = match decide(&self.shared, &mut parts) {
+            Ok(Some(lock)) => {
+                let acquire = lock.spec.acquire(&lock.plan.label, lock.key.clone());
+                let ready = Some((take_ready(&mut self.inner), parts));
+                (State::Waiting { acquire, ready, body: WaitingBody::new(body) }, Some(lock))
+            }
             Ok(None) => {
-                HttpLockFuture::without_lock(&mut self.inner, Request::from_parts(parts, body))
+                let request = Request::from_parts(parts, body);
+                (State::PassThrough { future: without_lock(|| self.inner.call(request)) }, None)
             }
             Err(refusal) => {
                 // Gives back what `poll_ready` reserved, such as a permit of a concurrency limit.
                 self.inner = self.inner.clone();
                 let answer = self.shared.answer(refusal, Some(&parts));
-                HttpLockFuture::answered(LockBody::answer(answer))
+                (State::Answered { answer: Some(LockBody::answer(answer)) }, None)
             }
-        }
+        };
+        HttpLockFuture { state, lock }
     }
 }
 

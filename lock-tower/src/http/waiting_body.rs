@@ -6,10 +6,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tokio::sync::Semaphore;
 use tokio::time::{Sleep, sleep};
 
-use crate::http::read_ahead::{BoxError, POOL, ReadAhead, RequestBodies};
+use crate::http::layer::Shared;
+use crate::http::read_ahead::{BoxError, POOL, ReadAhead};
 
 /// How long a request waits before its body is read. A free lock takes about a round trip and must not cost
 /// more; a client that leaves must be noticed within 100 ms.
@@ -43,14 +43,13 @@ impl<B> WaitingBody<B> {
     /// Reads the part of the body that is there; ready with the error that shows that the client has left.
     pub(crate) fn poll_departure(
         self: Pin<&mut Self>,
-        bodies: &RequestBodies,
-        pool: &Arc<Semaphore>,
+        shared: &Shared,
         cx: &mut Context<'_>,
     ) -> Poll<BoxError>
     where
         B: 'static,
     {
-        let mut this = self.project();
+        let (mut this, bodies) = (self.project(), &shared.settings.bodies);
         while let Some(body) = this.unread.as_ref() {
             let readable =
                 bodies.of::<B>().filter(|it| bodies.limit > 0 && !(it.is_complete)(body));
@@ -60,7 +59,7 @@ impl<B> WaitingBody<B> {
                 Some(delay) => {
                     ready!(delay.poll(cx));
                     let limit = u32::try_from(bodies.limit).unwrap_or(POOL).min(POOL);
-                    match Arc::clone(pool).try_acquire_many_owned(limit) {
+                    match Arc::clone(&shared.pool).try_acquire_many_owned(limit) {
                         Ok(share) => {
                             let body = this.unread.take();
                             *this.reader = body.map(|body| (readable.start)(body, share));
