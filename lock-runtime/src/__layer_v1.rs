@@ -5,6 +5,7 @@ use std::error::Error;
 use std::sync::Arc;
 #[cfg(feature = "policy")]
 use std::sync::Weak;
+use std::time::Duration;
 
 #[cfg(feature = "policy")]
 pub use lock_syntax::{nearest, template};
@@ -22,7 +23,7 @@ use crate::guard::LockWatch;
 pub use crate::guard::protected::Protected;
 use crate::key::LockKey;
 pub use crate::observe::label::LayerLabel;
-use crate::options::{LockKind, LockOptions};
+use crate::options::{Lease, LockKind, LockOptions, OnLost, OnReleaseLost, Wait};
 #[cfg(feature = "policy")]
 pub use crate::policy::effective::EffectivePolicy;
 #[cfg(feature = "policy")]
@@ -48,6 +49,36 @@ pub fn acquire(
 #[must_use]
 pub fn shared_options(client: &LockClient) -> Arc<LockOptions> {
     client.shared_options()
+}
+
+/// The values of options that are in effect.
+#[derive(Debug, Clone, Copy)]
+pub struct InEffect {
+    /// How long an acquire waits.
+    pub wait: Wait,
+    /// How long the store keeps the lock.
+    pub lease: Lease,
+    /// What happens to a body whose hold is lost.
+    pub on_lost: OnLost,
+    /// What happens if the release finds that the hold was lost.
+    pub on_release_lost: OnReleaseLost,
+    /// How long a result waits for the release.
+    pub release_timeout: Duration,
+    /// How long a hold may last.
+    pub max_hold: Option<Duration>,
+}
+
+/// Returns the values that are in effect.
+#[must_use]
+pub fn in_effect(options: &LockOptions) -> InEffect {
+    InEffect {
+        wait: options.get_wait(),
+        lease: options.get_lease(),
+        on_lost: options.get_on_lost(),
+        on_release_lost: options.get_on_release_lost(),
+        release_timeout: options.get_release_timeout(),
+        max_hold: options.max_hold,
+    }
 }
 
 /// Logs an event of a hold at `warn`, with the fields that every such line has.
@@ -139,7 +170,7 @@ pub fn config_problems(
 /// Returns the duration that a text of a configuration writes.
 #[cfg(feature = "policy")]
 #[must_use]
-pub fn duration(text: &str) -> Option<std::time::Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     crate::policy::span(text)
 }
 

@@ -9,8 +9,8 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::error::LockServiceError;
-use crate::held::{Hold, without_lock};
-use crate::locked::{LockedCall, Terms};
+use crate::held::{Hold, Terms, without_lock};
+use crate::locked::LockedCall;
 
 pin_project! {
     /// The future of a call of a [`LockService`](crate::LockService).

@@ -28,8 +28,6 @@ use tokio::task;
 use tokio::time::Instant;
 use tokio::time::{Timeout, timeout};
 
-use crate::locked::Terms;
-
 thread_local! {
     /// The hold of the innermost layer, if that holds a lock, and the task that has entered it: other tasks that a handler
     /// happens to poll, of a `LocalSet`, are outside.
@@ -245,6 +243,17 @@ pub(crate) enum Stopped {
     /// To be resumed after the release, so that an outer layer that turns the panic into an answer finds the
     /// lock free.
     Panicked(Panic),
+}
+
+/// How a hold ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// How long the result waits for the release.
+    pub(crate) release_timeout: Duration,
+    /// True if a loss replaces the result of a call that ran on after it.
+    pub(crate) reports_loss: bool,
+    /// True if a loss that only the release finds replaces the result.
+    pub(crate) reports_late_loss: bool,
 }
 
 /// The hold of one call, as the layer has it.

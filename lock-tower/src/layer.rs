@@ -120,7 +120,7 @@ impl<K> LockLayer<K> {
         LockSpec {
             client: client.clone(),
             kind: *kind,
-            release_timeout: options.get_release_timeout(),
+            release_timeout: None,
             options,
             enforced: true,
         }

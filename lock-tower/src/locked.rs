@@ -22,7 +22,7 @@ use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::held::{Hold, Panic, Releasing, Stopped};
+use crate::held::{Hold, Panic, Releasing, Stopped, Terms};
 
 /// How a layer locks one call.
 #[derive(Debug, Clone)]
@@ -30,7 +30,8 @@ pub(crate) struct LockSpec {
     pub(crate) client: LockClient,
     pub(crate) kind: LockKind,
     pub(crate) options: Arc<LockOptions>,
-    pub(crate) release_timeout: Duration,
+    /// In place of that of the options.
+    pub(crate) release_timeout: Option<Duration>,
     /// False if the call runs anyway, and the log only records what would have blocked it.
     pub(crate) enforced: bool,
 }
@@ -43,24 +44,13 @@ impl LockSpec {
     }
 
     pub(crate) fn terms(&self) -> Terms {
+        let options = runtime::in_effect(&self.options);
         Terms {
-            release_timeout: self.release_timeout,
-            reports_loss: self.enforced && self.options.get_on_lost() == OnLost::Finish,
-            reports_late_loss: self.enforced
-                && self.options.get_on_release_lost() == OnReleaseLost::Error,
+            release_timeout: self.release_timeout.unwrap_or(options.release_timeout),
+            reports_loss: self.enforced && options.on_lost == OnLost::Finish,
+            reports_late_loss: self.enforced && options.on_release_lost == OnReleaseLost::Error,
         }
     }
-}
-
-/// How a hold ends.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
-    /// How long the result waits for the release.
-    pub(crate) release_timeout: Duration,
-    /// True if a loss replaces the result of a call that ran on after it.
-    pub(crate) reports_loss: bool,
-    /// True if a loss that only the release finds replaces the result.
-    pub(crate) reports_late_loss: bool,
 }
 
 /// Takes `inner`, which must be ready, and leaves a clone in its place, which may not be ready.

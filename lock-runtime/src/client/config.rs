@@ -98,11 +98,11 @@ impl LockClientBuilder {
     ///
     /// ```
     /// use lock_runtime::policy::LockConfig;
-    /// use lock_runtime::{LockClient, Wait};
+    /// use lock_runtime::{LockClient, LockOptions, Wait};
     ///
     /// let config = LockConfig::from_toml("[lock.defaults]\nwait = 'none'")?;
     /// let client = LockClient::builder().config(config).in_memory()?;
-    /// assert_eq!(client.options().get_wait(), Wait::None);
+    /// assert_eq!(client.options(), LockOptions::new().wait(Wait::None));
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn config(mut self, config: LockConfig) -> Self {

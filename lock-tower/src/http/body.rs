@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::held::{Hold, without_lock};
 use crate::http::error::LockBodyError;
-use crate::http::held_body::HeldBody;
+use crate::http::held_body::{HeldBody, Inner, Item};
 use crate::http::kept::Kept;
 use crate::locked::LockSpec;
 
@@ -22,11 +22,6 @@ use crate::locked::LockSpec;
 pub struct LockBody<B: Body> {
     kind: Kind<B>,
 }
-
-/// The inner body, with the frames that were taken out to find out whether it is complete in memory.
-pub(crate) type Inner<B> = Kept<B, LockBodyError<<B as Body>::Error>>;
-
-pub(crate) type Item<B> = Result<Frame<<B as Body>::Data>, LockBodyError<<B as Body>::Error>>;
 
 enum Kind<B: Body> {
     Free(Inner<B>),

@@ -1,6 +1,5 @@
 //! [`HttpLockLayerBuilder`]: collects the settings of an HTTP layer and checks them once.
 
-use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -12,14 +11,13 @@ use http_body::Body;
 use lock_runtime::{KeyPart, LockClient, LockError, LockKey, LockKind, LockOptions, Wait};
 
 use crate::http::answer::RefusalResponder;
-use crate::http::error::KeyError;
-use crate::http::key::{ExtensionParts, KeyFn};
+use crate::http::error::{KeyError, invalid};
+use crate::http::http_settings::{Follows, HttpSettings, Key};
 use crate::http::layer::{HttpLockLayer, Shared};
 use crate::http::methods::Methods;
-use crate::http::plan::invalid;
 use crate::http::plan_cache::PlanCache;
 use crate::http::read_ahead::{BoxError, RequestBodies};
-use crate::http::settings::{BUSY, HoldUntil, HttpPolicy, OnDisconnect, OnMissingKey, SafeMethods};
+use crate::http::settings::{BUSY, HoldUntil, OnDisconnect, OnMissingKey, SafeMethods};
 use crate::http::told::Told;
 use crate::layer::LockLayer;
 
@@ -27,7 +25,7 @@ impl LockLayer {
     /// Starts a builder of a layer for HTTP services. See the [module documentation](crate::http).
     #[track_caller]
     pub fn http() -> HttpLockLayerBuilder {
-        HttpLockLayerBuilder::new(Location::caller())
+        HttpLockLayerBuilder(HttpSettings::new(Location::caller()))
     }
 
     /// Builds a layer for a whole router from the `[[lock.routes]]` of the client's configuration: see
@@ -70,63 +68,12 @@ impl LockLayer {
 }
 
 /// Builds an [`HttpLockLayer`]: see [`LockLayer::http`].
-#[derive(Clone)]
-#[must_use = "a builder does nothing until `build`"]
-pub struct HttpLockLayerBuilder {
-    pub(crate) client: Option<LockClient>,
-    pub(crate) options: LockOptions,
-    pub(crate) http: HttpPolicy,
-    pub(crate) key: Option<Key>,
-    pub(crate) route: Option<String>,
-    pub(crate) extensions: ExtensionParts,
-    pub(crate) follows: Follows,
-    /// `None`: the layer answers by itself.
-    pub(crate) responder: Option<Arc<dyn RefusalResponder>>,
-    pub(crate) bodies: RequestBodies,
-    /// Where the layer is made.
-    pub(crate) site: &'static Location<'static>,
-}
-
-/// What a layer follows of a configuration.
 #[derive(Debug, Clone)]
-pub(crate) enum Follows {
-    Nothing,
-    Policy(String),
-    Routes,
-}
-
-#[derive(Clone)]
-pub(crate) enum Key {
-    Template(String),
-    Function(Arc<KeyFn>),
-}
-
-impl Key {
-    pub(crate) fn template(&self) -> Option<&str> {
-        match self {
-            Self::Template(template) => Some(template),
-            Self::Function(_) => None,
-        }
-    }
-}
+#[must_use = "a builder does nothing until `build`"]
+pub struct HttpLockLayerBuilder(HttpSettings);
 
 /// Which requests are locked, and by which key.
 impl HttpLockLayerBuilder {
-    fn new(site: &'static Location<'static>) -> Self {
-        Self {
-            client: None,
-            options: LockOptions::new(),
-            http: HttpPolicy::default(),
-            key: None,
-            route: None,
-            extensions: ExtensionParts::default(),
-            follows: Follows::Nothing,
-            responder: None,
-            bodies: RequestBodies::known(),
-            site,
-        }
-    }
-
     /// Sets the key as a template: `"order:{path.id}:{header.x-tenant}"`.
     ///
     /// The placeholders are `{method}`, `{route}`, `{path.<parameter>}`, `{query.<parameter>}`,
@@ -144,7 +91,7 @@ impl HttpLockLayerBuilder {
     /// from the router, also from nested ones; without it, set [`route`](Self::route). `{ext.…}` is a request
     /// extension, named by [`extension`](Self::extension).
     pub fn key(mut self, template: impl Into<String>) -> Self {
-        self.key = Some(Key::Template(template.into()));
+        self.0.key = Some(Key::Template(template.into()));
         self
     }
 
@@ -176,7 +123,7 @@ impl HttpLockLayerBuilder {
     where
         F: Fn(&Parts) -> Result<Option<LockKey>, KeyError> + Send + Sync + 'static,
     {
-        self.key = Some(Key::Function(Arc::new(key)));
+        self.0.key = Some(Key::Function(Arc::new(key)));
         self
     }
 
@@ -203,7 +150,7 @@ impl HttpLockLayerBuilder {
         mut self,
         name: impl Into<String>,
     ) -> Self {
-        self.extensions.add::<T>(name.into());
+        self.0.extensions.add::<T>(name.into());
         self
     }
 
@@ -213,7 +160,7 @@ impl HttpLockLayerBuilder {
     ///
     /// [`skip_missing_key`](Self::skip_missing_key) decides about a request with another path.
     pub fn route(mut self, pattern: impl Into<String>) -> Self {
-        self.route = Some(pattern.into());
+        self.0.route = Some(pattern.into());
         self
     }
 
@@ -222,7 +169,7 @@ impl HttpLockLayerBuilder {
     /// if clients choose whether they want a lock.
     pub fn skip_missing_key(mut self, skips: bool) -> Self {
         let on_missing = if skips { OnMissingKey::Skip } else { OnMissingKey::Reject };
-        self.http.on_missing = Some(on_missing);
+        self.0.http.on_missing = Some(on_missing);
         self
     }
 
@@ -230,13 +177,13 @@ impl HttpLockLayerBuilder {
     /// [all but](Self::all_methods_but) GET, HEAD, OPTIONS and TRACE, so that unknown methods are locked. GET
     /// includes HEAD, which routers pass to GET's handler.
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
-        self.http.methods = Some(Methods::these(methods));
+        self.0.http.methods = Some(Methods::these(methods));
         self
     }
 
     /// Locks requests of every method, also those that only read.
     pub fn all_methods(mut self) -> Self {
-        self.http.methods = Some(Methods::all_but([""; 0]));
+        self.0.http.methods = Some(Methods::all_but([""; 0]));
         self
     }
 
@@ -257,7 +204,7 @@ impl HttpLockLayerBuilder {
     /// # Ok::<_, lock_runtime::LockError>(())
     /// ```
     pub fn all_methods_but(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
-        self.http.methods = Some(Methods::all_but(methods));
+        self.0.http.methods = Some(Methods::all_but(methods));
         self
     }
 
@@ -266,7 +213,7 @@ impl HttpLockLayerBuilder {
     /// Each read then costs a round trip. Default: no, GET and HEAD run without a lock.
     pub fn share_safe_methods(mut self, shares: bool) -> Self {
         let safe_methods = if shares { SafeMethods::Shared } else { SafeMethods::None };
-        self.http.safe_methods = Some(safe_methods);
+        self.0.http.safe_methods = Some(safe_methods);
         self
     }
 
@@ -280,25 +227,25 @@ impl HttpLockLayerBuilder {
     /// also if its configuration does not have the policy, or has one with such an error; without a client, the
     /// layer logs that error with each request.
     pub fn build(self) -> Result<HttpLockLayer, LockError> {
-        if let Some(status) = self.http.busy.filter(|status| !BUSY.contains(status)) {
+        if let Some(status) = self.0.http.busy.filter(|status| !BUSY.contains(status)) {
             return Err(invalid(format!(
                 "`busy` is {}; use 409, 423, 429 or 503",
                 status.as_str()
             )));
         }
-        if self.http.max_body_hold == Some(Duration::ZERO) {
+        if self.0.http.max_body_hold == Some(Duration::ZERO) {
             return Err(invalid(
                 "`max_body_hold` is zero, so no body could be sent; make it longer",
             ));
         }
-        self.options.check()?;
-        if let (Follows::Routes, Some(_)) = (&self.follows, &self.route) {
+        self.0.options.check()?;
+        if let (Follows::Routes, Some(_)) = (&self.0.follows, &self.0.route) {
             return Err(invalid("the routes come from the configuration; omit `route`"));
         }
         let shared = Arc::new_cyclic(|this| Shared {
             this: Weak::clone(this),
             pool: RequestBodies::pool(),
-            settings: self,
+            settings: self.0,
             plans: PlanCache::default(),
             told: Told::default(),
         });
@@ -312,7 +259,7 @@ impl HttpLockLayerBuilder {
     /// Sets the client. Default: [`LockClient::current`] at the time of each request; without a current client
     /// the answer is 500.
     pub fn client(mut self, client: LockClient) -> Self {
-        self.client = Some(client);
+        self.0.client = Some(client);
         self
     }
 
@@ -336,7 +283,7 @@ impl HttpLockLayerBuilder {
     /// # Ok::<_, lock_runtime::LockError>(())
     /// ```
     pub fn options(mut self, options: LockOptions) -> Self {
-        self.options = options.or(self.options);
+        self.0.options = options.or(self.0.options);
         self
     }
 
@@ -345,14 +292,14 @@ impl HttpLockLayerBuilder {
     /// answers at once, and [`Wait::Forever`] waits until the request's client leaves. A request's own deadline,
     /// see [`RequestDeadline`](crate::http::RequestDeadline), shortens the wait.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.options.wait = Some(wait.into());
+        self.0.options = self.0.options.wait(wait);
         self
     }
 
     /// Sets the kind of lock. Default: [`LockKind::Mutex`]. Set `Fair` if requests must be served in the order in
     /// which they came, across processes.
     pub fn kind(mut self, kind: LockKind) -> Self {
-        self.options.kind = Some(kind);
+        self.0.options.kind = Some(kind);
         self
     }
 
@@ -361,7 +308,7 @@ impl HttpLockLayerBuilder {
     /// 1 024, unless the client's options or its configuration set a number. A smaller number sheds load earlier
     /// and saves memory, also that of [`read_ahead`](Self::read_ahead).
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
-        self.options.max_waiters = Some(max_waiters);
+        self.0.options = self.0.options.max_waiters(max_waiters);
         self
     }
 
@@ -369,7 +316,7 @@ impl HttpLockLayerBuilder {
     /// that still runs loses its lock one lease later and is dropped. Default: no limit for handlers, and
     /// [`max_body_hold`](Self::max_body_hold) for bodies, whose default this replaces.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.options.max_hold = Some(max_hold);
+        self.0.options = self.0.options.max_hold(max_hold);
         self
     }
 
@@ -378,7 +325,7 @@ impl HttpLockLayerBuilder {
     /// longer time lets slow readers and long streams go on, a shorter one admits other requests sooner;
     /// [`Duration::MAX`] is no limit.
     pub fn max_body_hold(mut self, max_body_hold: Duration) -> Self {
-        self.http.max_body_hold = Some(max_body_hold);
+        self.0.http.max_body_hold = Some(max_body_hold);
         self
     }
 
@@ -405,7 +352,7 @@ impl HttpLockLayerBuilder {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn policy(mut self, name: impl Into<String>) -> Self {
-        self.follows = Follows::Policy(name.into());
+        self.0.follows = Follows::Policy(name.into());
         self
     }
 
@@ -414,7 +361,7 @@ impl HttpLockLayerBuilder {
     ///
     /// The [module documentation](crate::http#routes) says how these routes relate to the router's.
     pub fn routes(mut self) -> Self {
-        self.follows = Follows::Routes;
+        self.0.follows = Follows::Routes;
         self
     }
 }
@@ -425,7 +372,7 @@ impl HttpLockLayerBuilder {
     /// memory, otherwise when the body ends. Set `Response` if streams need no lock, and `Body` if a complete
     /// body must be sent first too, apart from what is in buffers.
     pub fn hold(mut self, hold: HoldUntil) -> Self {
-        self.http.hold = Some(hold);
+        self.0.http.hold = Some(hold);
         self
     }
 
@@ -434,7 +381,7 @@ impl HttpLockLayerBuilder {
     /// and a body that is being sent are dropped in both cases.
     pub fn finish_on_disconnect(mut self, finishes: bool) -> Self {
         let on_disconnect = if finishes { OnDisconnect::Finish } else { OnDisconnect::Cancel };
-        self.http.on_disconnect = Some(on_disconnect);
+        self.0.http.on_disconnect = Some(on_disconnect);
         self
     }
 
@@ -443,7 +390,7 @@ impl HttpLockLayerBuilder {
     /// If the store is slow, a longer timeout keeps a sequential client from finding its own lock busy, and a
     /// shorter one answers sooner. The release goes on in the background in both cases.
     pub fn release_timeout(mut self, release_timeout: Duration) -> Self {
-        self.http.release_timeout = Some(release_timeout);
+        self.0.http.release_timeout = Some(release_timeout);
         self
     }
 
@@ -451,13 +398,13 @@ impl HttpLockLayerBuilder {
     /// clients know about the lock, 503 if they handle only that, and 429 if the key names the caller; 429 is then also
     /// the answer after a wait. [`build`](Self::build) refuses any other status.
     pub fn busy(mut self, status: StatusCode) -> Self {
-        self.http.busy = Some(status);
+        self.0.http.busy = Some(status);
         self
     }
 
     /// Sets how refusals are answered. Default: [`LockResponse::into_http`](crate::LockResponse::into_http).
     pub fn responder(mut self, responder: impl RefusalResponder) -> Self {
-        self.responder = Some(Arc::new(responder));
+        self.0.responder = Some(Arc::new(responder));
         self
     }
 }
@@ -472,7 +419,7 @@ impl HttpLockLayerBuilder {
     /// All waiting requests of a layer keep 16 MiB together; past that, others wait unread. With 0 no body is read
     /// before its handler reads it.
     pub fn read_ahead(mut self, bytes: usize) -> Self {
-        self.bodies.limit = bytes;
+        self.0.bodies.limit = bytes;
         self
     }
 
@@ -536,20 +483,8 @@ impl HttpLockLayerBuilder {
     where
         B: Body<Data: Send, Error: Into<BoxError>> + Unpin + Send + 'static,
     {
-        self.bodies.add(move |read| rebuild(Box::pin(read)));
+        self.0.bodies.add(move |read| rebuild(Box::pin(read)));
         self
-    }
-}
-
-impl fmt::Debug for HttpLockLayerBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpLockLayerBuilder")
-            .field("client", &self.client)
-            .field("follows", &self.follows)
-            .field("options", &self.options)
-            .field("http", &self.http)
-            .field("route", &self.route)
-            .finish_non_exhaustive()
     }
 }
 

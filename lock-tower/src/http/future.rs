@@ -11,6 +11,7 @@ use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
+use lock_runtime::__layer_v1 as runtime;
 use lock_runtime::acquire::Acquire;
 use lock_runtime::{LockKey, scope};
 use pin_project_lite::pin_project;
@@ -19,10 +20,11 @@ use tower_service::Service;
 use tracing::Instrument as _;
 
 use crate::held::{Hold, without_lock};
-use crate::http::answer::{LockResponse, RefusalContext};
+use crate::http::answer::RefusalContext;
 use crate::http::body::LockBody;
 use crate::http::layer::Shared;
 use crate::http::plan::Plan;
+use crate::http::response::LockResponse;
 use crate::http::settings::HoldUntil;
 use crate::http::waiting_body::WaitingBody;
 use crate::locked::{LockSpec, LockedCall};
@@ -51,7 +53,7 @@ impl RequestLock {
         // As the store and its operator know it.
         let name = self.spec.client.key(self.key.clone());
         let context = RefusalContext {
-            lease: Some(self.spec.options.get_lease()),
+            lease: Some(runtime::in_effect(&self.spec.options).lease),
             deadline: self.deadline,
             grpc: self.grpc,
             ..self.plan.context(Some(name.as_ref().unwrap_or(&self.key)))
@@ -84,7 +86,8 @@ impl RequestLock {
         response: Response<LockBody<B>>,
         hold: Hold,
     ) -> Response<LockBody<B>> {
-        let until = self.plan.body_limit(hold.acquired_at, self.spec.options.max_hold);
+        let until =
+            self.plan.body_limit(hold.acquired_at, runtime::in_effect(&self.spec.options).max_hold);
         let announced = response.headers().get(CONTENT_LENGTH);
         let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
         response.map(|body| body.held(hold, &self.spec, until, announced))

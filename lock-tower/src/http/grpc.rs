@@ -8,8 +8,8 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use crate::http::answer::LockResponse;
 use crate::http::refusal_kind::RefusalKind;
+use crate::http::response::LockResponse;
 
 /// True if the request is a gRPC call.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {

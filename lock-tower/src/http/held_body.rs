@@ -19,11 +19,15 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::held::{Hold, Panic, Releasing, Stopped};
-use crate::http::body::{Inner, Item};
 use crate::http::body_hold::{BodyHold, CutReason};
 use crate::http::error::LockBodyError;
-use crate::http::kept::{data_bytes, size_hint};
+use crate::http::kept::{Kept, data_bytes, size_hint};
 use crate::locked::LockSpec;
+
+/// The inner body, with the frames that were taken out to find out whether it is complete in memory.
+pub(crate) type Inner<B> = Kept<B, LockBodyError<<B as Body>::Error>>;
+
+pub(crate) type Item<B> = Result<Frame<<B as Body>::Data>, LockBodyError<<B as Body>::Error>>;
 
 pin_project! {
     /// A body that is sent while the lock is held.

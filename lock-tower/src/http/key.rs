@@ -7,8 +7,7 @@ use http::{Extensions, Method};
 use lock_runtime::key::LockKeyBuilder;
 use lock_runtime::{KeyPart, LockError, LockKey};
 
-use crate::http::error::KeyError;
-use crate::http::plan::invalid;
+use crate::http::error::{KeyError, invalid};
 use crate::http::route::Route;
 use crate::http::template::{Piece, Template};
 use crate::http::values::{route_text, value};

@@ -11,11 +11,12 @@ use lock_runtime::policy::LockConfig;
 use lock_runtime::{LockClient, LockError};
 use tokio::sync::Semaphore;
 
-use crate::http::answer::LockResponse;
-use crate::http::builder::{Follows, HttpLockLayerBuilder};
 use crate::http::checks;
-use crate::http::plan::{Plan, in_words, invalid};
+use crate::http::error::{in_words, invalid};
+use crate::http::http_settings::{Follows, HttpSettings};
+use crate::http::plan::Plan;
 use crate::http::plan_cache::{PlanCache, Plans};
+use crate::http::response::LockResponse;
 use crate::http::route_table::{self, RouteTable};
 use crate::http::router::{full_path_of, matched_path};
 use crate::http::settings::{HttpPolicy, LockRoute, Side};
@@ -33,7 +34,7 @@ pub struct HttpLockLayer {
 pub(crate) struct Shared {
     /// For clients, which check a new configuration with the layers that follow it.
     pub(crate) this: Weak<Shared>,
-    pub(crate) settings: HttpLockLayerBuilder,
+    pub(crate) settings: HttpSettings,
     pub(crate) plans: PlanCache,
     pub(crate) told: Told,
     /// How many bytes of bodies all waiting requests may keep together.

@@ -1,7 +1,6 @@
 //! How the requests of a layer or of a route are locked: the settings of the code and, if the layer follows
 //! policies, those of the configuration.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +14,8 @@ use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions, Wait};
 use tokio::time::Instant;
 
 use crate::http::answer::RefusalContext;
-use crate::http::builder::{HttpLockLayerBuilder, Key};
-use crate::http::error::KeyError;
+use crate::http::error::{KeyError, invalid};
+use crate::http::http_settings::{HttpSettings, Key};
 use crate::http::key::{ExtensionParts, KeySource};
 use crate::http::route::Route;
 use crate::http::settings::{HttpPolicy, LockRoute, OnDisconnect, OnMissingKey, Side};
@@ -31,19 +30,6 @@ const MAX_WAITERS: usize = 1024;
 
 /// How long a body holds the lock while it is sent, by default.
 const MAX_BODY_HOLD: Duration = Duration::from_secs(30);
-
-/// Returns the error of an invalid layer.
-pub(crate) fn invalid(problem: impl fmt::Display) -> LockError {
-    LockError::InvalidOptions(problem.to_string())
-}
-
-/// Returns an error in the words of [`invalid`].
-pub(crate) fn in_words(error: LockError) -> String {
-    match error {
-        LockError::InvalidOptions(problem) => problem,
-        error => error.to_string(),
-    }
-}
 
 /// How the requests of a layer or of a route are locked, by one configuration of one client.
 pub(crate) struct Plan {
@@ -63,7 +49,7 @@ impl Plan {
     /// and still contradict each other.
     // S-10.
     pub(crate) fn new(
-        settings: &HttpLockLayerBuilder,
+        settings: &HttpSettings,
         client: Option<&LockClient>,
         config: Option<&LayerConfig>,
         policy: Option<EffectivePolicy>,
@@ -113,7 +99,7 @@ impl Plan {
         LockSpec {
             client,
             kind: if side == Side::Shared { LockKind::Read } else { self.kind },
-            release_timeout: self.http.release_timeout.unwrap_or(options.get_release_timeout()),
+            release_timeout: self.http.release_timeout,
             options,
             enforced: self.policy.as_ref().is_none_or(EffectivePolicy::is_enforced),
         }

@@ -52,3 +52,61 @@ impl PlanCache {
         plans
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use lock_runtime::__layer_v1::layer_config;
+    use lock_runtime::LockClient;
+    use lock_runtime::policy::LockConfig;
+
+    use super::*;
+
+    fn configured() -> LockClient {
+        LockClient::builder().config(LockConfig::default()).in_memory().unwrap()
+    }
+
+    /// Fails for each client, and counts how often it is asked to.
+    #[derive(Default)]
+    struct Maker {
+        cache: PlanCache,
+        made: Cell<u32>,
+    }
+
+    impl Maker {
+        fn get(&self, client: &LockClient) {
+            let config = layer_config(client);
+            let plans = self.cache.get(client.id(), config.as_ref(), || {
+                self.made.set(self.made.get() + 1);
+                Err(LockError::Closed)
+            });
+            assert!(matches!(plans, Err(LockError::Closed)));
+        }
+    }
+
+    #[test]
+    fn plans_are_made_once_for_each_configuration() {
+        let (maker, a, b) = (Maker::default(), configured(), LockClient::in_memory());
+        for _ in 0..100 {
+            maker.get(&a);
+            maker.get(&b.clone());
+        }
+        assert_eq!(maker.made.get(), 2);
+        b.reload(LockConfig::default()).unwrap();
+        for _ in 0..100 {
+            maker.get(&a);
+            maker.get(&b);
+        }
+        assert_eq!(maker.made.get(), 3);
+    }
+
+    #[test]
+    fn clients_are_forgotten() {
+        let maker = Maker::default();
+        for _ in 0..1000 {
+            maker.get(&configured());
+        }
+        assert_eq!(maker.cache.0.read().len(), MAX_CLIENTS);
+    }
+}

@@ -7,7 +7,7 @@ use http::{Extensions, Uri};
 use lock_runtime::LockError;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
-use crate::http::plan::invalid;
+use crate::http::error::invalid;
 use crate::http::router::full_path_of;
 use crate::http::template::Template;
 

@@ -7,8 +7,9 @@ use http::Method;
 use lock_runtime::__layer_v1::nearest;
 use lock_runtime::LockError;
 
+use crate::http::error::invalid;
 use crate::http::methods::UNNAMED;
-use crate::http::plan::{Plan, invalid};
+use crate::http::plan::Plan;
 use crate::http::route::{Route, normalized};
 use crate::http::settings::LockRoute;
 

@@ -6,17 +6,19 @@ use std::task::{Context, Poll};
 use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body::Body;
+use lock_runtime::__layer_v1 as runtime;
 use lock_runtime::{LockError, LockOptions, Wait};
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::held::without_lock;
-use crate::http::answer::{LockResponse, RefusalContext};
+use crate::http::answer::RefusalContext;
 use crate::http::body::LockBody;
 use crate::http::future::{HttpLockFuture, RequestLock, State};
 use crate::http::grpc;
 use crate::http::layer::{HttpLockLayer, Shared};
+use crate::http::response::LockResponse;
 use crate::http::waiting_body::WaitingBody;
 use crate::locked::{LockSpec, take_ready};
 
@@ -153,7 +155,7 @@ fn bound_wait(spec: &mut LockSpec, parts: &Parts, grpc: bool) -> Result<bool, Lo
     let left = deadline.map(|deadline| deadline.0.saturating_duration_since(Instant::now()));
     let grpc = grpc.then(|| grpc::timeout(&parts.headers)).flatten();
     let Some(left) = left.into_iter().chain(grpc).min() else { return Ok(false) };
-    let is_sooner = match spec.options.get_wait() {
+    let is_sooner = match runtime::in_effect(&spec.options).wait {
         Wait::UpTo(wait) => left < wait,
         Wait::Forever => true,
         _ => left.is_zero(),
