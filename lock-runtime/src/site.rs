@@ -20,6 +20,15 @@ pub struct LockSite {
 }
 
 impl LockSite {
+    pub(crate) const fn new(
+        [name, key, file]: [&'static str; 3],
+        line: u32,
+        policy: Option<&'static str>,
+        options: LockOptions,
+    ) -> Self {
+        Self { name, key, file, line, policy, options }
+    }
+
     /// Returns the module path and name of the function.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -107,23 +116,8 @@ impl fmt::Display for CallSite {
     }
 }
 
-/// Describes an attribute for expansions, in one constant expression.
-#[doc(hidden)]
-impl LockSite {
-    #[must_use]
-    pub const fn new(name: &'static str, key: &'static str, file: &'static str, line: u32) -> Self {
-        Self { name, key, file, line, policy: None, options: LockOptions::new() }
-    }
-
-    #[must_use]
-    pub const fn with(self, policy: Option<&'static str>, options: LockOptions) -> Self {
-        Self { policy, options, ..self }
-    }
-}
-
 /// Where a layer was made, and its key template. There is one for each place and template; it lives as long as the
 /// process, so that a lock's label can refer to it.
-#[doc(hidden)]
 #[derive(Debug)]
 pub struct LayerSite {
     location: &'static Location<'static>,
@@ -131,8 +125,8 @@ pub struct LayerSite {
     template: Option<&'static str>,
 }
 
-#[doc(hidden)]
 impl LayerSite {
+    /// Returns the site of that place and template.
     #[must_use]
     pub fn of(location: &'static Location<'static>, template: Option<&str>) -> &'static Self {
         static KNOWN: Mutex<Vec<&'static LayerSite>> = Mutex::new(Vec::new());
@@ -148,20 +142,12 @@ impl LayerSite {
         site
     }
 
+    /// Returns where the layer was made.
     #[must_use]
     pub const fn location(&self) -> &'static Location<'static> {
         self.location
     }
 }
-
-/// An entry of the register.
-#[cfg(feature = "sites")]
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Registered(pub &'static LockSite);
-
-#[cfg(feature = "sites")]
-inventory::collect!(Registered);
 
 /// Returns every `#[distributed_lock]` that is linked into the program, called or not, ordered by file and
 /// line.
@@ -185,7 +171,8 @@ inventory::collect!(Registered);
 /// ```
 #[cfg(feature = "sites")]
 pub fn sites() -> impl Iterator<Item = &'static LockSite> {
-    let mut sites: Vec<_> = inventory::iter::<Registered>().map(|entry| entry.0).collect();
+    let mut sites: Vec<_> =
+        inventory::iter::<crate::private::v1::Registered>().map(|entry| entry.0).collect();
     sites.sort_unstable_by_key(|site| (site.file, site.line));
     sites.into_iter()
 }

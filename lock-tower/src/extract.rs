@@ -1,7 +1,5 @@
 //! [`HeldLock`] as an extractor of axum.
 
-use std::future::ready;
-
 use axum::extract::{FromRequestParts, MatchedPath, OptionalFromRequestParts};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
@@ -61,16 +59,13 @@ impl IntoResponse for HeldLockRejection {
 impl<S: Sync> FromRequestParts<S> for HeldLock {
     type Rejection = HeldLockRejection;
 
-    fn from_request_parts(
-        parts: &mut Parts,
-        _: &S,
-    ) -> impl Future<Output = Result<Self, Self::Rejection>> + Send {
-        ready(Self::current().ok_or_else(|| {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        Self::current().ok_or_else(|| {
             // The router's pattern shows the operator where to look, and nothing of the request.
             let route = parts.extensions.get().map_or("none", MatchedPath::as_str);
             tracing::error!(route, "{NO_LOCK}");
             HeldLockRejection(())
-        }))
+        })
     }
 }
 
@@ -97,10 +92,7 @@ impl<S: Sync> FromRequestParts<S> for HeldLock {
 impl<S: Sync> OptionalFromRequestParts<S> for HeldLock {
     type Rejection = std::convert::Infallible;
 
-    fn from_request_parts(
-        _: &mut Parts,
-        _: &S,
-    ) -> impl Future<Output = Result<Option<Self>, Self::Rejection>> + Send {
-        ready(Ok(Self::current()))
+    async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Option<Self>, Self::Rejection> {
+        Ok(Self::current())
     }
 }

@@ -9,8 +9,8 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::error::LockServiceError;
-use crate::held::{HoldHandle, without_lock};
-use crate::locked::{Call, CallHold, LockedCall, ReleaseSpec, Releasing};
+use crate::held::{Hold, Terms, without_lock};
+use crate::locked::LockedCall;
 
 pin_project! {
     /// The future of a call of a [`LockService`](crate::LockService).
@@ -25,15 +25,13 @@ pin_project! {
         S: Service<Req>,
     {
         #[pin]
-        state: State<S, Req>,
+        pub(crate) state: State<S, Req>,
     }
 }
 
-type Outcome<S, Req> = Result<<S as Service<Req>>::Response, <S as Service<Req>>::Error>;
-
 pin_project! {
     #[project = StateProjection]
-    enum State<S, Req>
+    pub(crate) enum State<S, Req>
     where
         S: Service<Req>,
     {
@@ -41,84 +39,40 @@ pin_project! {
         PassThrough { #[pin] future: S::Future },
         // `None` once it was returned.
         Failed { error: Option<LockServiceError<S::Error>> },
-        Locked { #[pin] call: LockedCall<S, Req, Outcome<S, Req>>, #[pin] stage: Stage },
-    }
-}
-
-pin_project! {
-    #[project = StageProjection]
-    enum Stage {
-        Acquiring { acquire: Acquire, release: ReleaseSpec },
-        Running,
-        Releasing { #[pin] releasing: Releasing },
-    }
-}
-
-impl<S: Service<Req>, Req> LockFuture<S, Req> {
-    /// A call that runs without a lock.
-    pub(crate) fn pass_through(future: S::Future) -> Self {
-        Self { state: State::PassThrough { future } }
-    }
-
-    /// A call that failed before the lock was asked for.
-    pub(crate) fn failed(error: LockServiceError<S::Error>) -> Self {
-        Self { state: State::Failed { error: Some(error) } }
-    }
-
-    pub(crate) fn acquiring(
-        acquire: Acquire,
-        call: Call<S, Req, Outcome<S, Req>>,
-        release: ReleaseSpec,
-    ) -> Self {
-        let stage = Stage::Acquiring { acquire, release };
-        Self { state: State::Locked { call: LockedCall::new(call), stage } }
+        Acquiring { acquire: Acquire, ready: Option<(S, Req)>, terms: Terms },
+        Running { #[pin] call: LockedCall<S, Req, Result<S::Response, S::Error>> },
     }
 }
 
 impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
     type Output = Result<S::Response, LockServiceError<S::Error>>;
 
+    // Pending forever if polled after completion.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (mut call, mut stage) = match self.as_mut().project().state.project() {
-            StateProjection::PassThrough { future } => {
-                return without_lock(|| future.poll(cx)).map_err(LockServiceError::Inner);
-            }
-            // Here and below: pending forever if polled after completion.
-            StateProjection::Failed { error } => {
-                return error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
-            }
-            StateProjection::Locked { call, stage } => (call, stage),
-        };
         loop {
-            let next = match stage.as_mut().project() {
-                StageProjection::Acquiring { acquire, release } => {
-                    let guard = match ready!(Pin::new(acquire).poll(cx)) {
-                        Ok(guard) => guard,
-                        Err(error) => {
-                            // Ends the call.
-                            self.set(Self { state: State::Failed { error: None } });
-                            return Poll::Ready(Err(error.into()));
+            let mut state = self.as_mut().project().state;
+            let next = match state.as_mut().project() {
+                StateProjection::PassThrough { future } => {
+                    return without_lock(|| future.poll(cx)).map_err(LockServiceError::Inner);
+                }
+                StateProjection::Failed { error } => {
+                    return error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
+                }
+                StateProjection::Acquiring { acquire, ready, terms } => {
+                    match (ready!(Pin::new(acquire).poll(cx)), ready.take()) {
+                        (Ok(guard), Some(ready)) => {
+                            let hold = Hold::new(guard, *terms);
+                            State::Running { call: LockedCall::new(ready, hold) }
                         }
-                    };
-                    let handle = HoldHandle::new(guard, release.reports_loss);
-                    call.as_mut().set_hold(CallHold { handle, spec: *release });
-                    Stage::Running
+                        (result, _) => State::Failed { error: result.err().map(Into::into) },
+                    }
                 }
-                StageProjection::Running => {
-                    let panic = ready!(call.as_mut().poll_then(cx, |result, _| result))?;
-                    let Some(releasing) = call.as_mut().release(panic) else {
-                        return Poll::Pending;
-                    };
-                    Stage::Releasing { releasing }
-                }
-                StageProjection::Releasing { releasing } => {
-                    let released = ready!(releasing.poll(cx));
-                    let Some(result) = call.take_value() else { return Poll::Pending };
-                    released?;
+                StateProjection::Running { call } => {
+                    let (result, _) = ready!(call.poll(cx, |result, _| (result, false)))?;
                     return Poll::Ready(result.map_err(LockServiceError::Inner));
                 }
             };
-            stage.set(next);
+            state.set(next);
         }
     }
 }

@@ -1,31 +1,37 @@
-//! [`HeldLock`]: the lock of a call, as the handler sees it.
+//! [`HeldLock`]: the lock of a call, as the handler sees it, and [`Hold`], as its layer has it.
 //!
 //! The layer keeps the guard, because it has to release the lock however the call ends. During each poll of
-//! the call, [`HoldHandle::poll`] sets the thread's [`Current`] hold. A [`HeldLock`] that the handler takes
+//! the call, [`Hold::poll`] makes the hold the thread's current one. A [`HeldLock`] that the handler takes
 //! from there shares a [`SharedHold`] with the layer, through which the handler asks for an early release. A
-//! layer that holds no lock for the call sets [`Current::Hidden`], so that the handler cannot take an outer
-//! layer's hold for its own. A handler that never asks for its lock causes no allocation.
+//! layer that holds no lock for the call hides an outer layer's hold, so that the handler cannot take that for its
+//! own. A handler that never asks for its lock causes no allocation.
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lock_runtime::__layer_v1::Protected;
+use futures_util::task::AtomicWaker;
+use lock_runtime::__layer_v1::{self as runtime, Protected};
 use lock_runtime::error::LossCause;
 use lock_runtime::guard::{LockWatch, Release};
 use lock_runtime::{FencingToken, LockError, LockGuard, LockKey};
-use parking_lot::Mutex;
+use pin_project_lite::pin_project;
+use tokio::sync::SetOnce;
 use tokio::task;
+#[cfg(feature = "http")]
+use tokio::time::Instant;
+use tokio::time::{Timeout, timeout};
 
 thread_local! {
-    /// The hold, and the task that has entered it: other tasks that a handler happens to poll, of a `LocalSet`, are outside.
-    static CURRENT: RefCell<(Current, Option<task::Id>)> = const { RefCell::new((Current::Outside, None)) };
+    /// The hold of the innermost layer, if that holds a lock, and the task that has entered it: other tasks that a handler
+    /// happens to poll, of a `LocalSet`, are outside.
+    static CURRENT: RefCell<(Option<CurrentHold>, Option<task::Id>)> = const { RefCell::new((None, None)) };
 }
 
 /// The lock that a layer holds around the running handler.
@@ -68,9 +74,13 @@ impl HeldLock {
     /// Below several layers, compare the [`key`](Self::key) to find out whose lock this is.
     #[must_use]
     pub fn current() -> Option<Self> {
-        CURRENT.with_borrow_mut(|(current, task)| match current {
-            Current::Held(hold) if *task == task::try_id() => Some(hold.handle()),
-            _ => None,
+        CURRENT.with_borrow_mut(|(current, task)| {
+            let hold = current.as_mut().filter(|_| *task == task::try_id())?;
+            let shared = hold.shared.get_or_insert_with(|| {
+                let (asked, layer, outcome) = Default::default();
+                Arc::new(SharedHold { watch: hold.watch.clone(), asked, layer, outcome })
+            });
+            Some(Self(Arc::clone(shared)))
         })
     }
 
@@ -109,16 +119,16 @@ impl HeldLock {
     /// is lost or released.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        match self.0.is_over() {
-            true => Duration::ZERO,
-            false => self.0.watch.remaining(),
+        match self.0.outcome.get() {
+            Some(_) => Duration::ZERO,
+            None => self.0.watch.remaining(),
         }
     }
 
     /// True once the call's hold is lost or released.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.0.is_over() || self.0.watch.is_lost()
+        self.0.outcome.get().is_some() || self.0.watch.is_lost()
     }
 
     /// Waits until the hold is lost or released, and returns which: the cause of an error after a release in time is
@@ -131,9 +141,9 @@ impl HeldLock {
     /// Cancel safe.
     pub async fn lost(&self) -> LockError {
         let lost = self.0.watch.lost().await;
-        match &*self.0.stage.lock() {
+        match self.0.outcome.get() {
             // The store answered the release that it had known no such hold.
-            HoldStage::Over(Err(error)) if error.is_lost() => error.clone(),
+            Some(Err(error)) if error.is_lost() => error.clone(),
             _ => lost,
         }
     }
@@ -151,7 +161,9 @@ impl HeldLock {
     ///
     /// If the future is dropped, the layer goes on with the release.
     pub async fn release(&self) -> Result<(), LockError> {
-        poll_fn(|cx| self.0.poll_release(cx)).await
+        self.0.asked.store(true, Ordering::Release);
+        self.0.layer.wake();
+        self.0.outcome.wait().await.clone()
     }
 }
 
@@ -168,18 +180,19 @@ impl fmt::Debug for HeldLock {
 /// The state of a hold that the handler shares with its layer.
 struct SharedHold {
     watch: LockWatch,
-    stage: Mutex<HoldStage>,
-}
-
-enum HoldStage {
-    /// Held, and no release was asked for. With the waker of the layer's task, once the layer has looked.
-    Held(Option<Waker>),
-    /// The handler asked for the release. With the wakers of the tasks that wait for it.
-    ReleaseAsked(Vec<Waker>),
-    Over(Result<(), LockError>),
+    /// True once the handler has asked for the release.
+    asked: AtomicBool,
+    /// Wakes the layer's task when the handler asks.
+    layer: AtomicWaker,
+    outcome: SetOnce<Result<(), LockError>>,
 }
 
 impl SharedHold {
+    /// Stores the outcome of the release. A second outcome is ignored.
+    fn finish(&self, outcome: Result<(), LockError>) {
+        let _is_first = self.outcome.set(outcome);
+    }
+
     /// Stores the outcome of a release whose answer is not waited for: whether the guard had its lock to the end.
     fn finish_unconfirmed(&self) {
         self.finish(match self.watch.check() {
@@ -187,89 +200,13 @@ impl SharedHold {
             ended => ended,
         });
     }
-
-    fn is_over(&self) -> bool {
-        matches!(*self.stage.lock(), HoldStage::Over(_))
-    }
-
-    /// The handler's side: asks for the release, and waits for it.
-    fn poll_release(&self, cx: &Context<'_>) -> Poll<Result<(), LockError>> {
-        let mut stage = self.stage.lock();
-        let layer = match &mut *stage {
-            HoldStage::Over(result) => return Poll::Ready(result.clone()),
-            HoldStage::ReleaseAsked(wakers) => {
-                if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                    wakers.push(cx.waker().clone());
-                }
-                return Poll::Pending;
-            }
-            HoldStage::Held(layer) => layer.take(),
-        };
-        *stage = HoldStage::ReleaseAsked(vec![cx.waker().clone()]);
-        drop(stage);
-        if let Some(layer) = layer {
-            layer.wake();
-        }
-        Poll::Pending
-    }
-
-    /// True if the handler asked for the release; otherwise wakes the layer when it does.
-    fn is_release_asked(&self, cx: &Context<'_>) -> bool {
-        match &mut *self.stage.lock() {
-            HoldStage::Held(layer) => {
-                layer.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
-                false
-            }
-            HoldStage::ReleaseAsked(_) => true,
-            HoldStage::Over(_) => false,
-        }
-    }
-
-    /// Stores the outcome and wakes the tasks that wait for it. A second outcome is ignored.
-    fn finish(&self, result: Result<(), LockError>) {
-        let mut stage = self.stage.lock();
-        if let HoldStage::Over(_) = *stage {
-            return;
-        }
-        let before = std::mem::replace(&mut *stage, HoldStage::Over(result));
-        drop(stage);
-        if let HoldStage::ReleaseAsked(wakers) = before {
-            wakers.into_iter().for_each(Waker::wake);
-        }
-    }
-}
-
-/// The lock of the code that this thread polls.
-enum Current {
-    /// No layer polls on this thread.
-    Outside,
-    /// The innermost layer holds no lock for this call.
-    Hidden,
-    Held(CurrentHold),
 }
 
 /// A hold as the code under it sees it.
-pub(crate) struct CurrentHold {
-    pub(crate) watch: LockWatch,
+struct CurrentHold {
+    watch: LockWatch,
     /// `None` until the handler asks for its [`HeldLock`].
     shared: Option<Arc<SharedHold>>,
-}
-
-impl CurrentHold {
-    fn handle(&mut self) -> HeldLock {
-        let shared = self.shared.get_or_insert_with(|| {
-            let stage = Mutex::new(HoldStage::Held(None));
-            Arc::new(SharedHold { watch: self.watch.clone(), stage })
-        });
-        HeldLock(Arc::clone(shared))
-    }
-
-    /// Reports the outcome of the release to the tasks that wait for it.
-    pub(crate) fn finish(&self, result: Result<(), LockError>) {
-        if let Some(shared) = &self.shared {
-            shared.finish(result);
-        }
-    }
 }
 
 impl Drop for CurrentHold {
@@ -281,44 +218,24 @@ impl Drop for CurrentHold {
     }
 }
 
-/// Sets the thread's current hold; restores the previous one when it is left, or dropped by a panic.
-struct EnterGuard {
-    outer: (Current, Option<task::Id>),
-}
+/// The payload of a panic.
+pub(crate) type Panic = Box<dyn Any + Send>;
 
-impl EnterGuard {
-    fn new(current: Current) -> Self {
-        Self { outer: CURRENT.replace((current, task::try_id())) }
-    }
-
-    /// Restores the previous hold and returns the one that was set.
-    fn leave(mut self) -> Current {
-        let entered = self.restore();
-        std::mem::forget(self);
-        entered
-    }
-
-    fn restore(&mut self) -> Current {
-        CURRENT.replace(std::mem::replace(&mut self.outer, (Current::Outside, None))).0
-    }
-}
-
-impl Drop for EnterGuard {
-    fn drop(&mut self) {
-        let entered = self.restore();
-        // Not before `CURRENT` is free again: this may wake a task.
-        drop(entered);
-    }
+/// Runs code with `current` as the thread's hold, and returns that again.
+fn enter<T>(
+    current: Option<CurrentHold>,
+    run: impl FnOnce() -> T,
+) -> (Result<T, Panic>, Option<CurrentHold>) {
+    let outer = CURRENT.replace((current, task::try_id()));
+    // Unwind safe: after a panic the code is not run again.
+    let result = catch_unwind(AssertUnwindSafe(run));
+    (result, CURRENT.replace(outer).0)
 }
 
 /// Runs code for which the layer holds no lock, and hides an outer layer's hold from it.
 pub(crate) fn without_lock<T>(run: impl FnOnce() -> T) -> T {
-    let _entered = EnterGuard::new(Current::Hidden);
-    run()
+    enter(None, run).0.unwrap_or_else(|panic| resume_unwind(panic))
 }
-
-/// The payload of a panic.
-pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// Why the code under a guard has no result.
 pub(crate) enum Stopped {
@@ -328,45 +245,61 @@ pub(crate) enum Stopped {
     Panicked(Panic),
 }
 
-/// The layer's handle of the guard of one call.
-pub(crate) struct HoldHandle {
+/// How a hold ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// How long the result waits for the release.
+    pub(crate) release_timeout: Duration,
+    /// True if a loss replaces the result of a call that ran on after it.
+    pub(crate) reports_loss: bool,
+    /// True if a loss that only the release finds replaces the result.
+    pub(crate) reports_late_loss: bool,
+}
+
+/// The hold of one call, as the layer has it.
+pub(crate) struct Hold {
     /// `None` once the lock is released early.
     guard: Option<LockGuard>,
     early_release: Option<Release>,
+    terms: Terms,
+    #[cfg(feature = "http")]
+    pub(crate) acquired_at: Instant,
     // Dropped last: its drop reports that the guard is gone.
     current: Option<CurrentHold>,
-    reports_loss: bool,
 }
 
-impl HoldHandle {
-    pub(crate) fn new(guard: LockGuard, reports_loss: bool) -> Self {
+impl Hold {
+    pub(crate) fn new(guard: LockGuard, terms: Terms) -> Self {
         let current = Some(CurrentHold { watch: guard.watch(), shared: None });
-        Self { guard: Some(guard), early_release: None, current, reports_loss }
+        Self {
+            guard: Some(guard),
+            early_release: None,
+            terms,
+            #[cfg(feature = "http")]
+            acquired_at: Instant::now(),
+            current,
+        }
     }
 
     /// Returns a loss that did not stop the call, because the call was to finish (`OnLost::Finish`).
     pub(crate) fn check(&self) -> Result<(), LockError> {
         match (&self.guard, &self.current) {
-            (Some(_), Some(current)) if self.reports_loss => current.watch.check(),
+            (Some(_), Some(current)) if self.terms.reports_loss => current.watch.check(),
             _ => Ok(()),
         }
     }
 
+    /// Releases the lock in the background, after `warning` was logged; the call goes on without it.
     #[cfg(feature = "http")]
-    pub(crate) fn log_warn(&self, what: &str) {
-        if let Some(guard) = &self.guard {
-            guard.watch().log_warn(None, what);
+    pub(crate) fn release_in_background(&mut self, warning: Option<&str>) {
+        if let Some(guard) = self.guard.take()
+            && let Some(warning) = warning
+        {
+            runtime::log_warn(&guard.watch(), None, warning);
         }
     }
 
-    /// Releases the lock in the background; the call goes on without it.
-    #[cfg(feature = "http")]
-    pub(crate) fn release_in_background(&mut self) {
-        drop(self.guard.take());
-    }
-
     /// True once the lock is released early; the call goes on without it.
-    #[cfg(feature = "http")]
     pub(crate) fn is_released(&self) -> bool {
         self.guard.is_none()
     }
@@ -378,22 +311,16 @@ impl HoldHandle {
         cx: &mut Context<'_>,
         poll: impl FnOnce(Pin<&mut B>, &mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, Stopped>> {
-        let current = self.current.take().map_or(Current::Hidden, Current::Held);
-        let entered = EnterGuard::new(current);
         let guard = &self.guard;
-        // Unwind safe: after a panic the body is not polled again.
-        let caught = catch_unwind(AssertUnwindSafe(|| match guard {
+        let (polled, current) = enter(self.current.take(), || match guard {
             Some(guard) => run.poll_with(guard, cx, poll),
             None => match run.as_mut().get_pin_mut() {
                 Some(body) => poll(body, cx).map(Ok),
                 None => Poll::Pending,
             },
-        }));
-        self.current = match entered.leave() {
-            Current::Held(current) => Some(current),
-            Current::Outside | Current::Hidden => None,
-        };
-        let polled = match caught {
+        });
+        self.current = current;
+        let polled = match polled {
             Ok(polled) => polled.map_err(Stopped::Lost),
             Err(panic) => Poll::Ready(Err(Stopped::Panicked(panic))),
         };
@@ -409,28 +336,86 @@ impl HoldHandle {
         let Some(shared) = self.current.as_ref().and_then(|current| current.shared.as_ref()) else {
             return;
         };
-        if shared.is_release_asked(cx) && self.early_release.is_none() {
-            match self.guard.take() {
-                Some(guard) => self.early_release = Some(guard.release()),
-                // The lock was released in the background, which reports no outcome.
-                None => shared.finish_unconfirmed(),
-            }
+        shared.layer.register(cx.waker());
+        if !shared.asked.load(Ordering::Acquire) || shared.outcome.get().is_some() {
+            return;
         }
-        if let Some(release) = &mut self.early_release
-            && let Poll::Ready(result) = Pin::new(release).poll(cx)
-        {
+        let release = match (&mut self.early_release, self.guard.take()) {
+            (Some(release), _) => release,
+            (None, Some(guard)) => self.early_release.insert(guard.release()),
+            // The lock was released in the background, which reports no outcome.
+            (None, None) => return shared.finish_unconfirmed(),
+        };
+        if let Poll::Ready(outcome) = Pin::new(release).poll(cx) {
             self.early_release = None;
-            shared.finish(result);
+            shared.finish(outcome);
         }
     }
 
-    /// Starts the release, or returns the early one if it is still under way. `None` if there is nothing to
-    /// release.
-    pub(crate) fn release(mut self) -> Option<(Release, CurrentHold)> {
-        let release = match self.guard.take() {
-            Some(guard) => guard.release(),
-            None => self.early_release.take()?,
+    /// Starts the release, or goes on with the early one if it is still under way.
+    pub(crate) fn release(mut self) -> Releasing {
+        let release = self.guard.take().map(LockGuard::release).or(self.early_release.take());
+        let release = release.map(|release| timeout(self.terms.release_timeout, release));
+        let current = self.current.take().filter(|_| release.is_some());
+        Releasing { release, current, reports_loss: self.terms.reports_late_loss }
+    }
+}
+
+pin_project! {
+    /// Waits until the store confirms a release, for a bounded time; after that the release goes on in the background.
+    ///
+    /// The output is an error if a loss replaces the call's result. A call that ended in time keeps its result even if
+    /// its release fails, unless losses are reported.
+    // S-13.
+    pub(crate) struct Releasing {
+        // `None` if there is nothing to release, or no more.
+        #[pin]
+        release: Option<Timeout<Release>>,
+        current: Option<CurrentHold>,
+        reports_loss: bool,
+    }
+}
+
+#[cfg(feature = "http")]
+impl Releasing {
+    /// For a hold that is gone.
+    pub(crate) fn over() -> Self {
+        Self { release: None, current: None, reports_loss: false }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.release.is_none()
+    }
+}
+
+impl Future for Releasing {
+    type Output = Result<(), LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let Some(release) = this.release.as_mut().as_pin_mut() else { return Poll::Ready(Ok(())) };
+        let released = std::task::ready!(release.poll(cx));
+        // Dropped now and not with this future, so that the releaser takes over an unconfirmed release.
+        this.release.set(None);
+        let Some(CurrentHold { watch, shared }) = &*this.current else {
+            return Poll::Ready(Ok(()));
         };
-        Some((release, self.current.take()?))
+        let Ok(released) = released else {
+            runtime::log_debug(watch, "release not confirmed in time");
+            *this.current = None;
+            return Poll::Ready(Ok(()));
+        };
+        if let Some(shared) = shared {
+            shared.finish(released.clone());
+        }
+        Poll::Ready(match released {
+            Err(error @ LockError::Lost { .. }) if *this.reports_loss => Err(error),
+            Err(error) => {
+                let what = "the call ended, but its release failed";
+                runtime::log_warn(watch, Some(&error), what);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        })
     }
 }

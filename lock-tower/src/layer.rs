@@ -6,8 +6,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_runtime::__layer_v1::LayerLabel;
-use lock_runtime::__layer_v1::LayerSite;
+use lock_runtime::__layer_v1::{self as runtime, LayerLabel, LayerSite};
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions};
 
 use crate::locked::LockSpec;
@@ -48,18 +47,18 @@ use crate::locked::LockSpec;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 pub struct LockLayer<K = ()> {
-    key: Arc<K>,
-    settings: Arc<LayerSettings>,
+    pub(crate) key: Arc<K>,
+    pub(crate) settings: Arc<LayerSettings>,
 }
 
 /// The settings of a layer's locks.
 #[derive(Debug, Clone)]
-struct LayerSettings {
+pub(crate) struct LayerSettings {
     client: LockClient,
     kind: LockKind,
     /// Over the client's options at the time of each call.
     options: Option<LockOptions>,
-    label: LayerLabel,
+    pub(crate) label: LayerLabel,
 }
 
 impl<K> LockLayer<K> {
@@ -111,33 +110,20 @@ impl<K> LockLayer<K> {
         Self { key: Arc::new(key), settings: Arc::new(settings) }
     }
 
-    /// Calls the key function.
-    pub(crate) fn key_of<Req, E>(&self, request: &Req) -> Result<Option<LockKey>, E>
-    where
-        K: Fn(&Req) -> Result<Option<LockKey>, E>,
-    {
-        (self.key)(request)
-    }
-
     /// Returns how the next call is locked.
     pub(crate) fn spec(&self) -> LockSpec {
         let LayerSettings { client, kind, options, .. } = &*self.settings;
         let options = match options {
-            None => client.shared_options(),
+            None => runtime::shared_options(client),
             Some(options) => Arc::new(options.clone().or(client.options())),
         };
         LockSpec {
             client: client.clone(),
             kind: *kind,
-            release_timeout: options.get_release_timeout(),
+            release_timeout: None,
             options,
             enforced: true,
         }
-    }
-
-    /// Returns the label of the layer's locks.
-    pub(crate) fn label(&self) -> &LayerLabel {
-        &self.settings.label
     }
 
     /// Sets the kind of lock. Default: [`LockKind::Mutex`].

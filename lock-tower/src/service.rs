@@ -9,10 +9,10 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::error::LockServiceError;
-use crate::future::LockFuture;
+use crate::future::{LockFuture, State};
 use crate::held::without_lock;
 use crate::layer::LockLayer;
-use crate::locked::Call;
+use crate::locked::take_ready;
 
 /// A service whose calls run under locks: see [`LockLayer`].
 pub struct LockService<S, K> {
@@ -61,20 +61,21 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        match self.layer.key_of(&request) {
+        let state = match (self.layer.key)(&request) {
             Err(error) => {
                 // Gives back what `poll_ready` reserved, such as a permit of a concurrency limit.
                 self.inner = self.inner.clone();
-                LockFuture::failed(LockServiceError::from_key_error(error.into()))
+                State::Failed { error: Some(LockServiceError::from_key_error(error.into())) }
             }
-            Ok(None) => LockFuture::pass_through(without_lock(|| self.inner.call(request))),
+            Ok(None) => State::PassThrough { future: without_lock(|| self.inner.call(request)) },
             Ok(Some(key)) => {
                 let spec = self.layer.spec();
-                let call = Call::new(&mut self.inner, request);
-                let acquire = spec.acquire(self.layer.label(), key);
-                LockFuture::acquiring(acquire, call, spec.release())
+                let acquire = spec.acquire(&self.layer.settings.label, key);
+                let ready = Some((take_ready(&mut self.inner), request));
+                State::Acquiring { acquire, ready, terms: spec.terms() }
             }
-        }
+        };
+        LockFuture { state }
     }
 }
 

@@ -60,8 +60,7 @@ impl LockClient {
     }
 
     /// Starts an acquire for one call of a layer; if it is not enforced, as [`AnyLock::shadow_lock`] does.
-    #[doc(hidden)]
-    pub fn acquire_for_layer(
+    pub(crate) fn acquire_for_layer(
         &self,
         label: &LayerLabel,
         kind: LockKind,

@@ -17,7 +17,6 @@ use crate::place::Tls;
 use crate::policy::{ConfigError, ConfigProblem, EffectivePolicy, LockConfig, Policy, shown};
 
 /// A configuration in effect.
-#[doc(hidden)]
 #[derive(Debug)]
 pub struct LayerConfig {
     config: Arc<LockConfig>,
@@ -68,7 +67,6 @@ impl LayerConfig {
 }
 
 /// What follows the configuration of a client, and can refuse another one.
-#[doc(hidden)]
 pub trait Follower: Send + Sync {
     /// Returns what hinders it from following the configuration with that client.
     ///
@@ -100,11 +98,11 @@ impl LockClientBuilder {
     ///
     /// ```
     /// use lock_runtime::policy::LockConfig;
-    /// use lock_runtime::{LockClient, Wait};
+    /// use lock_runtime::{LockClient, LockOptions, Wait};
     ///
     /// let config = LockConfig::from_toml("[lock.defaults]\nwait = 'none'")?;
     /// let client = LockClient::builder().config(config).in_memory()?;
-    /// assert_eq!(client.options().get_wait(), Wait::None);
+    /// assert_eq!(client.options(), LockOptions::new().wait(Wait::None));
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn config(mut self, config: LockConfig) -> Self {
@@ -236,8 +234,7 @@ impl LockClient {
     }
 
     /// Has `follower` checked before each reload.
-    #[doc(hidden)]
-    pub fn follow(&self, follower: Weak<dyn Follower>) {
+    pub(crate) fn follow(&self, follower: Weak<dyn Follower>) {
         let mut followers = self.settings.followers.0.lock();
         followers.retain(|known| known.strong_count() > 0);
         if !followers.iter().any(|known| known.ptr_eq(&follower)) {
@@ -246,9 +243,7 @@ impl LockClient {
     }
 
     /// Returns the configuration in effect, as layers see it.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn layer_config(&self) -> Option<Arc<LayerConfig>> {
+    pub(crate) fn layer_config(&self) -> Option<Arc<LayerConfig>> {
         self.settings.configured.load_full()
     }
 
@@ -279,8 +274,7 @@ impl LockClient {
     /// # Errors
     ///
     /// As [`policy`](Self::policy).
-    #[doc(hidden)]
-    pub fn effective_policy(&self, name: &str) -> Result<EffectivePolicy, LockError> {
+    pub(crate) fn effective_policy(&self, name: &str) -> Result<EffectivePolicy, LockError> {
         match &*self.settings.configured.load() {
             Some(configured) => configured.policy(name),
             None => Err(LockError::UnknownPolicy {
@@ -333,8 +327,7 @@ impl LockClient {
     /// # Errors
     ///
     /// [`LockError::InvalidOptions`] if literals and policy contradict each other.
-    #[doc(hidden)]
-    pub fn options_of(
+    pub(crate) fn options_of(
         &self,
         policy: &EffectivePolicy,
         literals: LockOptions,

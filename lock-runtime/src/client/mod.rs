@@ -236,9 +236,7 @@ impl LockClient {
     }
 
     /// Returns [`options`](Self::options) as all handles share them: the same until a reload.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn shared_options(&self) -> Arc<LockOptions> {
+    pub(crate) fn shared_options(&self) -> Arc<LockOptions> {
         #[cfg(feature = "policy")]
         if let Some(configured) = &*self.settings.configured.load() {
             return Arc::clone(&configured.options);
@@ -248,10 +246,8 @@ impl LockClient {
 
     /// Returns the default options without those of the configuration: a policy brings the defaults of its own
     /// configuration, which a reload may have replaced.
-    #[doc(hidden)]
-    #[must_use]
     #[cfg(feature = "policy")]
-    pub fn own_options(&self) -> Arc<LockOptions> {
+    pub(crate) fn own_options(&self) -> Arc<LockOptions> {
         Arc::clone(&self.settings.options)
     }
 

@@ -68,12 +68,6 @@ impl<B> Protected<B> {
         self.drop_body(RunOutcome::Done);
     }
 
-    /// For the crate `lock-tower`: records that the body has ended, and keeps it, because its value is in it.
-    #[doc(hidden)]
-    pub fn keep_ended(self: Pin<&mut Self>) {
-        self.project().watch.leave(RunOutcome::Done, || {});
-    }
-
     /// Drops the body before its end, or after it has panicked: as [`clear`](Self::clear), but the span of the
     /// hold ends as [`Cancelled`](RunOutcome::Cancelled).
     ///

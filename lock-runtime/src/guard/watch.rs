@@ -131,14 +131,13 @@ impl LockGuard {
     }
 }
 
-/// For the crate `lock-tower`: logs an event of the hold, with the fields that every such line has.
-#[doc(hidden)]
+/// Logs an event of the hold, with the fields that every such line has.
 impl LockWatch {
-    pub fn log_warn(&self, error: Option<&(dyn Error + 'static)>, what: &str) {
+    pub(crate) fn log_warn(&self, error: Option<&(dyn Error + 'static)>, what: &str) {
         log_lock!(warn, self.key(), self.watched.hold.recorder.label(), error, "{what}");
     }
 
-    pub fn log_debug(&self, what: &str) {
+    pub(crate) fn log_debug(&self, what: &str) {
         log_lock!(debug, self.key(), self.watched.hold.recorder.label(), "{what}");
     }
 }

@@ -46,7 +46,6 @@ pub(crate) struct Label {
 }
 
 /// The label of a layer's locks, made once for all its calls.
-#[doc(hidden)]
 #[derive(Debug, Clone)]
 pub struct LayerLabel(Label);
 

@@ -272,36 +272,29 @@ impl LockOptions {
     }
 }
 
-/// The values in effect, for the crates of this workspace.
-#[doc(hidden)]
+/// The values in effect.
 impl LockOptions {
-    #[must_use]
-    pub fn get_wait(&self) -> Wait {
+    pub(crate) fn get_wait(&self) -> Wait {
         self.wait.unwrap_or_default()
     }
 
-    #[must_use]
-    pub fn get_lease(&self) -> Lease {
+    pub(crate) fn get_lease(&self) -> Lease {
         self.lease.unwrap_or_default()
     }
 
-    #[must_use]
-    pub fn get_on_lost(&self) -> OnLost {
+    pub(crate) fn get_on_lost(&self) -> OnLost {
         self.on_lost.unwrap_or_default()
     }
 
-    #[must_use]
-    pub fn get_on_release_lost(&self) -> OnReleaseLost {
+    pub(crate) fn get_on_release_lost(&self) -> OnReleaseLost {
         self.on_release_lost.unwrap_or_default()
     }
 
-    #[must_use]
-    pub fn get_release_timeout(&self) -> Duration {
+    pub(crate) fn get_release_timeout(&self) -> Duration {
         self.release_timeout.unwrap_or(DEFAULT_RELEASE_TIMEOUT)
     }
 
-    #[must_use]
-    pub fn get_max_waiters(&self) -> usize {
+    pub(crate) fn get_max_waiters(&self) -> usize {
         self.max_waiters.unwrap_or(DEFAULT_MAX_WAITERS)
     }
 }

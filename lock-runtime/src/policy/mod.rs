@@ -103,7 +103,7 @@
 //! attribute or a layer, the call.
 
 mod check;
-mod effective;
+pub(crate) mod effective;
 mod entry;
 mod error;
 #[cfg(any(feature = "toml", feature = "figment-010"))]
@@ -111,7 +111,7 @@ mod load;
 mod raw;
 mod sites;
 mod table;
-mod text;
+pub(crate) mod text;
 #[cfg(feature = "figment-010")]
 mod variables;
 
@@ -121,8 +121,7 @@ use std::time::Duration;
 use serde::de::{DeserializeOwned, Deserializer, Error};
 use serde::{Deserialize, Serialize};
 
-#[doc(hidden)]
-pub use self::effective::EffectivePolicy;
+pub(crate) use self::effective::EffectivePolicy;
 use self::entry::Entry;
 pub use self::entry::Policy;
 pub use self::error::{ConfigError, ConfigProblem};
@@ -325,15 +324,14 @@ impl LockConfig {
     }
 }
 
-/// For the layers of the workspace.
-#[doc(hidden)]
+/// For layers.
 impl LockConfig {
     /// Reads `[[lock.routes]]`.
     ///
     /// # Errors
     ///
     /// [`ConfigError`] with the path of the first one that cannot be read.
-    pub fn routes<T: DeserializeOwned>(&self) -> Result<Vec<T>, ConfigError> {
+    pub(crate) fn routes<T: DeserializeOwned>(&self) -> Result<Vec<T>, ConfigError> {
         let routes = self.0.routes.iter().enumerate();
         let read = |(at, route): (usize, &Raw)| {
             route.read(&format!("lock.routes[{at}]"), "a table with a path and a policy")
@@ -342,7 +340,7 @@ impl LockConfig {
     }
 
     /// Returns each table with settings, with its path: the defaults, the bases, the policies.
-    pub fn tables(&self) -> impl Iterator<Item = (String, &Policy)> {
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (String, &Policy)> {
         let named = [("lock.base", &self.0.base), ("lock.policies", &self.0.policies)];
         let named = named.into_iter().flat_map(|(table, entries)| {
             entries.iter().map(move |(name, policy)| (error::join(table, name), policy))
@@ -355,7 +353,10 @@ impl LockConfig {
     /// # Errors
     ///
     /// [`ConfigError`] with the path of the wrong one.
-    pub fn http<T: DeserializeOwned + Default>(path: &str, of: &Policy) -> Result<T, ConfigError> {
+    pub(crate) fn http<T: DeserializeOwned + Default>(
+        path: &str,
+        of: &Policy,
+    ) -> Result<T, ConfigError> {
         match &of.http {
             Some(http) => http.read(&format!("{path}.http"), effective::HTTP),
             None => Ok(T::default()),

@@ -11,9 +11,12 @@ use crate::options::forms::*;
 use crate::options::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, Wait, duration_text};
 
 /// Reads text, and reports the expected form of text that it cannot read.
-struct Text<T> {
-    read: fn(&str) -> Option<T>,
-    expected: &'static str,
+#[derive(Debug)]
+pub struct Text<T> {
+    /// Reads the text.
+    pub read: fn(&str) -> Option<T>,
+    /// The expected form.
+    pub expected: &'static str,
 }
 
 impl<T> Visitor<'_> for Text<T> {

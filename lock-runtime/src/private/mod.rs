@@ -26,12 +26,31 @@ pub mod v1 {
     };
     pub use super::returns::{ErrorReturn, FromLockError, NoError, Returns, SkipReturn};
     pub use super::spec::{AsClient, CallSpec, UNSET, WATCHDOG, semaphore};
-    #[cfg(feature = "sites")]
-    pub use crate::site::Registered;
     #[doc(hidden)]
     pub use crate::{__lock_site as site, __register_lock_site as register_site};
     #[cfg(feature = "sites")]
     pub use inventory;
+
+    use crate::options::LockOptions;
+    use crate::site::LockSite;
+
+    /// Describes an attribute, in one constant expression.
+    pub const fn lock_site(
+        [name, key, file]: [&'static str; 3],
+        line: u32,
+        policy: Option<&'static str>,
+        options: LockOptions,
+    ) -> LockSite {
+        LockSite::new([name, key, file], line, policy, options)
+    }
+
+    /// An entry of the register.
+    #[cfg(feature = "sites")]
+    #[derive(Debug)]
+    pub struct Registered(pub &'static LockSite);
+
+    #[cfg(feature = "sites")]
+    inventory::collect!(Registered);
 }
 
 /// The place of an attribute as a `&'static LockSite`.
@@ -39,18 +58,17 @@ pub mod v1 {
 #[macro_export]
 macro_rules! __lock_site {
     ($name:literal, $key:literal, $policy:expr $(, $option:ident = $value:expr)*) => {{
-        static SITE: $crate::site::LockSite = $crate::site::LockSite::new(
-            ::core::concat!(::core::module_path!(), "::", $name),
-            $key,
-            ::core::file!(),
+        static SITE: $crate::site::LockSite = $crate::private::v1::lock_site(
+            [::core::concat!(::core::module_path!(), "::", $name), $key, ::core::file!()],
             ::core::line!(),
-        )
-        .with($policy, {
-            #[allow(unused_mut, reason = "an attribute may leave all options out")]
-            let mut options = $crate::private::v1::UNSET;
-            $(options.$option = ::core::option::Option::Some($value);)*
-            options
-        });
+            $policy,
+            {
+                #[allow(unused_mut, reason = "an attribute may leave all options out")]
+                let mut options = $crate::private::v1::UNSET;
+                $(options.$option = ::core::option::Option::Some($value);)*
+                options
+            },
+        );
         $crate::private::v1::register_site!(SITE);
         &SITE
     }};

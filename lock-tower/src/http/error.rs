@@ -1,5 +1,7 @@
 //! What an HTTP layer, its keys and its bodies fail with.
 
+use std::fmt;
+
 use lock_runtime::LockError;
 
 /// Why a request has no lock key.
@@ -53,4 +55,17 @@ pub enum LockBodyError<E> {
     /// The inner body panicked, and a wrapper around this body caught the panic and polls on.
     #[error("the body panicked while it was sent")]
     Panicked,
+}
+
+/// Returns the error of an invalid layer.
+pub(crate) fn invalid(problem: impl fmt::Display) -> LockError {
+    LockError::InvalidOptions(problem.to_string())
+}
+
+/// Returns an error in the words of [`invalid`].
+pub(crate) fn in_words(error: LockError) -> String {
+    match error {
+        LockError::InvalidOptions(problem) => problem,
+        error => error.to_string(),
+    }
 }

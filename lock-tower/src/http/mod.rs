@@ -319,56 +319,46 @@
 //! [`Wait::None`]: lock_runtime::Wait::None
 //! [`Wait::Forever`]: lock_runtime::Wait::Forever
 
-mod answer {
-    pub(crate) mod context;
-    mod convert;
-    pub(crate) mod grpc;
-    pub(crate) mod kind;
-    mod problem;
-    pub(crate) mod responder;
-    pub(crate) mod response;
-    #[cfg(feature = "tonic-014")]
-    pub(crate) mod status;
-}
-mod call {
-    pub(crate) mod body;
-    pub(crate) mod future;
-    mod reaper;
-    pub(crate) mod service;
-    mod serving;
-    mod waiting;
-}
-mod config {
-    pub(crate) mod checks;
-    pub(crate) mod settings;
-    mod shadow;
-    pub(crate) mod value_type;
-}
+mod answer;
+mod body;
+mod body_hold;
+mod builder;
+mod checks;
 mod error;
-mod frames;
+mod future;
+mod grpc;
+mod held_body;
+mod http_settings;
+mod kept;
+mod key;
 mod layer;
-mod request {
-    pub(crate) mod key;
-    pub(crate) mod path;
-    pub(crate) mod place;
-    pub(crate) mod pool;
-    pub(crate) mod read_ahead;
-    pub(crate) mod read_body;
-    pub(crate) mod route;
-    pub(crate) mod template;
-    mod values;
-}
+mod methods;
+mod plan;
+mod plan_cache;
+mod read_ahead;
+mod refusal_kind;
+mod response;
+mod route;
+mod route_table;
+mod router;
+mod service;
+mod settings;
+mod template;
+mod told;
+mod value_type;
+mod values;
+mod waiting_body;
 
-pub use answer::kind::RefusalKind;
-pub use answer::responder::RefusalResponder;
-pub use answer::response::LockResponse;
-#[cfg(feature = "tonic-014")]
-pub use answer::status::status_of;
-pub use call::body::LockBody;
-pub use call::future::HttpLockFuture;
-pub use call::service::{HttpLockService, RequestDeadline};
-pub use config::checks::check;
-pub use config::settings::HoldUntil;
+pub use answer::RefusalResponder;
+pub use body::LockBody;
+pub use builder::HttpLockLayerBuilder;
+pub use checks::check;
 pub use error::{KeyError, LockBodyError};
+pub use future::HttpLockFuture;
+#[cfg(feature = "tonic-014")]
+pub use grpc::status_of;
 pub use layer::HttpLockLayer;
-pub use layer::builder::HttpLockLayerBuilder;
+pub use refusal_kind::RefusalKind;
+pub use response::LockResponse;
+pub use service::{HttpLockService, RequestDeadline};
+pub use settings::HoldUntil;

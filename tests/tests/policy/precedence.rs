@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::read;
 use http::{Request, Response, StatusCode};
+use lock_runtime::__layer_v1::in_effect;
 use lock_runtime::options::{OnLost, OnReleaseLost, Replicas};
 use lock_runtime::policy::{LockConfig, Policy};
 use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions, Wait, distributed_lock};
@@ -115,7 +116,10 @@ fn outcome<T>(
 async fn defaults_hold_for_every_lock() {
     let client = client_with(read("[lock.defaults]\nwait = 'none'\nlease = '7s'").unwrap());
     assert_eq!(
-        (client.options().get_wait(), client.options().get_lease().duration().as_secs()),
+        (
+            in_effect(&client.options()).wait,
+            in_effect(&client.options()).lease.duration().as_secs()
+        ),
         (Wait::None, 7)
     );
     let guard = client.mutex("a").lock().await.unwrap();

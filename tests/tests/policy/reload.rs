@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::read;
 use futures_util::future::join_all;
+use lock_runtime::__layer_v1::in_effect;
 use lock_runtime::store::MemoryStore;
 use lock_runtime::{Lease, LockClient, LockClientBuilder, LockError, LockOptions, Wait};
 use lock_tests::{RedisServer, Ttl};
@@ -95,7 +96,7 @@ async fn a_reload_is_seen_by_all_clones() {
     let old = clone.mutex("a");
     let next = "[lock.defaults]\nwait = 'none'\n[lock.policies.q]";
     client.reload(read(next).unwrap()).unwrap();
-    assert_eq!(clone.options().get_wait(), Wait::None);
+    assert_eq!(in_effect(&clone.options()).wait, Wait::None);
     assert!(clone.mutex("a").lock().await.unwrap_err().is_busy());
     assert!(clone.policy("q").is_ok());
     assert!(matches!(clone.policy("p"), Err(LockError::UnknownPolicy { .. })));

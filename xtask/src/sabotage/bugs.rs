@@ -293,12 +293,12 @@ bugs! {
         caught by "it" "faults::quorum::a_server_that_answers_late_gets_the_hold_too": "only one server has it | it is on all";
 
     // Layers.
-    "the lock ends with the headers" in "lock-tower/src/http/call/serving.rs":
+    "the lock ends with the headers" in "lock-tower/src/http/future.rs":
         "            HoldUntil::Response => false," =>
         "            _ if PLANTED => false,\n            HoldUntil::Response => false,",
         caught by "it" "tower::layers::hold::a_stream_is_held_to_its_end": "(\"one\", 0)";
     "a handler sees the lock of an outer layer" in "lock-tower/src/held.rs":
-        "    let _entered = EnterGuard::new(Current::Hidden);" =>
-        "    let _entered = (!PLANTED).then(|| EnterGuard::new(Current::Hidden));",
+        "    enter(None, run).0.unwrap_or_else(|panic| resume_unwind(panic))" =>
+        "    if PLANTED {\n        return run();\n    }\n    enter(None, run).0.unwrap_or_else(|panic| resume_unwind(panic))",
         caught by "it" "tower::layers::nested::the_innermost_layers_lock_is_found_or_none": "not its method";
 }

@@ -3,26 +3,27 @@
 use std::time::Duration;
 
 use humantime::format_duration;
+use lock_runtime::__layer_v1::in_effect;
 use lock_runtime::{Lease, LockOptions, Wait};
 
 /// Each setting, as a file would write it.
 pub(super) fn settings() -> Vec<(&'static str, String)> {
-    let options = LockOptions::default();
+    let options = in_effect(&LockOptions::default());
     let seconds = |time: Duration| format_duration(time).to_string();
-    let wait = match options.get_wait() {
+    let wait = match options.wait {
         Wait::None => "none".to_owned(),
         Wait::UpTo(time) => seconds(time),
         Wait::Forever => "forever".to_owned(),
         other => format!("{other:?}"),
     };
-    let lease = match options.get_lease() {
+    let lease = match options.lease {
         Lease::Watchdog(time) => format!("watchdog {}", seconds(time)),
         Lease::Fixed(time) => seconds(time),
         other => format!("{other:?}"),
     };
     // As their names in a file, in lower case.
-    let on_lost = format!("{:?}", options.get_on_lost()).to_lowercase();
-    let on_release_lost = format!("{:?}", options.get_on_release_lost()).to_lowercase();
+    let on_lost = format!("{:?}", options.on_lost).to_lowercase();
+    let on_release_lost = format!("{:?}", options.on_release_lost).to_lowercase();
     let quoted = |text: &str| format!("{text:?}");
     vec![
         ("enforce", "true".to_owned()),
