@@ -132,30 +132,33 @@ pub(crate) async fn a_waiter_in_another_client_is_woken(world: &dyn World) {
 /// S-14: a client that gives a hold back lets another go first, although it could be quicker.
 pub(crate) async fn both_clients_get_their_turns(world: &dyn World) {
     let clients = [world.client().await, world.client().await];
-    let grants = [const { std::sync::atomic::AtomicU32::new(0) }; 2];
-    let seen = || grants.each_ref().map(|grants| grants.load(Ordering::Relaxed));
+    let grants = Mutex::new(Vec::new());
+    let count =
+        |grants: &[usize]| [0, 1].map(|which| grants.iter().filter(|it| **it == which).count());
     let is_over = AtomicBool::new(false);
     let visit = async |which: usize| {
         while !is_over.load(Ordering::Relaxed) {
             let guard = clients[which].mutex("both").lock().await.unwrap();
-            grants[which].fetch_add(1, Ordering::Relaxed);
+            grants.lock().unwrap().push(which);
             sleep(ms(1)).await;
             guard.release().await.unwrap();
         }
     };
-    let count = async || {
+    let second = async || {
         // On a busy machine a client may have had many turns before the other one has subscribed. Less than the poll cap, after
         // which a client that is passed over would ask by itself.
-        eventually(secs(4), "both take part", async || seen().iter().all(|grants| *grants >= 10))
-            .await;
-        let before = seen();
+        let take_part = async || count(&grants.lock().unwrap()).iter().all(|grants| *grants >= 10);
+        eventually(secs(4), "both take part", take_part).await;
+        let before = grants.lock().unwrap().len();
         sleep(secs(1)).await;
         is_over.store(true, Ordering::Relaxed);
-        let after = seen();
-        [after[0] - before[0], after[1] - before[1]]
+        grants.lock().unwrap().split_off(before)
     };
-    let (.., [a, b]) = tokio::join!(visit(0), visit(1), visit(0), visit(1), count());
-    assert!(a.min(b) * 2 >= a.max(b), "grants {a} and {b}");
+    let (.., grants) = tokio::join!(visit(0), visit(1), visit(0), visit(1), second());
+    // A turn is one grant or more: how many the time for hand-offs has room for depends on the machine.
+    let turns = grants.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let [a, b] = count(&grants);
+    assert!(turns >= 10 && a.min(b) * 4 >= a.max(b), "{turns} turns, grants {a} and {b}");
 }
 
 /// S-10, S-14: a hold that was handed over is renewed for its new holder; the limit of the holder
