@@ -210,25 +210,35 @@ pub(crate) async fn a_waiter_with_another_lease_gets_its_own(world: &dyn World) 
 pub(crate) async fn hand_off_ends_with_its_window(world: &dyn World) {
     let window = ms(100);
     let client = world.client_with(LockClient::builder().handoff_window(window)).await;
-    let first = client.mutex("e").lock().await.unwrap();
-    let mut line = Vec::new();
-    for _ in 0..3 {
-        let mut acquire = Box::pin(client.mutex("e").lock());
-        assert!(futures_util::poll!(acquire.as_mut()).is_pending());
-        line.push(acquire);
+    // On a busy machine the window may be over before the second of them has the lock: then another name is tried.
+    for name in ["e", "f", "g", "h", "i"] {
+        let start = Instant::now();
+        let first = client.mutex(name).lock().await.unwrap();
+        let mut line = Vec::new();
+        for _ in 0..3 {
+            let mut acquire = Box::pin(client.mutex(name).lock());
+            assert!(futures_util::poll!(acquire.as_mut()).is_pending());
+            line.push(acquire);
+        }
+        first.release().await.unwrap();
+        let mut line = line.into_iter();
+        let second = line.next().unwrap().await.unwrap();
+        let owner = world.holders(name).await;
+        second.release().await.unwrap();
+        let third = line.next().unwrap().await.unwrap();
+        let is_in_time = start.elapsed() < window;
+        let is_handed_over = world.holders(name).await == owner;
+        assert!(is_handed_over || !is_in_time, "not handed over within the window");
+        sleep(window * 2).await;
+        third.release().await.unwrap();
+        let fourth = line.next().unwrap().await.unwrap();
+        assert_ne!(world.holders(name).await, owner, "handed over past the window");
+        fourth.release().await.unwrap();
+        if is_handed_over && is_in_time {
+            return;
+        }
     }
-    first.release().await.unwrap();
-    let mut line = line.into_iter();
-    let second = line.next().unwrap().await.unwrap();
-    let owner = world.holders("e").await;
-    second.release().await.unwrap();
-    let third = line.next().unwrap().await.unwrap();
-    assert_eq!(world.holders("e").await, owner, "not handed over within the window");
-    sleep(window * 2).await;
-    third.release().await.unwrap();
-    let fourth = line.next().unwrap().await.unwrap();
-    assert_ne!(world.holders("e").await, owner, "handed over past the window");
-    fourth.release().await.unwrap();
+    panic!("no two grants were within the window, five times");
 }
 
 /// S-14: with less than half of its lease left the hold goes back to the store, or the next holder would soon lose it.
