@@ -12,8 +12,9 @@ const TIME: Duration = Duration::from_millis(300);
 /// The longest input.
 const MAX_LEN: usize = 4096;
 
-/// How long one input may take, on a busy machine and without optimization.
-const ONE_INPUT: Duration = Duration::from_secs(2);
+/// How long one input may take, without optimization and beside nine other targets on two cores, where the slowest takes 2.7 s.
+/// Work that grows with the square of the largest inputs takes far longer.
+const ONE_INPUT: Duration = Duration::from_secs(10);
 
 /// Runs a target over its corpus. Under libFuzzer, the corpus is unpacked into a folder that libFuzzer reads.
 fn run_corpus(name: &str, target: fn(&[u8])) {

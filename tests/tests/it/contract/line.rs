@@ -132,30 +132,33 @@ pub(crate) async fn a_waiter_in_another_client_is_woken(world: &dyn World) {
 /// S-14: a client that gives a hold back lets another go first, although it could be quicker.
 pub(crate) async fn both_clients_get_their_turns(world: &dyn World) {
     let clients = [world.client().await, world.client().await];
-    let grants = [const { std::sync::atomic::AtomicU32::new(0) }; 2];
-    let seen = || grants.each_ref().map(|grants| grants.load(Ordering::Relaxed));
+    let grants = Mutex::new(Vec::new());
+    let count =
+        |grants: &[usize]| [0, 1].map(|which| grants.iter().filter(|it| **it == which).count());
     let is_over = AtomicBool::new(false);
     let visit = async |which: usize| {
         while !is_over.load(Ordering::Relaxed) {
             let guard = clients[which].mutex("both").lock().await.unwrap();
-            grants[which].fetch_add(1, Ordering::Relaxed);
+            grants.lock().unwrap().push(which);
             sleep(ms(1)).await;
             guard.release().await.unwrap();
         }
     };
-    let count = async || {
+    let second = async || {
         // On a busy machine a client may have had many turns before the other one has subscribed. Less than the poll cap, after
         // which a client that is passed over would ask by itself.
-        eventually(secs(4), "both take part", async || seen().iter().all(|grants| *grants >= 10))
-            .await;
-        let before = seen();
+        let take_part = async || count(&grants.lock().unwrap()).iter().all(|grants| *grants >= 10);
+        eventually(secs(4), "both take part", take_part).await;
+        let before = grants.lock().unwrap().len();
         sleep(secs(1)).await;
         is_over.store(true, Ordering::Relaxed);
-        let after = seen();
-        [after[0] - before[0], after[1] - before[1]]
+        grants.lock().unwrap().split_off(before)
     };
-    let (.., [a, b]) = tokio::join!(visit(0), visit(1), visit(0), visit(1), count());
-    assert!(a.min(b) * 2 >= a.max(b), "grants {a} and {b}");
+    let (.., grants) = tokio::join!(visit(0), visit(1), visit(0), visit(1), second());
+    // A turn is one grant or more: how many the time for hand-offs has room for depends on the machine.
+    let turns = grants.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let [a, b] = count(&grants);
+    assert!(turns >= 10 && a.min(b) * 4 >= a.max(b), "{turns} turns, grants {a} and {b}");
 }
 
 /// S-10, S-14: a hold that was handed over is renewed for its new holder; the limit of the holder
@@ -206,25 +209,35 @@ pub(crate) async fn a_waiter_with_another_lease_gets_its_own(world: &dyn World) 
 pub(crate) async fn hand_off_ends_with_its_window(world: &dyn World) {
     let window = ms(100);
     let client = world.client_with(LockClient::builder().handoff_window(window)).await;
-    let first = client.mutex("e").lock().await.unwrap();
-    let mut line = Vec::new();
-    for _ in 0..3 {
-        let mut acquire = Box::pin(client.mutex("e").lock());
-        assert!(futures_util::poll!(acquire.as_mut()).is_pending());
-        line.push(acquire);
+    // On a busy machine the window may be over before the second of them has the lock: then another name is tried.
+    for name in ["e", "f", "g", "h", "i"] {
+        let start = Instant::now();
+        let first = client.mutex(name).lock().await.unwrap();
+        let mut line = Vec::new();
+        for _ in 0..3 {
+            let mut acquire = Box::pin(client.mutex(name).lock());
+            assert!(futures_util::poll!(acquire.as_mut()).is_pending());
+            line.push(acquire);
+        }
+        first.release().await.unwrap();
+        let mut line = line.into_iter();
+        let second = line.next().unwrap().await.unwrap();
+        let owner = world.holders(name).await;
+        second.release().await.unwrap();
+        let third = line.next().unwrap().await.unwrap();
+        let is_in_time = start.elapsed() < window;
+        let is_handed_over = world.holders(name).await == owner;
+        assert!(is_handed_over || !is_in_time, "not handed over within the window");
+        sleep(window * 2).await;
+        third.release().await.unwrap();
+        let fourth = line.next().unwrap().await.unwrap();
+        assert_ne!(world.holders(name).await, owner, "handed over past the window");
+        fourth.release().await.unwrap();
+        if is_handed_over && is_in_time {
+            return;
+        }
     }
-    first.release().await.unwrap();
-    let mut line = line.into_iter();
-    let second = line.next().unwrap().await.unwrap();
-    let owner = world.holders("e").await;
-    second.release().await.unwrap();
-    let third = line.next().unwrap().await.unwrap();
-    assert_eq!(world.holders("e").await, owner, "not handed over within the window");
-    sleep(window * 2).await;
-    third.release().await.unwrap();
-    let fourth = line.next().unwrap().await.unwrap();
-    assert_ne!(world.holders("e").await, owner, "handed over past the window");
-    fourth.release().await.unwrap();
+    panic!("no two grants were within the window, five times");
 }
 
 /// S-14: with less than half of its lease left the hold goes back to the store, or the next holder would soon lose it.

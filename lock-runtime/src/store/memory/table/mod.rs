@@ -238,7 +238,7 @@ impl Table {
     // S-29.
     pub(super) fn raise_token(&mut self, target: &Target, token: FencingToken, now: Tick) {
         let name = self.name(target.key().as_str(), now);
-        if name.counter.as_ref().is_none_or(|counter| counter.last < token.get()) {
+        if name.last_token() < token.get() {
             name.set_counter(token.get(), now.after(target.token_ttl()));
         }
     }
@@ -362,8 +362,12 @@ impl Name {
     }
 
     fn next_token(&self, now: Tick) -> u64 {
-        let last = self.counter.as_ref().map_or(0, |counter| counter.last);
-        last.max(self.above).saturating_add(1).max(now.as_nanos() / 1_000)
+        self.last_token().saturating_add(1).max(now.as_nanos() / 1_000)
+    }
+
+    /// No token of this name was higher.
+    fn last_token(&self) -> u64 {
+        self.counter.as_ref().map_or(0, |counter| counter.last).max(self.above)
     }
 
     fn set_counter(&mut self, last: u64, until: Tick) {

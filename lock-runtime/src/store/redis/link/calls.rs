@@ -1,5 +1,6 @@
 //! Calls over a link.
 
+use futures_util::future::join;
 use redis::{Cmd, Value};
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout_at};
@@ -26,19 +27,21 @@ impl Link {
     }
 
     /// Runs a script and waits for its answer. After NOSCRIPT, which means that nothing ran, loads the script
-    /// and runs it again; the scripts may be flushed in between, so this may repeat.
+    /// and runs it again.
     pub(crate) async fn run(
         &self,
         call: &ScriptCall,
         deadline: Instant,
     ) -> Result<Answer, CallError> {
+        let mut is_known = true;
         loop {
             let connection = self.connected(deadline).await?;
-            let reply = self.call_on(&connection, call.cmd(), deadline).await;
+            let reply = match is_known {
+                true => self.call_on(&connection, call.cmd(), deadline).await,
+                false => Box::pin(self.load_and_call(&connection, call, deadline)).await,
+            };
             match reply.and_then(|reply| self.answer_of(&connection, call.number(), reply)) {
-                Err(CallError::Server(error, _)) if is_noscript(&error) => {
-                    Box::pin(self.load(call, deadline)).await?;
-                }
+                Err(CallError::Server(error, _)) if is_noscript(&error) => is_known = false,
                 result => return result,
             }
         }
@@ -76,6 +79,27 @@ impl Link {
     /// Loads the script of a call that has not run.
     pub(crate) async fn load(&self, call: &ScriptCall, deadline: Instant) -> Result<(), CallError> {
         self.call(&call.load(), deadline).await.map_err(CallError::nothing_ran).map(drop)
+    }
+
+    /// Loads the script of a call that has not run, and makes the call. The server gets both one right after the other: if the
+    /// call waited for the answer to the first, scripts that are flushed again and again would be gone each time.
+    pub(crate) async fn load_and_call(
+        &self,
+        connection: &Connection,
+        call: &ScriptCall,
+        deadline: Instant,
+    ) -> Result<Value, CallError> {
+        let load = call.load();
+        // Each is sent by its first poll, in this order.
+        let loaded = self.call_on(connection, &load, deadline);
+        let (loaded, reply) = join(loaded, self.call_on(connection, call.cmd(), deadline)).await;
+        match reply {
+            Err(CallError::Server(error, server)) if is_noscript(&error) => {
+                loaded.map_err(CallError::nothing_ran)?;
+                Err(CallError::Server(error, server))
+            }
+            reply => reply,
+        }
     }
 
     /// The script's answer in a reply to the call of that number. If the reply answers another request, so does every later one on this
