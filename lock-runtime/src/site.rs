@@ -149,6 +149,18 @@ impl LayerSite {
     }
 }
 
+/// The register that the linker builds.
+#[cfg(feature = "sites")]
+pub(crate) mod register {
+    use super::LockSite;
+
+    /// An entry of the register.
+    #[derive(Debug)]
+    pub struct Registered(pub &'static LockSite);
+
+    inventory::collect!(Registered);
+}
+
 /// Returns every `#[distributed_lock]` that is linked into the program, called or not, ordered by file and
 /// line.
 ///
@@ -172,7 +184,7 @@ impl LayerSite {
 #[cfg(feature = "sites")]
 pub fn sites() -> impl Iterator<Item = &'static LockSite> {
     let mut sites: Vec<_> =
-        inventory::iter::<crate::private::v1::Registered>().map(|entry| entry.0).collect();
+        inventory::iter::<register::Registered>().map(|entry| entry.0).collect();
     sites.sort_unstable_by_key(|site| (site.file, site.line));
     sites.into_iter()
 }

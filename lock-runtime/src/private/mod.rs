@@ -33,6 +33,8 @@ pub mod v1 {
 
     use crate::options::LockOptions;
     use crate::site::LockSite;
+    #[cfg(feature = "sites")]
+    pub use crate::site::register::Registered;
 
     /// Describes an attribute, in one constant expression.
     pub const fn lock_site(
@@ -43,14 +45,6 @@ pub mod v1 {
     ) -> LockSite {
         LockSite::new([name, key, file], line, policy, options)
     }
-
-    /// An entry of the register.
-    #[cfg(feature = "sites")]
-    #[derive(Debug)]
-    pub struct Registered(pub &'static LockSite);
-
-    #[cfg(feature = "sites")]
-    inventory::collect!(Registered);
 }
 
 /// The place of an attribute as a `&'static LockSite`.

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::read;
+use lock_runtime::private::v1::lock_site;
 use lock_runtime::site::LockSite;
 use lock_runtime::{Lease, LockKind, LockOptions, Wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-const fn site(line: u32) -> LockSite {
-    LockSite::new("shop::pay", "order:{id}", "src/shop.rs", line)
+fn site(line: u32) -> LockSite {
+    saying(line, "", |it| it)
 }
 
 /// A site that follows `policy`, if it is not empty, and says what `say` sets.
@@ -18,8 +19,9 @@ fn saying(
     policy: &'static str,
     say: impl FnOnce(LockOptions) -> LockOptions,
 ) -> LockSite {
-    let options = say(LockOptions::new());
-    site(line).with(Some(policy).filter(|policy| !policy.is_empty()), options)
+    let policy = Some(policy).filter(|policy| !policy.is_empty());
+    let names = ["shop::pay", "order:{id}", "src/shop.rs"];
+    lock_site(names, line, policy, say(LockOptions::new()))
 }
 
 fn problems(config: &str, sites: &[LockSite]) -> Vec<String> {
