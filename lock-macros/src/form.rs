@@ -72,7 +72,7 @@ impl Late {
     fn of(name: &str, is_plain: bool) -> Option<Self> {
         const READ: &str = "Iterator DoubleEndedIterator ExactSizeIterator FusedIterator Stream TryStream \
                             FusedStream BoxStream LocalBoxStream ReceiverStream UnboundedReceiverStream \
-                            IntoIterator AsyncIterator BroadcastStream WatchStream IntervalStream LinesStream \
+                            AsyncIterator BroadcastStream WatchStream IntervalStream LinesStream \
                             SplitStream ReaderStream Streaming";
         const TASKS: &str =
             "JoinHandle ScopedJoinHandle AbortOnDropHandle AbortHandle JoinSet JoinMap";

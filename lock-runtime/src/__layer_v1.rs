@@ -66,6 +66,7 @@ pub struct InEffect {
     pub release_timeout: Duration,
     /// How long a hold may last.
     pub max_hold: Option<Duration>,
+    pub max_waiters: usize,
 }
 
 /// Returns the values that are in effect.
@@ -78,6 +79,7 @@ pub fn in_effect(options: &LockOptions) -> InEffect {
         on_release_lost: options.get_on_release_lost(),
         release_timeout: options.get_release_timeout(),
         max_hold: options.max_hold,
+        max_waiters: options.get_max_waiters(),
     }
 }
 

@@ -29,10 +29,10 @@ pub(super) fn settings() -> Vec<(&'static str, String)> {
         ("enforce", "true".to_owned()),
         ("kind", quoted("mutex")),
         ("lease", quoted(&lease)),
-        ("max_waiters", format!("{}, in HTTP layers 1024", options.get_max_waiters())),
+        ("max_waiters", format!("{}, in HTTP layers 1024", options.max_waiters)),
         ("on_lost", quoted(&on_lost)),
         ("on_release_lost", quoted(&on_release_lost)),
-        ("release_timeout", quoted(&seconds(options.get_release_timeout()))),
+        ("release_timeout", quoted(&seconds(options.release_timeout))),
         ("wait", format!("{}, in HTTP layers \"10s\"", quoted(&wait))),
     ]
 }
