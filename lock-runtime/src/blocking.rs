@@ -13,7 +13,7 @@ use crate::guard::LockGuard;
 use crate::multi_lock::MultiLock;
 use crate::mutex::Mutex;
 use crate::options::ReleaseTerms;
-use crate::own_runtime::{Home, block_on};
+use crate::own_runtime::block_on;
 use crate::rw_lock::RwLock;
 use crate::scope::{self, Link};
 use crate::semaphore::Semaphore;
@@ -51,7 +51,8 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`LockError::InAsyncTask`] in an async task; the client is then not closed.
+    /// [`LockError::InAsyncTask`] in an async task, and [`LockError::Store`] in a fork of the client's process; the client is
+    /// then not closed.
     ///
     /// # Examples
     ///
@@ -65,8 +66,10 @@ impl LockClient {
     /// # Ok::<_, lock_runtime::LockError>(())
     /// ```
     pub fn blocking_shutdown(&self, grace: Duration) -> Result<Shutdown, LockError> {
-        let shutdown = async { Ok(self.shutdown(grace).await) };
-        Home::block_on(self.engine.leases.home.as_ref(), shutdown)
+        block_on(async {
+            self.engine.leases.check_caller()?;
+            Ok(self.shutdown(grace).await)
+        })
     }
 
     /// Calls `body` with this client as the default of annotated functions that it calls on this thread.
@@ -91,13 +94,9 @@ impl LockClient {
 }
 
 impl Handle {
-    fn home(&self) -> Option<&Home> {
-        self.spec().ok()?.engine.leases.home.as_ref()
-    }
-
     #[track_caller]
     fn blocking_lock(&self) -> Result<LockGuard, LockError> {
-        Home::block_on(self.home(), self.lock())
+        block_on(self.lock())
     }
 
     #[track_caller]
@@ -309,8 +308,7 @@ impl LockGuard {
     /// # Ok::<_, lock_runtime::LockError>(())
     /// ```
     pub fn blocking_release(self) -> Result<(), LockError> {
-        let home = self.owned.leases.home.clone();
-        Home::block_on(home.as_ref(), self.release())
+        block_on(self.release())
     }
 
     /// Calls `body` and releases the lock. A call that is not enforced ignores a loss.
@@ -321,10 +319,9 @@ impl LockGuard {
         body: impl FnOnce(&Self) -> T,
     ) -> Result<T, LockError> {
         let result = self.call(enforced, || body(&self));
-        let home = self.owned.leases.home.clone();
         let mut release = self.release_within(terms.timeout);
         let released = poll_fn(|cx| release.poll(cx).map(Option::transpose));
-        let released = Home::block_on(home.as_ref(), released).transpose();
+        let released = block_on(released).transpose();
         result.and_then(|value| after_body(released, terms, release.hold()).map(|()| value))
     }
 }

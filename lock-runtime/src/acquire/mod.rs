@@ -51,7 +51,7 @@ use self::pending::PendingAcquire;
 use self::queued::QueuedAcquire;
 pub(crate) use self::run::after_body;
 pub use self::run::{Run, TryRun};
-use crate::error::{LockError, check_runtime};
+use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label};
 use crate::opaque::opaque_debug;
@@ -287,7 +287,7 @@ fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started {
         Enclosing::Same(_) | Enclosing::Writer(_) | Enclosing::Nothing => {}
     }
     // Not for a re-entry: the code under a hold runs in a runtime.
-    let runtime = match check_runtime() {
+    let runtime = match engine.leases.check_caller() {
         Ok(runtime) => runtime,
         Err(error) => return failed(error),
     };

@@ -23,10 +23,10 @@ use crate::store::{HoldKind, LatchRequest};
 impl Handle {
     /// Operates the latch of this name. Repeats only requests that cannot have run.
     pub(crate) async fn work_latch(&self, request: LatchRequest) -> Result<u64, LockError> {
-        check_runtime()?;
+        let spec = self.spec()?;
+        spec.engine.leases.check_caller()?;
         consume_budget().await;
         // Not a wait: only the store's timeout limits it.
-        let spec = self.spec()?;
         let recorder = AcquireRecorder::nothing(&spec.target);
         let options = LockOptions::clone(&spec.options).wait(Wait::Forever);
         let pending = PendingAcquire::new(spec.once_with(options), 1, recorder);

@@ -23,7 +23,7 @@ pub(crate) use self::run::{Started, Watch};
 pub use self::watch::LockWatch;
 pub(crate) use self::watch::lost;
 pub use crate::acquire::{Run, TryRun};
-use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
+use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::lease::Hold;
@@ -285,7 +285,7 @@ impl LockGuard {
     // S-9.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         check_lease(lease)?;
-        check_runtime()?;
+        self.owned.leases.check_caller()?;
         consume_budget().await;
         let hold = self.hold();
         hold.ensure_held()?;
