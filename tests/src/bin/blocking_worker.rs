@@ -23,8 +23,7 @@ use lock_tests::witness::Witness;
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<_> = std::env::args().skip(1).collect();
     let args: Vec<_> = args.iter().map(String::as_str).collect();
-    let usage =
-        "usage: blocking_worker <redis url> <history directory> (hold | fork | <counter file> <rounds>)";
+    let usage = "usage: blocking_worker <redis url> <history directory> (hold | fork | <counter file> <rounds>)";
     let [url, dir, work @ ..] = &args[..] else { return Err(usage.into()) };
     let client = LockClient::builder().connect_blocking(url)?;
     client.install();
