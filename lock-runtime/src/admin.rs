@@ -49,22 +49,11 @@ pub struct Admin {
     client: LockClient,
 }
 
-impl LockClient {
-    /// Returns the operator's side of this client: see [`Admin`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let client = lock_runtime::LockClient::in_memory();
-    /// assert!(client.admin().held().is_empty());
-    /// ```
-    #[must_use]
-    pub fn admin(&self) -> Admin {
-        Admin { client: self.clone() }
-    }
-}
-
 impl Admin {
+    pub(crate) fn new(client: LockClient) -> Self {
+        Self { client }
+    }
+
     /// Returns the store's state of a name: as what kind it is held, by which clients, for how long.
     ///
     /// The answer may be outdated when it arrives: show it to people and on dashboards, but do not base
