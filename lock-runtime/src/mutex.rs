@@ -88,9 +88,8 @@ impl Mutex {
     /// [`LockGuard::release`] in one call.
     ///
     /// The body starts once the lock is held, and is dropped at the moment that the hold is lost, unless the options say
-    /// [`OnLost::Finish`](crate::options::OnLost::Finish). The lock is released
-    /// before its value is returned, unless that takes longer than
-    /// [`release_timeout`](crate::LockOptions::release_timeout): then it is released in the background.
+    /// [`OnLost::Finish`](crate::options::OnLost::Finish). The lock is released before its value is returned, unless that
+    /// takes longer than [`release_timeout`](crate::LockOptions::release_timeout): then it is released in the background.
     ///
     /// # Errors
     ///

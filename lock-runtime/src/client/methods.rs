@@ -128,8 +128,8 @@ impl LockClient {
         MultiLock::of_names(&self.engine, names.collect(), self.shared_options())
     }
 
-    /// Closes the client. New acquires and waiters fail with [`LockError::Closed`](crate::LockError::Closed), and locks that are released
-    /// within `grace` are released in the store before this returns.
+    /// Closes the client. New acquires and waiters fail with [`LockError::Closed`](crate::LockError::Closed), and locks that
+    /// are released within `grace` are released in the store before this returns.
     ///
     /// That includes guards that were dropped before: await this at the end of `main`, because the releases of
     /// dropped guards end with the runtime. Releases that the store has not confirmed within `grace` are logged. A
