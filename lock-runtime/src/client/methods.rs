@@ -108,7 +108,7 @@ impl LockClient {
     }
 
     /// Returns the semaphore of that name, which has `limit` permits: at least one, or every acquire fails with
-    /// [`LockError::InvalidOptions`](crate::LockError::InvalidOptions).
+    /// [`InvalidOptions`](crate::LockError::InvalidOptions).
     pub fn semaphore(&self, name: impl IntoLockKey, limit: u32) -> Semaphore {
         Semaphore::new(
             self.one(LockKind::Semaphore(limit), name.into_lock_key(), self.shared_options()),
@@ -128,7 +128,7 @@ impl LockClient {
         MultiLock::of_names(&self.engine, names.collect(), self.shared_options())
     }
 
-    /// Closes the client. New acquires and waiters fail with [`LockError::Closed`](crate::LockError::Closed), and locks that
+    /// Closes the client. New acquires and waiters fail with [`Closed`](crate::LockError::Closed), and locks that
     /// are released within `grace` are released in the store before this returns.
     ///
     /// That includes guards that were dropped before: await this at the end of `main`, because the releases of
