@@ -17,6 +17,7 @@ pub(crate) fn check(function: &Function, args: &Args, scope: &Scope, errors: &mu
     check_times(args, errors);
     check_contradictions(args, errors);
     check_plain(function, args, errors);
+    check_map_err(function, args, errors);
     if let Some(WaitArg::UpTo(Time::Expression(value))) = &args.wait {
         let words = ["none", "forever", "never", "infinite"];
         check_word("wait", value, &words, "`none` or `forever`", scope, errors);
@@ -185,6 +186,25 @@ fn check_plain(function: &Function, args: &Args, errors: &mut Errors) {
             ),
         );
     }
+}
+
+/// Refuses `map_err` where the return type, as far as it is known by name, has no error.
+fn check_map_err(function: &Function, args: &Args, errors: &mut Errors) {
+    let (Some(path), Some(output)) = (&args.map_err, function.output()) else { return };
+    let (what, instead) = match &output {
+        Type::Tuple(unit) if unit.elems.is_empty() => ("nothing", "Result<(), E>"),
+        Type::Path(ty) if ty.path.segments.last().is_some_and(|last| last.ident == "Option") => {
+            ("an `Option`", "Result<Option<T>, E>")
+        }
+        _ => return,
+    };
+    errors.push(syn::Error::new_spanned(
+        path,
+        format!(
+            "`map_err` makes an error, and `{}` returns {what}; return `{instead}`, or take out `map_err`",
+            function.sig.ident
+        ),
+    ));
 }
 
 /// Otherwise a misspelt word would be reported as a variable that does not exist.

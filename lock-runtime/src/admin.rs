@@ -8,7 +8,7 @@ use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
 use crate::client::LockClient;
-use crate::error::{LockError, check_runtime};
+use crate::error::LockError;
 use crate::fence::FencingToken;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
@@ -49,22 +49,11 @@ pub struct Admin {
     client: LockClient,
 }
 
-impl LockClient {
-    /// Returns the operator's side of this client: see [`Admin`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let client = lock_runtime::LockClient::in_memory();
-    /// assert!(client.admin().held().is_empty());
-    /// ```
-    #[must_use]
-    pub fn admin(&self) -> Admin {
-        Admin { client: self.clone() }
-    }
-}
-
 impl Admin {
+    pub(crate) fn new(client: LockClient) -> Self {
+        Self { client }
+    }
+
     /// Returns the store's state of a name: as what kind it is held, by which clients, for how long.
     ///
     /// The answer may be outdated when it arrives: show it to people and on dashboards, but do not base
@@ -91,7 +80,7 @@ impl Admin {
     /// # }
     /// ```
     pub async fn inspect(&self, name: impl IntoLockKey) -> Result<Inspection, LockError> {
-        check_runtime()?;
+        self.client.engine.leases.check_caller()?;
         consume_budget().await;
         let (key, leases) = (self.client.key(name)?, &self.client.engine.leases);
         let timeout = leases.timing.command_timeout;
@@ -125,7 +114,7 @@ impl Admin {
     /// # }
     /// ```
     pub async fn force_release(&self, name: impl IntoLockKey) -> Result<bool, LockError> {
-        check_runtime()?;
+        self.client.engine.leases.check_caller()?;
         self.release_by_force(name.into_lock_key()?, &[]).await
     }
 
@@ -146,7 +135,7 @@ impl Admin {
         name: impl IntoLockKey,
         clients: &[String],
     ) -> Result<bool, LockError> {
-        check_runtime()?;
+        self.client.engine.leases.check_caller()?;
         let key = name.into_lock_key()?;
         // The id of no client is the beginning of all.
         if clients.is_empty() || clients.iter().any(String::is_empty) {
@@ -195,7 +184,7 @@ impl Admin {
     /// # }
     /// ```
     pub async fn servers(&self) -> Result<Vec<ServerReport<ServerFacts>>, LockError> {
-        check_runtime()?;
+        self.client.engine.leases.check_caller()?;
         let leases = &self.client.engine.leases;
         Ok(leases.store.servers(leases.timing.command_timeout).await?)
     }
@@ -227,7 +216,7 @@ impl Admin {
     /// # }
     /// ```
     pub async fn missing_rights(&self) -> Result<Vec<ServerReport<Vec<MissingRight>>>, LockError> {
-        check_runtime()?;
+        self.client.engine.leases.check_caller()?;
         let leases = &self.client.engine.leases;
         Ok(leases.store.missing_rights(leases.timing.command_timeout).await?)
     }

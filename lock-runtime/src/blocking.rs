@@ -1,103 +1,23 @@
-//! The methods of locks, guards and clients that block: `blocking_lock`, `run_blocking` and their like.
+//! The methods of locks and guards that block: `blocking_lock`, `run_blocking` and their like.
 
 use std::future::poll_fn;
-use std::sync::Arc;
-use std::time::Duration;
 
 use crate::acquire::{Handle, after_body};
 use crate::any_lock::AnyLock;
-use crate::client::{LockClient, LockClientBuilder, Shutdown};
 use crate::error::LockError;
 use crate::fair_mutex::FairMutex;
 use crate::guard::LockGuard;
 use crate::multi_lock::MultiLock;
 use crate::mutex::Mutex;
 use crate::options::ReleaseTerms;
-use crate::own_runtime::{Home, block_on};
+use crate::own_runtime::block_on;
 use crate::rw_lock::RwLock;
-use crate::scope::{self, Link};
 use crate::semaphore::Semaphore;
 
-impl LockClientBuilder {
-    /// Connects to one Redis server from code without async: see [`connect`](Self::connect) for the address, and
-    /// [`block_on`] for what else such code calls. Other places are connected by `block_on`, such as
-    /// `block_on(LockClient::builder().connect_cluster(nodes))`.
-    ///
-    /// # Errors
-    ///
-    /// As [`connect`](Self::connect), and [`LockError::InAsyncTask`] in an async task.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// use lock_runtime::LockClient;
-    /// use std::time::Duration;
-    ///
-    /// let client = LockClient::builder().namespace("shop").connect_blocking("redis://127.0.0.1:6379")?;
-    /// client.install(); // annotated functions use it from here on
-    /// let guard = client.mutex("order:42").blocking_lock()?;
-    /// guard.blocking_release()?;
-    /// client.blocking_shutdown(Duration::from_secs(5))?; // the last line of `main`
-    /// # Ok::<_, lock_runtime::LockError>(())
-    /// ```
-    #[cfg(feature = "redis")]
-    pub fn connect_blocking(self, url: &str) -> Result<LockClient, LockError> {
-        block_on(self.connect(url))
-    }
-}
-
-impl LockClient {
-    /// Closes the client from code without async: see [`shutdown`](Self::shutdown). Call it at the end of `main`.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::InAsyncTask`] in an async task; the client is then not closed.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use lock_runtime::LockClient;
-    /// use std::time::Duration;
-    ///
-    /// let client = LockClient::in_memory();
-    /// drop(client.mutex("order:42").blocking_lock()?);
-    /// assert!(client.blocking_shutdown(Duration::from_secs(5))?.is_clean());
-    /// # Ok::<_, lock_runtime::LockError>(())
-    /// ```
-    pub fn blocking_shutdown(&self, grace: Duration) -> Result<Shutdown, LockError> {
-        let shutdown = async { Ok(self.shutdown(grace).await) };
-        Home::block_on(self.engine.leases.home.as_ref(), shutdown)
-    }
-
-    /// Calls `body` with this client as the default of annotated functions that it calls on this thread.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use lock_runtime::{LockClient, LockError, distributed_lock};
-    ///
-    /// #[distributed_lock(key = "stock")]
-    /// fn count() -> Result<u32, LockError> {
-    ///     Ok(3)
-    /// }
-    ///
-    /// assert_eq!(LockClient::in_memory().scope_blocking(count)?, 3);
-    /// # Ok::<_, LockError>(())
-    /// ```
-    pub fn scope_blocking<T>(&self, body: impl FnOnce() -> T) -> T {
-        let _entered = scope::enter(Some(Link::client(Arc::new(self.clone()))));
-        body()
-    }
-}
-
 impl Handle {
-    fn home(&self) -> Option<&Home> {
-        self.spec().ok()?.engine.leases.home.as_ref()
-    }
-
     #[track_caller]
     fn blocking_lock(&self) -> Result<LockGuard, LockError> {
-        Home::block_on(self.home(), self.lock())
+        block_on(self.lock())
     }
 
     #[track_caller]
@@ -309,8 +229,7 @@ impl LockGuard {
     /// # Ok::<_, lock_runtime::LockError>(())
     /// ```
     pub fn blocking_release(self) -> Result<(), LockError> {
-        let home = self.owned.leases.home.clone();
-        Home::block_on(home.as_ref(), self.release())
+        block_on(self.release())
     }
 
     /// Calls `body` and releases the lock. A call that is not enforced ignores a loss.
@@ -321,10 +240,9 @@ impl LockGuard {
         body: impl FnOnce(&Self) -> T,
     ) -> Result<T, LockError> {
         let result = self.call(enforced, || body(&self));
-        let home = self.owned.leases.home.clone();
         let mut release = self.release_within(terms.timeout);
         let released = poll_fn(|cx| release.poll(cx).map(Option::transpose));
-        let released = Home::block_on(home.as_ref(), released).transpose();
+        let released = block_on(released).transpose();
         result.and_then(|value| after_body(released, terms, release.hold()).map(|()| value))
     }
 }

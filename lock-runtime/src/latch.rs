@@ -1,9 +1,9 @@
 //! [`CountDownLatch`]: a count that processes wait for.
 // S-30.
 
-use crate::acquire::Handle;
+use crate::acquire::{Handle, Reached};
 use crate::error::LockError;
-use crate::options::LockOptions;
+use crate::options::{LockOptions, Wait};
 use crate::store::LatchRequest;
 
 /// A distributed count-down latch: tasks of any process wait until others have counted it down.
@@ -22,12 +22,14 @@ use crate::store::LatchRequest;
 ///
 /// ```no_run
 /// # async fn example(client: lock_runtime::LockClient) -> Result<(), lock_runtime::LockError> {
+/// use lock_runtime::Wait;
+///
 /// let imported = client.latch("import:2024-05");
 /// imported.try_set_count(2).await?;
 /// // In each of two other processes, when it is done:
 /// client.latch("import:2024-05").count_down().await?;
 /// // Goes on when both are.
-/// imported.reached().await?;
+/// imported.wait(Wait::Forever).reached().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -46,6 +48,16 @@ impl CountDownLatch {
     /// [`LockOptions::max_waiters`] affect a latch.
     pub fn with(self, options: LockOptions) -> Self {
         Self { handle: self.handle.with_over(options) }
+    }
+
+    /// Returns the same latch with another `wait`: see [`LockOptions::wait`].
+    pub fn wait(self, wait: impl Into<Wait>) -> Self {
+        self.with(LockOptions::new().wait(wait))
+    }
+
+    /// Returns the same latch with another `max_waiters`: see [`LockOptions::max_waiters`].
+    pub fn max_waiters(self, max_waiters: usize) -> Self {
+        self.with(LockOptions::new().max_waiters(max_waiters))
     }
 
     /// Sets the count if there is none. Returns false if there is one, which then stays unchanged.
@@ -101,7 +113,9 @@ impl CountDownLatch {
         self.handle.work_latch(LatchRequest::Count).await
     }
 
-    /// Waits until the latch is open.
+    /// Waits until the latch is open, for [`DEFAULT_WAIT`](crate::options::DEFAULT_WAIT) (30 s) unless [`wait`](Self::wait)
+    /// says otherwise. A wait that ends before that returns [`LockError::LatchClosed`], with the count that the store last
+    /// reported; the latch stays as it is, and may be waited for again.
     ///
     /// # Errors
     ///
@@ -116,7 +130,7 @@ impl CountDownLatch {
     ///
     /// Cancel safe: a waiter leaves nothing behind.
     #[track_caller]
-    pub fn reached(&self) -> impl Future<Output = Result<(), LockError>> + Send {
+    pub fn reached(&self) -> Reached {
         self.handle.until_open()
     }
 

@@ -223,6 +223,7 @@ const _: () = {
     send_and_static::<Mutex>();
     sync::<Mutex>();
     send_and_static::<acquire::Acquire>();
+    send_and_static::<acquire::Reached>();
     send_and_static::<LockGuard>();
     sync::<LockGuard>();
     send_and_static::<guard::Release>();

@@ -87,15 +87,15 @@ impl Mutex {
     /// Acquires the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
     /// [`LockGuard::release`] in one call.
     ///
-    /// The body starts once the lock is held, and is dropped at the moment that the hold is lost. The lock is released
-    /// before its value is returned, unless that takes longer than
-    /// [`release_timeout`](crate::LockOptions::release_timeout): then it is released in the background.
+    /// The body starts once the lock is held, and is dropped at the moment that the hold is lost, unless the options say
+    /// [`OnLost::Finish`](crate::options::OnLost::Finish). The lock is released before its value is returned, unless that
+    /// takes longer than [`release_timeout`](crate::LockOptions::release_timeout): then it is released in the background.
     ///
     /// # Errors
     ///
     /// - As [`lock`](Self::lock); the body was then not started.
-    /// - [`LockError::Lost`](crate::LockError::Lost) if the hold was lost while the body ran, unless the options say
-    ///   [`OnLost::Finish`](crate::options::OnLost::Finish).
+    /// - [`LockError::Lost`](crate::LockError::Lost) if the hold was lost while the body ran: at once or, with
+    ///   [`OnLost::Finish`](crate::options::OnLost::Finish), in place of the value when the body has ended.
     /// - [`LockError::Lost`](crate::LockError::Lost) if the body ended in time, but the release found the hold gone and the options say
     ///   [`OnReleaseLost::Error`](crate::options::OnReleaseLost::Error). Else the value is returned, and the log has a
     ///   warning, as for every other failure of the release.

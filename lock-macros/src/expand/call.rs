@@ -2,11 +2,11 @@
 
 use proc_macro2::{Group, Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
-use syn::{Expr, ReturnType};
+use syn::{Expr, ExprPath, ReturnType};
 
 use super::site::{Settings, site};
 use super::types::without_impl;
-use super::{Keys, anchor, places, whole};
+use super::{Keys, anchor, error_of, places, whole};
 use crate::args::{Args, OnBusy};
 use crate::item::{Form, Function, Scope};
 use crate::template::{Key, Piece, borrow_of, ends};
@@ -143,12 +143,28 @@ impl<'a> Lock<'a> {
         let of = Ident::new(of, here);
         let [root, error_root] = [here, there].map(|place| located_at(self.root.clone(), place));
         let error = match &self.args.map_err {
-            Some(path) => self.scope.rename_self(&Expr::Path(path.clone())),
+            Some(path) => self.map_err(path, there),
             None => {
                 quote_spanned!(there=> #error_root::private::v1::FromLockError::from_lock_error)
             }
         };
         quote_spanned!(here=> #root::private::v1::#of::returns(#error))
+    }
+
+    /// Returns `map_err` as a function of the type that the signature asks for, with which the compiler compares it.
+    fn map_err(&self, path: &ExprPath, there: Span) -> TokenStream {
+        let root = located_at(self.root.clone(), there);
+        let output = self.function.output();
+        let error = output.as_ref().and_then(error_of).map(without_impl);
+        let error = error.unwrap_or_else(|| quote_spanned!(there=> _));
+        // The compiler reports here that the return type has no place for an error.
+        let here = self.here.located_at(ends(path).0);
+        let path = self.scope.rename_self(&Expr::Path(path.clone()));
+        let function = quote_spanned!(there=> fn(#root::LockError) -> #error);
+        quote_spanned!(here=> {
+            let __lock_map_err: #function = #path;
+            __lock_map_err
+        })
     }
 
     /// Returns the function of the runtime that takes the body, and the body.

@@ -10,7 +10,7 @@ mod types;
 use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::parse::{ParseStream, Parser as _};
-use syn::{Attribute, PathArguments, ReturnType, Type};
+use syn::{Attribute, GenericArgument, PathArguments, ReturnType, Type};
 
 use self::call::Lock;
 use self::types::without_impl;
@@ -124,6 +124,17 @@ fn generate(
     quote!(#(#attrs)* #vis #sig #block)
 }
 
+/// Returns the error in the return type, if the signature shows it: the `E` of a `Result<T, E>`.
+fn error_of(output: &Type) -> Option<&Type> {
+    let Type::Path(path) = output else { return None };
+    let result = path.path.segments.last().filter(|last| last.ident == "Result")?;
+    let PathArguments::AngleBracketed(inside) = &result.arguments else { return None };
+    match inside.args.iter().nth(1) {
+        Some(GenericArgument::Type(error)) => Some(error),
+        _ => None,
+    }
+}
+
 /// Returns where the compiler reports the bounds of the return type, and those of the error in it.
 fn places(function: &Function) -> (Span, Span) {
     let name = function.sig.ident.span();
@@ -134,16 +145,8 @@ fn places(function: &Function) -> (Span, Span) {
         (_, Some(output)) => output,
         (ReturnType::Type(_, ty), None) => (**ty).clone(),
     };
-    let error = match &ty {
-        Type::Path(path) => path.path.segments.last().filter(|last| last.ident == "Result"),
-        _ => None,
-    };
-    let error = error.and_then(|result| match &result.arguments {
-        PathArguments::AngleBracketed(inside) => inside.args.iter().nth(1),
-        _ => None,
-    });
     let place = template::ends(&ty).0;
-    (place, error.map_or(place, |error| template::ends(error).0))
+    (place, error_of(&ty).map_or(place, |error| template::ends(error).0))
 }
 
 /// Gives the compiler two facts before it reads the body. First the type, so that a wrong tail expression is

@@ -352,21 +352,22 @@ proptest! {
 
 #[test]
 fn a_plain_function_needs_the_feature() {
-    let function = Function::parse(quote!(
-        fn pay() -> Result<(), E> {}
-    ))
-    .unwrap();
-    let message = |blocking| {
+    let message = |ty: TokenStream, blocking| {
+        let function = Function::parse(quote!(fn pay() -> #ty {})).unwrap();
         let mut errors = Errors::default();
         validate::check_shape(&function, blocking, &mut errors);
         errors.into_result().err().map(|error| error.to_string())
     };
-    assert_eq!(message(true), None);
-    let refused = message(false).unwrap();
+    assert_eq!(message(quote!(Result<(), E>), true), None);
+    let refused = message(quote!(Result<(), E>), false).unwrap();
     assert!(
         refused.contains("write `async fn pay`") && refused.contains("`blocking`"),
         "{refused}"
     );
+    // What is an alias of a future, most likely, is told the same with and without the feature.
+    let refused = message(quote!(PayFuture<'_>), false).unwrap();
+    assert!(refused.contains("return `impl Future` or a `BoxFuture` itself"), "{refused}");
+    assert_eq!(message(quote!(PayFuture<'_>), true), Some(refused));
 }
 
 #[cfg(feature = "blocking")]

@@ -1,4 +1,4 @@
-//! The future behind every acquire: [`Acquire`].
+//! The future behind every acquire: [`Acquire`]; and [`Reached`], a wait for a latch.
 //!
 //! All kinds return it from `lock`, `acquire` and similar methods, so that a service or a struct can name it.
 //! Its documentation states what it promises on cancellation.
@@ -16,6 +16,7 @@
 //   S-21.
 
 mod attempt;
+mod collision;
 mod contend;
 mod enclosing;
 mod engine;
@@ -47,11 +48,12 @@ use tokio::time::{Instant, timeout_at};
 use self::enclosing::{Enclosing, NoGuard, enclosing, enter, may_wait_for_itself, re_enter};
 pub(crate) use self::engine::Engine;
 pub(crate) use self::handle::{AcquireSpec, Handle, Spec, lock_options, option_setters};
+pub use self::open::Reached;
 use self::pending::PendingAcquire;
 use self::queued::QueuedAcquire;
 pub(crate) use self::run::after_body;
 pub use self::run::{Run, TryRun};
-use crate::error::{LockError, check_runtime};
+use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label};
 use crate::opaque::opaque_debug;
@@ -287,7 +289,7 @@ fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started {
         Enclosing::Same(_) | Enclosing::Writer(_) | Enclosing::Nothing => {}
     }
     // Not for a re-entry: the code under a hold runs in a runtime.
-    let runtime = match check_runtime() {
+    let runtime = match engine.leases.check_caller() {
         Ok(runtime) => runtime,
         Err(error) => return failed(error),
     };

@@ -4,29 +4,51 @@
 //! asks the store for all of them, and its answer counts for each task that queued before it asked.
 // S-30.
 
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
 use super::waiting::Waiting;
 use super::{Handle, PendingAcquire};
-use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
+use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::gate::{GateGuard, Turn};
 use crate::observe::{AcquireOutcome, AcquireRecorder};
+use crate::opaque::opaque_debug;
 use crate::options::{LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::site::CallSite;
-use crate::store::{HoldKind, LatchRequest};
+use crate::store::LatchRequest;
+
+/// A wait for a latch under way: see [`CountDownLatch::reached`](crate::CountDownLatch::reached).
+///
+/// # Panics
+///
+/// If it is polled after it has completed.
+#[must_use = "futures do nothing unless polled"]
+pub struct Reached(BoxFuture<'static, Result<(), LockError>>);
+
+impl Future for Reached {
+    type Output = Result<(), LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+opaque_debug!(Reached);
 
 impl Handle {
     /// Operates the latch of this name. Repeats only requests that cannot have run.
     pub(crate) async fn work_latch(&self, request: LatchRequest) -> Result<u64, LockError> {
-        check_runtime()?;
+        let spec = self.spec()?;
+        spec.engine.leases.check_caller()?;
         consume_budget().await;
         // Not a wait: only the store's timeout limits it.
-        let spec = self.spec()?;
         let recorder = AcquireRecorder::nothing(&spec.target);
         let options = LockOptions::clone(&spec.options).wait(Wait::Forever);
         let pending = PendingAcquire::new(spec.once_with(options), 1, recorder);
@@ -40,7 +62,7 @@ impl Handle {
             let repeatable =
                 request.is_repeatable() || error.kind() != StoreErrorKind::OutcomeUnknown;
             if !repeatable || waiting.failed(&error, &apart) {
-                return Err(error.about(pending.spec.target.key(), Some(HoldKind::Latch)));
+                return Err(pending.spec.collision(error).await);
             }
             waiting.pause(10..50).await;
         }
@@ -48,14 +70,15 @@ impl Handle {
 
     /// Waits until the count is zero.
     #[track_caller]
-    pub(crate) fn until_open(&self) -> impl Future<Output = Result<(), LockError>> + Send {
-        self.until_open_for(CallSite::caller())
+    pub(crate) fn until_open(&self) -> Reached {
+        let (handle, site) = (self.clone(), CallSite::caller());
+        Reached(Box::pin(async move { handle.until_open_for(site).await }))
     }
 
     async fn until_open_for(&self, site: CallSite) -> Result<(), LockError> {
-        check_runtime()?;
-        consume_budget().await;
         let spec = self.spec()?;
+        spec.engine.leases.check_caller()?;
+        consume_budget().await;
         spec.options.check()?;
         let recorder = self.recorder(&spec.target, site);
         let span = recorder.span();
@@ -94,7 +117,7 @@ impl PendingAcquire {
                 Turn::Shared(_) => return Ok(()),
                 Turn::Closed => return Err(LockError::Closed),
                 Turn::Failed(error) => {
-                    return Err(error.about(self.spec.target.key(), Some(HoldKind::Latch)));
+                    return Err(self.spec.collision(error).await);
                 }
                 // A latch has no holder, so no task hands it over.
                 Turn::Handed(_) => {}
@@ -119,7 +142,7 @@ impl PendingAcquire {
                     return Err(self.latch_closed(known));
                 }
                 Err(error) if waiting.failed(&error, &gate_guard) => {
-                    return Err(error.about(self.spec.target.key(), Some(HoldKind::Latch)));
+                    return Err(self.spec.collision(error).await);
                 }
                 Err(_) => {
                     known = None;

@@ -257,8 +257,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// Sets the certificates that [`connect`](Self::connect) and [`connect_sentinel`](Self::connect_sentinel)
-    /// trust and present; they then accept `rediss://` addresses only.
+    /// Sets the certificates that every way to connect trusts and presents: to one server, a quorum, sentinels or a cluster. It
+    /// then accepts `rediss://` addresses only.
     ///
     /// # Examples
     ///

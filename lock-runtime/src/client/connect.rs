@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::quorum::{RestartGuard, no_servers};
+#[cfg(feature = "__internals")]
+use super::RestartGuard;
 use super::{LockClient, LockClientBuilder};
 use crate::error::LockError;
 #[cfg(feature = "redis")]
 use crate::error::{StoreError, check_runtime};
 use crate::store::Store;
-use crate::store::compose::quorum::QuorumStore;
 use crate::store::memory::MemoryStore;
 #[cfg(feature = "redis")]
 use crate::store::redis::{ClusterStore, ConnectionName, RedisStore, TlsOptions};
@@ -327,16 +327,6 @@ impl LockClientBuilder {
         self.check()?;
         let settings = self.settings()?;
         Ok(self.build(store, settings))
-    }
-
-    pub(crate) fn on_quorum(
-        self,
-        stores: Vec<Arc<dyn Store>>,
-        guard: RestartGuard,
-    ) -> Result<LockClient, LockError> {
-        super::quorum::check(guard)?;
-        let store = QuorumStore::new(stores, self.server_timeout, guard.duration());
-        self.on(Arc::new(store.ok_or_else(no_servers)?))
     }
 }
 

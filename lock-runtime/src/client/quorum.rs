@@ -5,22 +5,29 @@ use std::sync::Arc;
 #[cfg(feature = "redis")]
 use std::time::Duration;
 
-#[cfg(feature = "redis")]
-use super::LockClientBuilder;
-use super::check_setting;
+use super::builder::check_setting;
+use super::{LockClient, LockClientBuilder, RestartGuard};
 use crate::error::LockError;
 use crate::store::Store;
+use crate::store::compose::quorum::QuorumStore;
 #[cfg(feature = "redis")]
 use crate::store::redis::RedisStore;
 
-pub use crate::options::values::RestartGuard;
-
-pub(super) fn check(guard: RestartGuard) -> Result<(), LockError> {
+fn check(guard: RestartGuard) -> Result<(), LockError> {
     guard.duration().map_or(Ok(()), |guard| check_setting("the restart guard", guard))
 }
 
-#[cfg(feature = "redis")]
 impl LockClientBuilder {
+    pub(super) fn on_quorum(
+        self,
+        stores: Vec<Arc<dyn Store>>,
+        guard: RestartGuard,
+    ) -> Result<LockClient, LockError> {
+        check(guard)?;
+        let store = QuorumStore::new(stores, self.server_timeout, guard.duration());
+        self.on(Arc::new(store.ok_or_else(no_servers)?))
+    }
+
     /// Connects to independent servers, a majority of which keeps each lock: the Redlock algorithm. Returns once a majority
     /// is connected; it connects to the others in the background.
     ///
@@ -74,11 +81,12 @@ impl LockClientBuilder {
     /// # Ok(())
     /// # }
     /// ```
+    #[cfg(feature = "redis")]
     pub async fn connect_quorum<U: AsRef<str>>(
         self,
         urls: impl IntoIterator<Item = U>,
         guard: RestartGuard,
-    ) -> Result<super::LockClient, LockError> {
+    ) -> Result<LockClient, LockError> {
         use std::collections::BTreeSet;
 
         crate::error::check_runtime()?;
@@ -102,7 +110,7 @@ impl LockClientBuilder {
     }
 }
 
-pub(super) fn no_servers() -> LockError {
+fn no_servers() -> LockError {
     LockError::InvalidOptions("a quorum of no servers; name three or five".to_owned())
 }
 

@@ -6,7 +6,7 @@ use tokio::task::coop::consume_budget;
 
 use super::LockClient;
 use crate::admin::HeldInfo;
-use crate::error::{LockError, check_runtime};
+use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
 
@@ -72,7 +72,7 @@ impl LockClient {
     /// # }
     /// ```
     pub async fn ready(&self) -> Result<(), LockError> {
-        check_runtime()?;
+        self.engine.leases.check_caller()?;
         consume_budget().await;
         if self.engine.closed.load(Ordering::SeqCst) {
             return Err(LockError::Closed);

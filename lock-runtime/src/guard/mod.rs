@@ -23,7 +23,7 @@ pub(crate) use self::run::{Started, Watch};
 pub use self::watch::LockWatch;
 pub(crate) use self::watch::lost;
 pub use crate::acquire::{Run, TryRun};
-use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
+use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::lease::Hold;
@@ -112,108 +112,6 @@ impl LockGuard {
         Link::hold(&self.owned, self.owned.share(), self.is_shadow)
     }
 
-    /// Returns the lock's full name, namespace included.
-    #[must_use]
-    pub fn key(&self) -> &LockKey {
-        self.hold().target.key()
-    }
-
-    /// Returns the fencing token of this hold; the same for every nested guard. That of a semaphore grows with each
-    /// acquire, and orders nothing while several tasks hold permits.
-    // S-23.
-    #[must_use]
-    pub fn token(&self) -> FencingToken {
-        self.owned.token
-    }
-
-    /// Returns how many permits of a [`Semaphore`](crate::Semaphore) it holds; one of every other kind.
-    #[must_use]
-    pub fn permits(&self) -> u32 {
-        self.hold().owner.permits()
-    }
-
-    /// Returns the time left until the lease ends if nothing renews it; zero once lost. Measured on this
-    /// process's clock from before the request was sent, so the store keeps the lock at least as long.
-    ///
-    /// The lease is shortened by a margin of 1 % and 2 ms for clocks of different speeds: right after a grant
-    /// with a lease of 2 s less than 1.978 s are left, and then [`run`](Self::run) ends.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::{LockClient, LockOptions};
-    /// use std::time::Duration;
-    ///
-    /// let options = LockOptions::new().lease(Duration::from_secs(2));
-    /// let guard = LockClient::in_memory().mutex("order:42").with(options).lock().await?;
-    /// assert!(guard.remaining() <= Duration::from_millis(1_978));
-    /// # Ok::<_, lock_runtime::LockError>(()) })?;
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.hold().remaining()
-    }
-
-    /// Returns true once the hold is lost, and never false after that.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.hold().check().is_err()
-    }
-
-    /// Checks that the hold is valid, without the store: for code between two steps that must not run after a loss.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] once the hold is lost.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn import(guard: &lock_runtime::LockGuard, rows: &[u64]) -> Result<(), lock_runtime::LockError> {
-    /// for row in rows {
-    ///     guard.check()?;
-    ///     // Write the row.
-    /// #   let _ = row;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    // S-12.
-    pub fn check(&self) -> Result<(), LockError> {
-        self.hold().ensure_held().map(drop)
-    }
-
-    /// Returns an observer of the hold that does not keep it, for code that may outlive the guard: it is over once the guard
-    /// is released or dropped.
-    pub fn watch(&self) -> LockWatch {
-        LockWatch::new(self)
-    }
-
-    /// Waits until the hold is lost, and returns the cause.
-    ///
-    /// Needs no network: this process watches the deadline.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn example(guard: lock_runtime::LockGuard) -> Result<(), lock_runtime::LockError> {
-    /// tokio::select! {
-    ///     lost = guard.lost() => Err(lost),
-    ///     () = async { /* work that must stop in its own way */ } => guard.release().await,
-    /// }
-    /// # }
-    /// ```
-    // S-12.
-    pub async fn lost(&self) -> LockError {
-        lost(self.hold()).await
-    }
-
     /// Runs `future` for as long as the hold is valid.
     ///
     /// Every poll checks the deadline, before and after. Once the hold is lost, `future` is dropped, at the
@@ -256,14 +154,58 @@ impl LockGuard {
         Run::under(self, future)
     }
 
-    /// As [`run`](Self::run), but takes the guard by value and returns it with the result. For hand-written
-    /// futures, which cannot borrow from themselves.
+    /// Returns the fencing token of this hold; the same for every nested guard. That of a semaphore grows with each
+    /// acquire, and orders nothing while several tasks hold permits.
+    // S-23.
+    #[must_use]
+    pub fn token(&self) -> FencingToken {
+        self.owned.token
+    }
+
+    /// Checks that the hold is valid, without the store: for code between two steps that must not run after a loss.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] once the hold is lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn import(guard: &lock_runtime::LockGuard, rows: &[u64]) -> Result<(), lock_runtime::LockError> {
+    /// for row in rows {
+    ///     guard.check()?;
+    ///     // Write the row.
+    /// #   let _ = row;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    // S-12.
+    pub fn check(&self) -> Result<(), LockError> {
+        self.hold().ensure_held().map(drop)
+    }
+
+    /// Waits until the hold is lost, and returns the cause.
+    ///
+    /// Needs no network: this process watches the deadline.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it drops `future` first and then the guard.
-    pub fn run_owned<F: Future>(self, future: F) -> RunOwned<F> {
-        RunOwned::new(self, future)
+    /// Cancel safe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example(guard: lock_runtime::LockGuard) -> Result<(), lock_runtime::LockError> {
+    /// tokio::select! {
+    ///     lost = guard.lost() => Err(lost),
+    ///     () = async { /* work that must stop in its own way */ } => guard.release().await,
+    /// }
+    /// # }
+    /// ```
+    // S-12.
+    pub async fn lost(&self) -> LockError {
+        lost(self.hold()).await
     }
 
     /// Makes the store keep the lock for at least `lease` from now. Never shortens it.
@@ -285,7 +227,7 @@ impl LockGuard {
     // S-9.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         check_lease(lease)?;
-        check_runtime()?;
+        self.owned.leases.check_caller()?;
         consume_budget().await;
         let hold = self.hold();
         hold.ensure_held()?;
@@ -344,6 +286,90 @@ impl LockGuard {
     // S-14.
     pub fn release(self) -> Release {
         Release::of(self)
+    }
+
+    /// As [`run`](Self::run), but takes the guard by value and returns it with the result. For hand-written
+    /// futures, which cannot borrow from themselves.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops `future` first and then the guard.
+    pub fn run_owned<F: Future>(self, future: F) -> RunOwned<F> {
+        RunOwned::new(self, future)
+    }
+
+    /// Returns the lock's full name, namespace included.
+    #[must_use]
+    pub fn key(&self) -> &LockKey {
+        self.hold().target.key()
+    }
+
+    /// Returns how many permits of a [`Semaphore`](crate::Semaphore) it holds; one of every other kind.
+    #[must_use]
+    pub fn permits(&self) -> u32 {
+        self.hold().owner.permits()
+    }
+
+    /// Returns the time left until the lease ends if nothing renews it; zero once lost. Measured on this
+    /// process's clock from before the request was sent, so the store keeps the lock at least as long.
+    ///
+    /// The lease is shortened by a margin of 1 % and 2 ms for clocks of different speeds: right after a grant
+    /// with a lease of 2 s less than 1.978 s are left, and then [`run`](Self::run) ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::{LockClient, LockOptions};
+    /// use std::time::Duration;
+    ///
+    /// let options = LockOptions::new().lease(Duration::from_secs(2));
+    /// let guard = LockClient::in_memory().mutex("order:42").with(options).lock().await?;
+    /// assert!(guard.remaining() <= Duration::from_millis(1_978));
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.hold().remaining()
+    }
+
+    /// Returns true once the hold is lost, and never false after that.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.hold().check().is_err()
+    }
+
+    /// Returns an observer of the hold that does not keep it, for code that may outlive the guard: it is over once the guard
+    /// is released or dropped.
+    pub fn watch(&self) -> LockWatch {
+        LockWatch::new(self)
+    }
+
+    /// Returns the innermost hold around the calling code: that of [`run`](Self::run), of an annotated
+    /// function, or one that [`scope::inherit`](crate::scope::inherit) carried here. `None` outside of every
+    /// hold, or once its guards are dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::{LockClient, LockGuard};
+    ///
+    /// /// Deep in a program, where no guard is at hand.
+    /// async fn write() -> Option<u64> {
+    ///     LockGuard::current().map(|hold| hold.token().get())
+    /// }
+    ///
+    /// let client = LockClient::in_memory();
+    /// assert!(client.mutex("order:42").run(write()).await?.is_some());
+    /// assert!(write().await.is_none());
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn current() -> Option<LockWatch> {
+        LockWatch::enclosing()
     }
 }
 

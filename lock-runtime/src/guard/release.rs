@@ -11,7 +11,7 @@ use tokio::task::coop;
 use tokio::time::Instant;
 
 use super::LockGuard;
-use crate::error::{LockError, check_runtime};
+use crate::error::LockError;
 use crate::lease::Hold;
 use crate::observe::log_lock;
 use crate::opaque::opaque_debug;
@@ -92,7 +92,7 @@ impl Release {
                     LocalRelease::NeedsStore(owned, now) => (owned, now),
                 };
                 // If this fails, a task of the hold's runtime releases the dropped hold.
-                check_runtime()?;
+                owned.leases.check_caller()?;
                 match is_shadow {
                     true => Boxed::new(owned.shadow_release()),
                     false => reuse::boxed(&IDLE, owned.release_from(now)),

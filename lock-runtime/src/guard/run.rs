@@ -13,7 +13,7 @@ use tokio::time::{Sleep, sleep_until};
 use super::LockGuard;
 use super::protected::Protected;
 use crate::clock::Tick;
-use crate::error::{LockError, LossCause, check_runtime};
+use crate::error::{LockError, LossCause};
 use crate::lease::Hold;
 use crate::observe::{HoldSpan, RunOutcome};
 use crate::opaque::opaque_debug;
@@ -150,7 +150,7 @@ impl Watch {
         // The runtime that ran the watchdog may end, before or during this run.
         guard.owned.leases.revive(false, false);
         if this.link.is_none() {
-            match check_runtime() {
+            match guard.owned.leases.check_caller() {
                 Ok(runtime) => guard.owned.leases.ensure_running(runtime),
                 Err(error) => {
                     body.end();

@@ -54,6 +54,11 @@ impl LockWatch {
         Self { watched: Watched::new(guard.hold(), guard.token(), guard.owned.share()) }
     }
 
+    /// The innermost hold around the calling code.
+    pub(super) fn enclosing() -> Option<Self> {
+        scope::enclosing_guard().map(|watched| Self { watched })
+    }
+
     /// As [`LockGuard::key`].
     #[must_use]
     pub fn key(&self) -> &LockKey {
@@ -100,34 +105,6 @@ impl LockWatch {
         let cause =
             poll_fn(|cx| alarm.as_mut().poll_until(hold, told, || self.watched.check(), cx)).await;
         hold.lost_error(cause)
-    }
-}
-
-impl LockGuard {
-    /// Returns the innermost hold around the calling code: that of [`run`](Self::run), of an annotated
-    /// function, or one that [`scope::inherit`] carried here. `None` outside of every
-    /// hold, or once its guards are dropped.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::{LockClient, LockGuard};
-    ///
-    /// /// Deep in a program, where no guard is at hand.
-    /// async fn write() -> Option<u64> {
-    ///     LockGuard::current().map(|hold| hold.token().get())
-    /// }
-    ///
-    /// let client = LockClient::in_memory();
-    /// assert!(client.mutex("order:42").run(write()).await?.is_some());
-    /// assert!(write().await.is_none());
-    /// # Ok::<_, lock_runtime::LockError>(()) })?;
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn current() -> Option<LockWatch> {
-        scope::enclosing_guard().map(|watched| LockWatch { watched })
     }
 }
 

@@ -15,9 +15,10 @@ use super::keepers::{Ended, Keepers};
 use super::releaser::{AfterRelease, ReleaseJob, Releaser};
 use super::watchdog::Watchdog;
 use crate::clock::{Clock, Tick};
+use crate::error::{LockError, check_runtime};
 use crate::order::ClientOrder;
 #[cfg(feature = "blocking")]
-use crate::own_runtime::Home;
+use crate::own_runtime::{Home, Origin};
 use crate::shadow::CircuitBreaker;
 use crate::store::{HoldNumber, OwnerId, Store, new_id};
 
@@ -77,7 +78,9 @@ pub(crate) struct LeaseManager {
     starting: Mutex<()>,
     /// Where the tasks run; `None` for the runtime in which a lock is first used.
     #[cfg(feature = "blocking")]
-    pub(crate) home: Option<Home>,
+    home: Option<Home>,
+    #[cfg(feature = "blocking")]
+    origin: Origin,
 }
 
 /// Exists as long as a task of the watchdog, of that number.
@@ -117,6 +120,8 @@ impl LeaseManager {
             starting: Mutex::default(),
             #[cfg(feature = "blocking")]
             home: Home::entered(),
+            #[cfg(feature = "blocking")]
+            origin: Origin::of_this_process(),
             breaker,
             order,
             store,
@@ -125,16 +130,27 @@ impl LeaseManager {
         }
     }
 
-    /// Sets the runtime of the tasks: that of another client.
+    /// Sets the runtime of the tasks, and the process: those of another client.
     pub(crate) fn at_home_of(
         #[cfg_attr(not(feature = "blocking"), expect(unused_mut))] mut self,
         other: &Self,
     ) -> Self {
         #[cfg(feature = "blocking")]
-        self.home.clone_from(&other.home);
+        {
+            self.home.clone_from(&other.home);
+            self.origin = other.origin;
+        }
         #[cfg(not(feature = "blocking"))]
         let _ = other;
         self
+    }
+
+    /// Fails for a call outside of a runtime, and for one in a fork of the client's process.
+    pub(crate) fn check_caller(&self) -> Result<Id, LockError> {
+        let runtime = check_runtime()?;
+        #[cfg(feature = "blocking")]
+        self.origin.check(self.home.as_ref())?;
+        Ok(runtime)
     }
 
     /// The owner of the next hold of this client.

@@ -206,6 +206,7 @@ pub enum RestartGuard {
     For(Duration),
 }
 
+#[cfg(any(feature = "redis", feature = "__internals"))]
 impl RestartGuard {
     /// How long a server does not count, if so.
     pub(crate) fn duration(self) -> Option<Duration> {

@@ -4,6 +4,7 @@
 
 mod wait;
 
+use std::cell::Cell;
 use std::io;
 use std::process;
 use std::thread;
@@ -57,7 +58,8 @@ use crate::error::{LockError, StoreError, StoreErrorKind};
 ///
 /// # Forks
 ///
-/// A process that forks leaves the thread behind, so a program that becomes a daemon has to make its client after that.
+/// A process that forks leaves the thread behind, so a program that becomes a daemon has to make its client after that. In
+/// the fork, calls of a client of its parent return [`LockError::Store`], and guards that are dropped release nothing.
 ///
 /// # Errors
 ///
@@ -92,7 +94,52 @@ pub fn block_on<T>(future: impl Future<Output = Result<T, LockError>>) -> Result
     wait::check_may_block()?;
     let home = Home::of_process()?;
     let _entered = home.handle.enter();
+    let _inside = Inside::enter();
     wait::until_ready(future)
+}
+
+thread_local! {
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks this thread as one that polls a future in [`block_on`].
+struct Inside {
+    was_inside: bool,
+}
+
+impl Inside {
+    fn enter() -> Self {
+        Self { was_inside: IS_INSIDE.replace(true) }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        IS_INSIDE.set(self.was_inside);
+    }
+}
+
+/// The process that made a client.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin(u32);
+
+impl Origin {
+    pub(crate) fn of_this_process() -> Self {
+        Self(process::id())
+    }
+
+    /// Refuses a call in a fork of that process: it would share the connections of its parent, and has none of its tasks.
+    /// Only a call that blocks, or of a client with a `home`, asks the operating system: other calls need a tokio runtime, and
+    /// none survives a fork.
+    #[inline]
+    pub(crate) fn check(self, home: Option<&Home>) -> Result<(), LockError> {
+        if home.is_none() && !IS_INSIDE.get() || self.0 == process::id() {
+            return Ok(());
+        }
+        let message = "this process is a fork and has no connections and no thread for the client of its parent: make the \
+                       client in it";
+        Err(StoreError::new(StoreErrorKind::Unavailable, message).into())
+    }
 }
 
 /// The runtime of blocking calls, in a thread that lives as long as the process.
@@ -136,18 +183,6 @@ impl Home {
     fn is_of_a_parent(&self) -> bool {
         self.process != process::id()
     }
-
-    /// As [`block_on`], for a client whose tasks run in this runtime.
-    pub(crate) fn block_on<T>(
-        home: Option<&Self>,
-        future: impl Future<Output = Result<T, LockError>>,
-    ) -> Result<T, LockError> {
-        if home.is_some_and(Self::is_of_a_parent) {
-            let message = "this process is a fork and has no thread for the client of its parent: make the client in it";
-            return Err(StoreError::new(StoreErrorKind::Unavailable, message).into());
-        }
-        block_on(future)
-    }
 }
 
 #[cfg(test)]
@@ -159,9 +194,15 @@ mod tests {
         let mut home = Home::of_process().unwrap();
         // As in a fork, to which its process has another number.
         home.process += 1;
-        let error = Home::block_on(Some(&home), async { Ok(()) }).unwrap_err();
-        let LockError::Store(error) = error else { panic!("{error:?}") };
-        assert!(error.to_string().contains("fork"), "{error}");
+        let parent = Origin(process::id() + 1);
+        let refused = |result: Result<(), LockError>| {
+            let Err(LockError::Store(error)) = result else { panic!("{result:?}") };
+            assert!(error.to_string().contains("fork"), "{error}");
+        };
+        refused(parent.check(Some(&home)));
+        refused(block_on(async { parent.check(None) }));
+        parent.check(None).unwrap();
+        Origin::of_this_process().check(Some(&home)).unwrap();
         let of_parent = HOME.lock().replace(home).unwrap();
         block_on(async { Ok(()) }).unwrap();
         let own = HOME.lock().replace(of_parent).unwrap();

@@ -62,7 +62,7 @@ macro_rules! policy {
             /// enforced.
             ///
             /// A missing client or an unknown policy is still an error, because then it is unknown whether the lock
-            /// is enforced. For a function that names its guard (`guard = hold`) the lock is always enforced. A
+            /// is enforced. For a function that names its guard (`guard = hold`) without `when` it always is. A
             /// handler runs without the lock if it was busy: let it take an `Option<HeldLock>`, because the extractor
             /// `HeldLock` of the crate `lock-tower` then answers with 500.
             #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::opaque::opaque_debug;
 use crate::options::Wait;
-use crate::own_runtime::Home;
+use crate::own_runtime::block_on;
 
 /// Calls `body` under the lock; any failure of the lock is returned as `returns` says, unless the body has a fallback for a
 /// busy lock.
@@ -41,8 +41,8 @@ pub fn called<B: BlockingBody, E>(
     let lock = spec
         .lock(unless_said, B::NEEDS_GUARD, can_say)
         .unwrap_or_else(|error| Lock::failed(site, error));
-    let Lock { acquire, terms, enforced, about, home } = lock;
-    let error = match Home::block_on(home.as_ref(), acquire) {
+    let Lock { acquire, terms, enforced, about } = lock;
+    let error = match block_on(acquire) {
         Ok(guard) => {
             let hold = Arc::clone(guard.hold());
             let under = |hold: &LockGuard| body.under(hold);

@@ -14,8 +14,6 @@ use crate::observe::{Label, log_lock};
 use crate::options::{
     DEFAULT_LEASE, Lease, LockKind, LockOptions, OnReleaseLost, ReleaseTerms, Wait,
 };
-#[cfg(feature = "blocking")]
-use crate::own_runtime::Home;
 use crate::site::{CallSite, LockSite};
 
 /// An attribute without options.
@@ -221,14 +219,7 @@ impl CallSpec {
             terms.on_lost = OnReleaseLost::Log;
         }
         let acquire = lock.labelled(label).acquire_once(enforced);
-        Ok(Lock {
-            acquire,
-            terms,
-            enforced,
-            about,
-            #[cfg(feature = "blocking")]
-            home: client.engine.leases.home.clone(),
-        })
+        Ok(Lock { acquire, terms, enforced, about })
     }
 }
 
@@ -281,9 +272,6 @@ pub(super) struct Lock {
     pub(super) terms: ReleaseTerms,
     /// False if the body always runs, and the call only records what would have blocked it.
     pub(super) enforced: bool,
-    /// The runtime of a client that was made by a blocking call.
-    #[cfg(feature = "blocking")]
-    pub(super) home: Option<Home>,
 }
 
 impl Lock {
@@ -294,8 +282,6 @@ impl Lock {
             terms: ReleaseTerms::LOG,
             enforced: true,
             about: Some(About::site(site)),
-            #[cfg(feature = "blocking")]
-            home: None,
         }
     }
 }

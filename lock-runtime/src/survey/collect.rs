@@ -17,7 +17,7 @@ use super::{
     Survey, SurveyedClient, SurveyedHolder, SurveyedLock, SurveyedProcess, SurveyedWaiter,
     Surveying,
 };
-use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
+use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::key::{LockKey, check_prefix};
 use crate::store::{HoldKind, Inspection, NamesCursor};
 
@@ -59,7 +59,7 @@ pub(super) struct Stored {
 
 impl Surveying {
     pub(super) async fn make(self) -> Result<Survey, LockError> {
-        check_runtime()?;
+        self.engine.leases.check_caller()?;
         check_prefix(&self.full_prefix())?;
         let whole = self.is_name.then(|| LockKey::new(self.full_prefix())).transpose()?;
         let (answers, listed) = tokio::join!(self.ask_clients(), self.list());

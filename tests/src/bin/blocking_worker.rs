@@ -2,7 +2,9 @@
 //!
 //! `blocking_worker <redis url> <history directory> <counter file> <rounds>`: adds one to the number in the file so many
 //! times, each time under the lock `counter`, and prints the number of the last round. With `hold` for file and rounds, it
-//! acquires the lock `held`, prints `held`, and checks the hold until it is lost; then it prints `lost`.
+//! acquires the lock `held`, prints `held`, and checks the hold until it is lost; then it prints `lost`. With `fork`, and
+//! loaded with the library of `lock_tests::preload::Fork`, it acquires the lock `held` and forks: the child prints the error of
+//! each call of its parent's client, and the parent then uses its lock and its client.
 //!
 //! What it does is in the history.
 
@@ -12,15 +14,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, thread};
 
-use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions, distributed_lock};
+use lock_runtime::{
+    Lease, LockClient, LockError, LockGuard, LockOptions, block_on, distributed_lock,
+};
 use lock_tests::history::{Recorder, Share};
 use lock_tests::witness::Witness;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<_> = std::env::args().skip(1).collect();
     let args: Vec<_> = args.iter().map(String::as_str).collect();
-    let usage =
-        "usage: blocking_worker <redis url> <history directory> (hold | <counter file> <rounds>)";
+    let usage = "usage: blocking_worker <redis url> <history directory> (hold | fork | <counter file> <rounds>)";
     let [url, dir, work @ ..] = &args[..] else { return Err(usage.into()) };
     let client = LockClient::builder().connect_blocking(url)?;
     client.install();
@@ -28,6 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let witness = |name| Witness::new(&recorder, 0, name, Share::Exclusive);
     match work {
         ["hold"] => hold(&client, &witness("held"))?,
+        ["fork"] => return fork(&client),
         [file, rounds] => {
             let (witness, mut last) = (witness("counter"), 0);
             for _ in 0..rounds.parse()? {
@@ -73,4 +77,37 @@ fn hold(client: &LockClient, witness: &Witness) -> Result<(), LockError> {
         Err(LockError::Lost { .. }) => Ok(()),
         other => other,
     }
+}
+
+fn fork(client: &LockClient) -> Result<(), Box<dyn Error>> {
+    let parent = std::process::id();
+    let guard = client.mutex("held").blocking_lock()?;
+    let _ = std::os::unix::process::parent_id();
+    if std::process::id() != parent {
+        let refused = |call: &str, result: Result<(), LockError>| match result {
+            Err(error) => println!("{call}: {error}"),
+            Ok(()) => println!("{call}: no error"),
+        };
+        let (free, latch) = (client.mutex("free"), client.latch("latch"));
+        refused("lock", free.blocking_lock().map(drop));
+        refused("try_lock", block_on(free.try_lock()).map(drop));
+        refused("multi lock", client.multi_lock(["a", "b"]).blocking_lock().map(drop));
+        refused("count", block_on(latch.count()).map(drop));
+        refused("reached", block_on(latch.reached()));
+        refused("extend", block_on(guard.extend(Duration::from_secs(60))));
+        refused("ready", block_on(client.ready()));
+        refused("inspect", block_on(client.admin().inspect("held")).map(drop));
+        refused("release", guard.blocking_release());
+        refused("shutdown", client.blocking_shutdown(Duration::ZERO).map(drop));
+        println!("end");
+        // Nothing that the parent has is dropped here.
+        std::process::exit(0);
+    }
+    // The child has ended when the test sends a line.
+    std::io::stdin().read_line(&mut String::new())?;
+    guard.check()?;
+    guard.blocking_release()?;
+    block_on(client.mutex("free").try_lock())?.ok_or("it is free")?.blocking_release()?;
+    let report = client.blocking_shutdown(Duration::from_secs(5))?;
+    if report.is_clean() { Ok(()) } else { Err(format!("{report:?}").into()) }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use lock_tests::history::{History, May, Recorder, Report, Rules};
+use lock_tests::preload::Fork;
 
 use crate::prelude::*;
 
@@ -57,4 +58,30 @@ fn a_stopped_process_learns_of_its_loss() {
     assert!(tools.runtime.block_on(stopped.wait(SOON)).success());
     let report = checked(history.path());
     assert_eq!((report.claims, report.losses), (1, 1), "{report}");
+}
+
+/// A fork would share the connections of its parent.
+#[test]
+fn a_fork_is_refused_the_client_of_its_parent() {
+    let tools = Tools::start();
+    let (history, fork) = (tempfile::tempdir().unwrap(), Fork::new());
+    let envs = fork.envs();
+    let envs: Vec<_> = envs.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let (url, history) = (tools.server.url(), history.path().to_str().unwrap());
+    let exe = env!("CARGO_BIN_EXE_blocking_worker");
+    let mut worker = Worker::spawn(exe, &[&url, history, "fork"], &envs);
+    let mut calls = 0;
+    loop {
+        let line = tools.runtime.block_on(worker.next_line(SOON));
+        if line == "end" {
+            break;
+        }
+        assert!(line.contains("this process is a fork"), "{line}");
+        calls += 1;
+    }
+    assert_eq!(calls, 10);
+    assert!(tools.is_held("held"), "the child has released its parent's lock");
+    worker.send("");
+    assert!(tools.runtime.block_on(worker.wait(SOON)).success());
+    assert!(!tools.is_held("held"));
 }

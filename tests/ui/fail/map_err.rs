@@ -40,6 +40,11 @@ async fn option(id: u64) -> Option<u64> {
 }
 
 #[distributed_lock(key = "order:{id}", on_busy = skip, map_err = to_shop_error)]
+async fn nothing(id: u64) {
+    drop(id)
+}
+
+#[distributed_lock(key = "order:{id}", on_busy = skip, map_err = to_shop_error)]
 async fn cannot_skip(id: u64) -> Result<u64, ShopError> {
     Ok(id)
 }

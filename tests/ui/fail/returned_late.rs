@@ -73,4 +73,17 @@ fn structure() -> ReportFuture {
     ReportFuture(Box::pin(async { Ok(1) }))
 }
 
+type PayFuture<'a> = BoxFuture<'a, Result<u64, LockError>>;
+
+// An alias of a box: an attribute does not see more than its name.
+#[distributed_lock(key = "feed")]
+fn alias(id: &u64) -> PayFuture<'_> {
+    Box::pin(async move { Ok(*id) })
+}
+
+#[distributed_lock(key = "feed")]
+async fn into_iterator() -> Result<impl IntoIterator<Item = u64>, LockError> {
+    Ok(0..3)
+}
+
 fn main() {}

@@ -9,7 +9,7 @@ use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::lease::Hold;
 use crate::observe::log_lock;
 use crate::options::Wait;
-use crate::store::{HoldKind, Inspection};
+use crate::store::HoldKind;
 
 impl Contender<'_> {
     fn answered(&mut self) {
@@ -108,25 +108,6 @@ impl Contender<'_> {
         Ok(Next::TryAgain)
     }
 
-    /// Returns the error of a name that holds something else. Collisions are rare, so the store is asked what that is.
-    async fn collision(&self, error: StoreError) -> LockError {
-        let (target, leases) = (&self.pending.spec.target, self.leases());
-        let asked = target.kind();
-        let found = match asked {
-            // Any of its names may be the one.
-            HoldKind::Multi => None,
-            _ => Some(leases.store.inspect(target.key(), leases.timing.command_timeout).await),
-        };
-        let error = match found {
-            Some(Ok(Inspection { kind: Some(kind), .. })) if kind != asked => {
-                StoreError::new(StoreErrorKind::WrongType, format!("the key holds a {kind}"))
-            }
-            Some(Err(found)) if found.kind() == StoreErrorKind::WrongType => found,
-            _ => error,
-        };
-        error.about(target.key(), Some(asked))
-    }
-
     /// Goes on as another owner if some of several locks may have been granted and given back: a release may be made once more
     /// at the next master, and must not meet a later grant. Where the last request was not sent, the others are settled and
     /// nothing is left to release.
@@ -159,7 +140,7 @@ impl Contender<'_> {
                 self.parts_were_given_back(true);
                 return Ok(Next::TryAgain);
             }
-            return Err(self.collision(error).await);
+            return Err(self.pending.spec.collision(error).await);
         }
         let last = self.last.take();
         // The store works, and its last answer is why: the wait only left this request too little time.

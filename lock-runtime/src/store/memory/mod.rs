@@ -82,7 +82,7 @@ impl MemoryStore {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Returns another process's view of the same locks.
+    /// Returns a clone, for the client of another process.
     #[must_use]
     pub fn peer(&self) -> Self {
         self.clone()

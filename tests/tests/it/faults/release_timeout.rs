@@ -3,6 +3,8 @@
 use std::convert::Infallible;
 
 use lock_runtime::options::OnReleaseLost;
+use tokio::runtime::Builder;
+use tokio::task::spawn_blocking;
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
 use crate::prelude::*;
@@ -14,7 +16,17 @@ const AT_MOST: Duration = ms(900);
 const AROUND: Duration = secs(2);
 
 /// The ways to run a body under a lock of that name.
-const WAYS: [&str; 6] = ["run", "try_run", "run_write", "permit", "attribute", "layer"];
+const WAYS: [&str; 9] = [
+    "run",
+    "try_run",
+    "run_write",
+    "permit",
+    "multi",
+    "attribute",
+    "layer",
+    "run_blocking",
+    "plain attribute",
+];
 
 /// Takes the server away and returns when it has.
 type Body = BoxFuture<'static, Instant>;
@@ -22,6 +34,30 @@ type Body = BoxFuture<'static, Instant>;
 #[distributed_lock(key = "attribute", client = client)]
 async fn annotated(client: &LockClient, body: Body) -> Result<Instant, LockError> {
     Ok(body.await)
+}
+
+/// The body of a plain function, which does not wait.
+fn at_once(body: Body) -> Instant {
+    body.now_or_never().expect("the body waits")
+}
+
+#[distributed_lock(key = "plain attribute", client = client)]
+fn annotated_plain(client: &LockClient, body: Body) -> Result<Instant, LockError> {
+    Ok(at_once(body))
+}
+
+/// Calls it on a thread that may block.
+async fn on_a_thread(
+    client: &LockClient,
+    way: &'static str,
+    body: Body,
+) -> Result<Instant, LockError> {
+    let client = client.clone();
+    let called = spawn_blocking(move || match way {
+        "plain attribute" => annotated_plain(&client, body),
+        _ => client.mutex(way).run_blocking(|_| at_once(body)),
+    });
+    called.await.expect("the call panics")
 }
 
 async fn layered(client: &LockClient, body: Body) -> Result<Instant, LockError> {
@@ -32,13 +68,15 @@ async fn layered(client: &LockClient, body: Body) -> Result<Instant, LockError> 
     Ok(ran.expect("the layer fails"))
 }
 
-async fn call(client: &LockClient, way: &str, body: Body) -> Result<Instant, LockError> {
+async fn call(client: &LockClient, way: &'static str, body: Body) -> Result<Instant, LockError> {
     match way {
         "run" => client.mutex(way).run(body).await,
         "try_run" => client.fair_mutex(way).try_run(body.map(Ok::<_, LockError>)).await,
         "run_write" => client.rw_lock(way).run_write(body).await,
         "permit" => client.semaphore(way, 1).run(body).await,
+        "multi" => client.multi_lock([way, "another"]).run(body).await,
         "attribute" => annotated(client, body).await,
+        "run_blocking" | "plain attribute" => on_a_thread(client, way, body).await,
         _ => layered(client, body).await,
     }
 }
@@ -116,4 +154,57 @@ async fn the_bound_is_an_option() {
             soon!("it is released", !server.client().exists("m").await);
         }
     }
+}
+
+/// The body has ended and the call waits for its release; then the caller drops it, and the releaser goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_is_dropped_during_its_release() {
+    let server = Arc::new(RedisServer::start().await);
+    let client = connect(&*server).await;
+    for way in ["run", "computed"] {
+        let (told, paused) = tokio::sync::oneshot::channel();
+        let body = {
+            let server = Arc::clone(&server);
+            async move {
+                server.pause();
+                told.send(()).expect("the test has ended");
+                Instant::now()
+            }
+        };
+        let call = match way {
+            "run" => client.mutex("m").release_timeout(secs(60)).run(body).boxed(),
+            _ => computed(&client, secs(60), body.boxed()).boxed(),
+        };
+        assert!(timeout(ms(300), call).await.is_err(), "{way}: it does not wait for its release");
+        paused.await.expect("the body has not run");
+        server.resume();
+        soon!(&format!("{way} is released"), !server.client().exists("m").await);
+    }
+    assert!(client.shutdown(SOON).await.is_clean());
+}
+
+/// As above, and the runtime of the call ends, but not that of the client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_runtime_ends_during_the_release() {
+    let server = Arc::new(RedisServer::start().await);
+    let client = connect(&*server).await;
+    client.mutex("here").run(async {}).await.unwrap();
+    let ending = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (told, paused) = tokio::sync::oneshot::channel();
+    let (stopped, there) = (Arc::clone(&server), client.clone());
+    let call = ending.spawn(async move {
+        let body = async move {
+            stopped.pause();
+            told.send(()).expect("the test has ended");
+        };
+        there.mutex("m").release_timeout(secs(60)).run(body).await
+    });
+    paused.await.expect("the body has not run");
+    sleep(ms(300)).await;
+    assert!(!call.is_finished(), "it does not wait for its release");
+    ending.shutdown_background();
+    assert!(call.await.unwrap_err().is_cancelled());
+    server.resume();
+    soon!("it is released", !server.client().exists("m").await);
+    assert!(client.shutdown(SOON).await.is_clean());
 }

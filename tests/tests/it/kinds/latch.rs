@@ -346,7 +346,7 @@ async fn foreign_keys_are_left_alone() {
     let _mutex = client.mutex("hash").lock().await.unwrap();
     let four = 4.try_into().unwrap();
     let _permit = client.semaphore("permits", four).acquire().await.unwrap();
-    for name in ["text", "hash", "permits"] {
+    for (name, there) in [("text", "a string"), ("hash", "a mutex"), ("permits", "a semaphore")] {
         let (latch, before) = (client.latch(name), raw.cmd(&["DUMP", name]).await);
         let errors = [
             latch.try_set_count(1).await.map(drop),
@@ -356,8 +356,7 @@ async fn foreign_keys_are_left_alone() {
             latch.reached().await,
         ];
         for error in errors {
-            let collides =
-                matches!(&error, Err(LockError::KeyCollision { key, .. }) if key == name);
+            let collides = matches!(&error, Err(LockError::KeyCollision { key, found, .. }) if key == name && found.contains(there));
             assert!(collides, "{name}: {error:?}");
         }
         assert_eq!(raw.cmd(&["DUMP", name]).await, before, "{name} was touched");

@@ -243,7 +243,16 @@ async fn wrong_names_are_refused() {
     assert!(matches!(&odd, LockError::InvalidKey { key, .. } if key == "a{b"), "{odd:?}");
     server.client().cmd(&["SET", "text", "no lock"]).await;
     let taken = client.multi_lock(["fine", "text"]).lock().await.unwrap_err();
-    assert!(matches!(taken, LockError::KeyCollision { .. }), "{taken:?}");
+    let is_named = matches!(
+        &taken,
+        LockError::KeyCollision { key, found, .. } if key == "text" && found.contains("a string")
+    );
+    assert!(is_named, "{taken:?}");
+    let fair = client.fair_mutex("queue").lock().await.unwrap();
+    let taken = client.multi_lock(["fine", "queue"]).lock().await.unwrap_err();
+    let text = taken.to_string();
+    assert!(text.contains("\"queue\" cannot be a mutex: the key holds a fair mutex"), "{text}");
+    fair.release().await.unwrap();
     assert!(!server.client().exists("fine").await);
     // Different sets are different locks, whatever the names look like.
     let one = client.multi_lock(["a + b", "c"]).lock().await.unwrap();

@@ -3,6 +3,16 @@
 use crate::prelude::*;
 use crate::support::kinds::two_in_memory;
 
+#[distributed_lock(key = "m", client = client)]
+async fn annotated(client: &LockClient) -> Result<(), LockError> {
+    panic!("called without its lock");
+}
+
+#[distributed_lock(key = "m", client = client, policy = "p")]
+async fn of_policy(client: &LockClient) -> Result<(), LockError> {
+    panic!("called without its lock");
+}
+
 /// S-18: a lock that nothing bounds is waited for half a minute, a latch too, and that is a timeout and not busy.
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_by_itself() {
@@ -22,6 +32,20 @@ async fn a_wait_ends_by_itself() {
     let error = client.latch("l").reached().await.unwrap_err();
     assert!(error.is_timeout() && !error.is_busy(), "{error:?}");
     assert_eq!(waited(start), (30, true));
+    let start = Instant::now();
+    assert!(annotated(&client).await.unwrap_err().is_timeout());
+    assert_eq!(waited(start), (30, true));
+    let config = LockConfig::from_toml("[lock.policies.p]\nlease = \"5s\"").unwrap();
+    let configured = LockClient::builder().config(config).in_memory().unwrap();
+    let around = configured.mutex("m").lock().await.unwrap();
+    let start = Instant::now();
+    assert!(of_policy(&configured).await.unwrap_err().is_timeout());
+    assert_eq!(waited(start), (30, true));
+    let start = Instant::now();
+    let by_policy = configured.policy_lock("p", ["m"]);
+    assert!(by_policy.lock().await.unwrap_err().is_timeout());
+    assert_eq!(waited(start), (30, true));
+    around.release().await.unwrap();
     // Forever is said.
     let forever = client.mutex("m").wait(Wait::Forever).lock();
     assert!(timeout(secs(3600), forever).await.is_err(), "it ended");

@@ -9,6 +9,29 @@ use futures_util::future::BoxFuture;
 use lock_runtime::{LockClient, LockError, distributed_lock};
 use tonic::Status;
 
+/// As in the crate sqlx: an error of another crate, for which `From<LockError>` cannot be written here.
+mod sqlx {
+    #[derive(Debug)]
+    pub enum Error {
+        RowNotFound,
+        Io(std::io::Error),
+    }
+
+    pub type Result<T, E = Error> = std::result::Result<T, E>;
+}
+
+fn in_sqlx(error: LockError) -> sqlx::Error {
+    sqlx::Error::Io(io::Error::other(error))
+}
+
+#[distributed_lock(key = "row:{id}", wait = none, map_err = in_sqlx)]
+async fn query(id: u64) -> sqlx::Result<u64> {
+    if id == 0 {
+        return Err(sqlx::Error::RowNotFound);
+    }
+    Ok(id)
+}
+
 fn status(error: LockError) -> Status {
     match error.is_busy() {
         true => Status::aborted(error.to_string()),
@@ -140,6 +163,13 @@ async fn runs() -> Result<(), LockError> {
             assert_eq!(by_the_path_of_a_generic_function(7).await.ok(), Some(7));
             assert!(matches!(by_a_variant(7).await, Ok(7)));
             assert_eq!(skips(7).await, Ok(Some(7)));
+            assert_eq!(query(7).await.ok(), Some(7));
+            assert!(matches!(query(0).await, Err(sqlx::Error::RowNotFound)));
+            let held = client.mutex("row:7").lock().await?;
+            let Err(sqlx::Error::Io(error)) = query(7).await else { panic!("it is not locked") };
+            let busy = error.get_ref().and_then(|inner| inner.downcast_ref::<LockError>());
+            assert!(busy.is_some_and(LockError::is_busy), "{error}");
+            held.release().await?;
             assert_eq!(falls_back(7).await, Ok(7));
             assert_eq!(stacked(7).await, Ok(7));
 

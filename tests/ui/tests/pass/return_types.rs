@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
+use futures_util::stream::{self, Stream, StreamExt as _};
 use lock_runtime::{LockClient, LockError, distributed_lock};
 
 #[derive(Debug)]
@@ -54,6 +55,23 @@ async fn no_value() -> Result<(), PayError> {
     Ok(())
 }
 
+/// A struct, and no future in spite of its name.
+struct OilFuture {
+    price: u64,
+}
+
+#[distributed_lock(key = "pay", wait = none)]
+async fn named_as_a_future() -> Result<OilFuture, PayError> {
+    Ok(OilFuture { price: 70 })
+}
+
+#[distributed_lock(key = "pay", wait = none)]
+async fn item_of_a_stream<S: Stream + Unpin>(
+    items: &mut S,
+) -> Result<Option<<S as Stream>::Item>, PayError> {
+    Ok(items.next().await)
+}
+
 #[tokio::test]
 async fn runs() -> Result<(), Box<dyn Error + Send + Sync>> {
     let client = LockClient::in_memory();
@@ -66,6 +84,9 @@ async fn runs() -> Result<(), Box<dyn Error + Send + Sync>> {
             assert_eq!(boxed("?").await.unwrap_err().to_string(), "unclear");
             assert_eq!(display().await?.to_string(), "shown");
             assert!(no_value().await.is_ok());
+            assert!(matches!(named_as_a_future().await, Ok(OilFuture { price: 70 })));
+            let mut items = stream::iter([5, 6]);
+            assert!(matches!(item_of_a_stream(&mut items).await, Ok(Some(5))));
 
             let held = client.mutex("pay").lock().await?;
             assert!(matches!(alias("").await, Err(PayError::Lock(LockError::Busy { .. }))));
