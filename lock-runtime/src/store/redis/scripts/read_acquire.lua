@@ -56,7 +56,8 @@ if mode == 'write' and not (writes or ours) then
   end
   -- The reads inside of it are now readers like others. Without any, nothing is left of it.
   call('HDEL', KEYS[1], kept)
-  if call('HLEN', KEYS[1]) > 1 then
+  -- Beside `mode` and the writer.
+  if #fields > 4 then
     call('HSET', KEYS[1], 'mode', 'read')
     mode = 'read'
   else
