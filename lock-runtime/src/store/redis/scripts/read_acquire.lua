@@ -54,10 +54,16 @@ if mode == 'write' and not (writes or ours) then
   if not kept or left > 0 then
     return turned_away(left, true)
   end
-  -- The reads inside of it are now readers like others.
+  -- The reads inside of it are now readers like others. Without any, nothing is left of it.
   call('HDEL', KEYS[1], kept)
-  call('HSET', KEYS[1], 'mode', 'read')
-  mode = 'read'
+  -- Beside `mode` and the writer.
+  if #fields > 4 then
+    call('HSET', KEYS[1], 'mode', 'read')
+    mode = 'read'
+  else
+    call('DEL', KEYS[1])
+    mode = false
+  end
 end
 if ARGV[5] == '1' and not (ours or writes) then
   -- The hold has ended meanwhile, and joining never creates one.

@@ -115,6 +115,24 @@ async fn readers_inside_of_what_was_kept_let_others_read() {
     }
 }
 
+/// S-27: once a writer that was kept is over, and a reader inside of it before that, nobody holds the lock, although the
+/// reader's lease had its hash last longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_comes_after_what_was_kept() {
+    let server = RedisServer::start().await;
+    for (client, other) in pairs(&server).await {
+        let lock = client.rw_lock("n");
+        let start = Instant::now();
+        let writer = lock.clone().with(kept()).write().await.unwrap();
+        let inside = writer.run(lock.read()).await.unwrap().unwrap();
+        writer.release().await.unwrap();
+        inside.release().await.unwrap();
+        let reader = timeout(secs(3), other.rw_lock("n").read()).await.expect("kept for ever");
+        assert!(start.elapsed() >= AT_LEAST, "free after {:?}", start.elapsed());
+        reader.unwrap().release().await.unwrap();
+    }
+}
+
 /// S-27: what is freed by force leaves nothing behind, of those inside neither.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_kept_and_is_freed_leaves_nothing() {
