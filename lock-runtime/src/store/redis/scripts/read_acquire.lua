@@ -41,6 +41,7 @@ local function turned_away(left, due)
   end
   return left
 end
+local emptied = false
 if mode == 'write' and not (writes or ours) then
   local left, kept = call('PTTL', KEYS[1]), nil
   local fields = call('HGETALL', KEYS[1])
@@ -54,16 +55,12 @@ if mode == 'write' and not (writes or ours) then
   if not kept or left > 0 then
     return turned_away(left, true)
   end
-  -- The reads inside of it are now readers like others. Without any, nothing is left of it.
+  -- The reads inside of it are now readers like others.
   call('HDEL', KEYS[1], kept)
-  -- Beside `mode` and the writer.
-  if #fields > 4 then
-    call('HSET', KEYS[1], 'mode', 'read')
-    mode = 'read'
-  else
-    call('DEL', KEYS[1])
-    mode = false
-  end
+  call('HSET', KEYS[1], 'mode', 'read')
+  mode = 'read'
+  -- `mode` and the writer were all that it had.
+  emptied = #fields == 4
 end
 if ARGV[5] == '1' and not (ours or writes) then
   -- The hold has ended meanwhile, and joining never creates one.
@@ -81,7 +78,7 @@ if not writes and (ARGV[5] == '1' or not ours) then
   end
 end
 
-if mode == 'read' and not ours then
+if mode == 'read' and not (ours or emptied) then
   local field = stranger(KEYS[1])
   if field and call('EXISTS', prefix .. ':' .. field .. ':rwlock_timeout:1') == 0 then
     return redis.error_reply('WRONGTYPE the key holds no lock')
