@@ -41,7 +41,6 @@ local function turned_away(left, due)
   end
   return left
 end
-local emptied = false
 if mode == 'write' and not (writes or ours) then
   local left, kept = call('PTTL', KEYS[1]), nil
   local fields = call('HGETALL', KEYS[1])
@@ -59,8 +58,6 @@ if mode == 'write' and not (writes or ours) then
   call('HDEL', KEYS[1], kept)
   call('HSET', KEYS[1], 'mode', 'read')
   mode = 'read'
-  -- `mode` and the writer were all that it had.
-  emptied = #fields == 4
 end
 if ARGV[5] == '1' and not (ours or writes) then
   -- The hold has ended meanwhile, and joining never creates one.
@@ -78,9 +75,11 @@ if not writes and (ARGV[5] == '1' or not ours) then
   end
 end
 
-if mode == 'read' and not (ours or emptied) then
+if mode == 'read' and not ours then
   local field = stranger(KEYS[1])
-  if field and call('EXISTS', prefix .. ':' .. field .. ':rwlock_timeout:1') == 0 then
+  -- `mode` alone is what a writer that was kept leaves, if the reads inside of it ended first; that has an end.
+  local is_left = field == 'mode' and call('PTTL', KEYS[1]) > 0
+  if field and not is_left and call('EXISTS', prefix .. ':' .. field .. ':rwlock_timeout:1') == 0 then
     return redis.error_reply('WRONGTYPE the key holds no lock')
   end
 end
