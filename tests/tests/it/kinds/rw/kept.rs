@@ -115,8 +115,8 @@ async fn readers_inside_of_what_was_kept_let_others_read() {
     }
 }
 
-/// S-27: once a writer that was kept is over, and a reader inside of it before that, nobody holds the lock, although the
-/// reader's lease had its hash last longer.
+/// S-27: a reader inside of a kept writer releases before that writer ends. Then the next reader is granted at the writer's end,
+/// although the hash lasts as long as the first reader's lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_comes_after_what_was_kept() {
     let server = RedisServer::start().await;
