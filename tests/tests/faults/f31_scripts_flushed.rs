@@ -8,7 +8,7 @@ use crate::prelude::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_happens() {
     let mut drill = Drill::start().await;
-    // Renewed each two seconds. A script may have to be loaded several times before it runs, which takes a busy machine a while.
+    // Renewed each two seconds.
     let lease = LEASE * 6;
     let held = hold_each(&drill.near.client, lease).await;
     let until = Instant::now() + LEASE * 7 / 2;
