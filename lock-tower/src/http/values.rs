@@ -34,13 +34,15 @@ pub(crate) fn route_text<'a>(
     route: Option<&'a Route>,
     parts: &'a Parts,
 ) -> Result<Option<&'a str>, KeyError> {
-    match (route, matched_path(&parts.extensions)) {
-        (Some(route), _) if route.matches(route.path_of(&parts.uri, &parts.extensions)) => {
+    let matched = matched_path(&parts.extensions);
+    match route {
+        Some(route) if matched == Some(&route.text) => Ok(Some(&route.text)),
+        Some(route) if route.matches(route.path_of(&parts.uri, &parts.extensions)) => {
             Ok(Some(&route.text))
         }
-        (Some(_), _) => Err(KeyError::Missing("path of the route".to_owned())),
-        (None, Some(matched)) => Ok(Some(matched)),
-        (None, None) => unknown(parts, "has no pattern"),
+        Some(_) => Err(KeyError::Missing("path of the route".to_owned())),
+        None if matched.is_some() => Ok(matched),
+        None => unknown(parts, "has no pattern"),
     }
 }
 
@@ -61,10 +63,15 @@ pub(crate) fn value<'a>(
     let text = match (place, route) {
         (Place::Path, Some(route)) => {
             let path = route.path_of(&parts.uri, &parts.extensions);
-            match route.find(path, name) {
-                Ok(value) => Cow::Owned(value.ok_or_else(|| place.missing(name))?),
+            let value = match route.find(path, name) {
+                // An outer service has rewritten the path; the router has matched the one that it made.
+                Ok(None) if matched_path(&parts.extensions) == Some(&route.text) => {
+                    router_value(parts, name)?
+                }
+                Ok(value) => value,
                 Err(_) => return Err(malformed("is not UTF-8")),
-            }
+            };
+            Cow::Owned(value.ok_or_else(|| place.missing(name))?)
         }
         (Place::Path, None) => match router_value(parts, name)? {
             Some(value) => Cow::Owned(value),

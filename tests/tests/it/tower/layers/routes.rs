@@ -223,17 +223,21 @@ async fn what_one_router_locks_the_other_locks() {
     }
 }
 
-/// An outer service may have rewritten the path: the router's route is then what is locked.
+/// An outer service may have rewritten the path: the router's route is then what is locked, with its values.
 #[tokio::test(start_paused = true)]
 async fn a_route_of_the_router_is_found_by_its_text() {
-    let (client, _held) = world(&[("/orders/{id}/pay", "busy")], &["busy"]).await;
-    let inner = app(&["/orders/{id}/pay"]).layer(LockLayer::routes(&client).unwrap());
-    let rewritten = service_fn(move |mut request: Request<Body>| {
-        *request.uri_mut() = "/orders/7/pay".parse().unwrap();
-        inner.clone().oneshot(request)
-    });
-    let app = Router::new().fallback_service(rewritten);
-    assert_eq!(send(&app, "POST", "/old/pay").await, 409);
+    for (key, name) in
+        [("busy", "busy"), ("pay:{path.id}", "pay:7"), ("at:{route}", "at:/orders/{id}/pay")]
+    {
+        let (client, _held) = world(&[("/orders/{id}/pay", key)], &[name]).await;
+        let inner = app(&["/orders/{id}/pay"]).layer(LockLayer::routes(&client).unwrap());
+        let rewritten = service_fn(move |mut request: Request<Body>| {
+            *request.uri_mut() = "/orders/7/pay".parse().unwrap();
+            inner.clone().oneshot(request)
+        });
+        let app = Router::new().fallback_service(rewritten);
+        assert_eq!(send(&app, "POST", "/old/pay").await, 409, "{key}");
+    }
 }
 
 /// Two routes of one path, each with the methods of its policy: a request goes to the one that locks it.
