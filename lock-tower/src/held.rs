@@ -28,6 +28,9 @@ use tokio::task;
 use tokio::time::Instant;
 use tokio::time::{Timeout, timeout};
 
+#[cfg(feature = "http")]
+use crate::http::answer::HoldTimes;
+
 thread_local! {
     /// The hold of the innermost layer, if that holds a lock, and the task that has entered it: other tasks that a handler
     /// happens to poll, of a `LocalSet`, are outside.
@@ -264,6 +267,9 @@ pub(crate) struct Hold {
     terms: Terms,
     #[cfg(feature = "http")]
     pub(crate) acquired_at: Instant,
+    /// Where its drop records how long it was held.
+    #[cfg(feature = "http")]
+    pub(crate) times: Option<Arc<HoldTimes>>,
     // Dropped last: its drop reports that the guard is gone.
     current: Option<CurrentHold>,
 }
@@ -277,6 +283,8 @@ impl Hold {
             terms,
             #[cfg(feature = "http")]
             acquired_at: Instant::now(),
+            #[cfg(feature = "http")]
+            times: None,
             current,
         }
     }
@@ -358,6 +366,15 @@ impl Hold {
         let release = release.map(|release| timeout(self.terms.release_timeout, release));
         let current = self.current.take().filter(|_| release.is_some());
         Releasing { release, current, reports_loss: self.terms.reports_late_loss }
+    }
+}
+
+#[cfg(feature = "http")]
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(times) = &self.times {
+            times.record(self.acquired_at.elapsed());
+        }
     }
 }
 

@@ -217,7 +217,8 @@ where
                     let request = Request::from_parts(parts, body);
                     match guard.map(|guard| Hold::new(guard, lock.spec.terms())) {
                         None => State::PassThrough { future: without_lock(|| inner.call(request)) },
-                        Some(hold) => {
+                        Some(mut hold) => {
+                            hold.times = Some(Arc::clone(&lock.plan.times));
                             let call = LockedCall::new((inner, request), hold);
                             match this.lock.take_if(|lock| lock.plan.finishes()) {
                                 None => State::Serving { call },

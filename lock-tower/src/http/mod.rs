@@ -248,10 +248,10 @@
 //! whatever its method. After a loss it is absent: the handler was cut off, and how far it came is unknown.
 //! Therefore the status is then 500, which proxies do not retry.
 //!
-//! `Retry-After`, with 409 and 503, is one second, the rest of the holder's lease if that is fixed, or two seconds if
-//! the store fails; plus up to a quarter of random jitter if it is longer than a second. No answer shows the key, the
-//! owner id or a token. The log shows the key, in `tracing` events: at `error` for what an operator has to fix, at
-//! `warn` for what passes, at `debug` for the rest.
+//! `Retry-After`, with 409 and 503, is the rest of the holder's lease if that is fixed, else how long requests of the
+//! layer have held their locks on average, and two seconds if the store fails; at least one second, plus up to a quarter
+//! of random jitter. No answer shows the key, the owner id or a token. The log shows the key, in `tracing` events: at
+//! `error` for what an operator has to fix, at `warn` for what passes, at `debug` for the rest.
 //!
 //! A handler that locks by itself gives the same answers with [`LockResponse`], into which a
 //! [`LockError`](lock_runtime::LockError) converts.

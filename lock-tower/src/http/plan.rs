@@ -13,7 +13,7 @@ use lock_runtime::observe::NO_POLICY;
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions, Wait};
 use tokio::time::Instant;
 
-use crate::http::answer::RefusalContext;
+use crate::http::answer::{HoldTimes, RefusalContext};
 use crate::http::error::{KeyError, invalid};
 use crate::http::http_settings::{HttpSettings, Key};
 use crate::http::key::{ExtensionParts, KeySource};
@@ -40,6 +40,7 @@ pub(crate) struct Plan {
     kind: LockKind,
     options: Arc<LockOptions>,
     policy: Option<EffectivePolicy>,
+    pub(crate) times: Arc<HoldTimes>,
     /// Where the layer was made.
     site: &'static LayerSite,
 }
@@ -90,7 +91,7 @@ impl Plan {
             None => LayerLabel::new(site),
         };
         let options = Arc::new(options);
-        Ok(Self { route, http, label, key, kind, options, policy, site })
+        Ok(Self { route, http, label, key, kind, options, policy, times: Arc::default(), site })
     }
 
     /// Returns how the next request is locked.
@@ -112,6 +113,7 @@ impl Plan {
             name: name.map(LockKey::as_str),
             policy: self.policy.as_ref().map_or(NO_POLICY, EffectivePolicy::name),
             site: Some(self.site.location()),
+            times: Some(&self.times),
             ..RefusalContext::default()
         }
     }

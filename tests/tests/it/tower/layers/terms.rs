@@ -145,6 +145,23 @@ async fn a_busy_answer_knows_the_holders_end() {
     assert!((20..=25).contains(&seconds), "{seconds}");
 }
 
+/// With a watchdog the rest of the lease says nothing: what the requests before took does.
+#[tokio::test(start_paused = true)]
+async fn a_busy_answer_knows_how_long_requests_take() {
+    let (locks, peer, _) = two_clients();
+    let layer = order_layer(&locks).wait(Wait::None).build().unwrap();
+    let slow = service_fn(async |_: Request<TestBody>| {
+        sleep(secs(8)).await;
+        Ok::<_, Infallible>(Response::new(TestBody::default()))
+    });
+    let service = layer.layer(slow);
+    assert_eq!(service.clone().oneshot(pay()).await.unwrap().status(), StatusCode::OK);
+    let _other = peer.mutex(ORDER).lock().await.unwrap();
+    let refused = service.oneshot(pay()).await.unwrap();
+    let seconds: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((8..=10).contains(&seconds), "{seconds}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_answer_is_the_applications() {
     let (locks, peer, _) = two_clients();
