@@ -284,7 +284,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// [`LockError::Store`](crate::LockError::Store) if the store fails, or refuses this client the survey's channels.
+    /// [`LockError::Store`] if the store fails, or refuses this client the survey's channels.
     ///
     /// # Cancel safety
     ///

@@ -112,7 +112,7 @@ pub(crate) fn problems(given: &[(&str, Place)]) -> Vec<ConfigProblem> {
 /// Returns whether the client library can use the address.
 fn is_address(address: &str) -> bool {
     #[cfg(feature = "redis")]
-    return redis::IntoConnectionInfo::into_connection_info(address).is_ok();
+    return crate::store::redis::is_address(address);
     #[cfg(not(feature = "redis"))]
     return address.contains("://");
 }

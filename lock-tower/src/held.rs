@@ -12,6 +12,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+#[cfg(feature = "http")]
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -27,9 +29,6 @@ use tokio::task;
 #[cfg(feature = "http")]
 use tokio::time::Instant;
 use tokio::time::{Timeout, timeout};
-
-#[cfg(feature = "http")]
-use crate::http::answer::HoldTimes;
 
 thread_local! {
     /// The hold of the innermost layer, if that holds a lock, and the task that has entered it: other tasks that a handler
@@ -378,6 +377,32 @@ impl Drop for Hold {
     }
 }
 
+/// A running mean of how long the requests of a plan hold their locks.
+#[cfg(feature = "http")]
+#[derive(Debug, Default)]
+pub(crate) struct HoldTimes {
+    /// In nanoseconds; zero before the first hold.
+    mean: AtomicU64,
+}
+
+#[cfg(feature = "http")]
+impl HoldTimes {
+    pub(crate) fn record(&self, held: Duration) {
+        let held = u64::try_from(held.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let mean = match self.mean.load(Ordering::Relaxed) {
+            0 => held,
+            // An eighth of the way, so that one request changes the mean little.
+            mean => mean - mean / 8 + held / 8,
+        };
+        // Of two concurrent calls, one may be lost, which a mean tolerates; nothing else depends on the value.
+        self.mean.store(mean, Ordering::Relaxed);
+    }
+
+    pub(crate) fn mean(&self) -> Duration {
+        Duration::from_nanos(self.mean.load(Ordering::Relaxed))
+    }
+}
+
 pin_project! {
     /// Waits until the store confirms a release, for a bounded time; after that the release goes on in the background.
     ///
@@ -434,5 +459,24 @@ impl Future for Releasing {
             }
             Ok(()) => Ok(()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(feature = "http")]
+    use super::*;
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn the_mean_follows_slowly() {
+        let times = HoldTimes::default();
+        assert_eq!(times.mean(), Duration::ZERO);
+        times.record(Duration::from_secs(8));
+        assert_eq!(times.mean(), Duration::from_secs(8));
+        times.record(Duration::from_secs(16));
+        assert_eq!(times.mean(), Duration::from_secs(9));
+        (0..100).for_each(|_| times.record(Duration::from_millis(10)));
+        assert!(times.mean() < Duration::from_millis(11), "{:?}", times.mean());
     }
 }

@@ -1,6 +1,5 @@
 //! [`LockClientBuilder`], which builds clients whose settings differ from the defaults.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,17 +9,13 @@ use crate::clock::Clock;
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::lease::manager::Timing;
-use crate::options::{DEFAULT_TOKEN_TTL, LockOptions, TOKEN_TTL};
+use crate::options::{DEFAULT_TOKEN_TTL, LockOptions, SETTINGS, TOKEN_TTL};
 use crate::order::ClientOrder;
 use crate::store::Store;
 #[cfg(feature = "tls-rustls")]
 use crate::store::redis::TlsOptions;
 #[cfg(feature = "survey")]
 use crate::survey::Presence;
-
-/// Durations that a client's settings may have: shorter ones would overload the store, longer ones are mistakes.
-pub(crate) const SETTINGS: RangeInclusive<Duration> =
-    Duration::from_millis(5)..=Duration::from_secs(60 * 60 * 24);
 
 /// Refuses a duration outside of the bounds of settings.
 pub(crate) fn check_setting(name: &str, duration: Duration) -> Result<(), LockError> {

@@ -201,13 +201,12 @@ impl LockClientBuilder {
     ///
     /// # Permissions
     ///
-    /// The [permissions](Self::connect#permissions) of one server, without `subscribe`, `unsubscribe` and
+    /// The permissions that [`connect`](Self::connect) needs of one server, without `subscribe`, `unsubscribe` and
     /// `publish`, and
     ///
     /// ```text
     ///   +cluster|slots +asking +ssubscribe +sunsubscribe +spublish
     /// ```
-    ///
     ///
     /// # Errors
     ///

@@ -25,7 +25,6 @@ use std::sync::Arc;
 
 pub use self::builder::LockClientBuilder;
 #[cfg(feature = "policy")]
-pub(crate) use self::builder::SETTINGS;
 pub use self::id::LockClientId;
 pub use self::watch::Health;
 use crate::acquire::{Engine, Handle};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::reasons::{BusyReason, LocalHolder, LossCause};
-use crate::store::HoldKind;
+use crate::store::kind::HoldKind;
 
 /// Why a lock could not be acquired, kept or released.
 ///

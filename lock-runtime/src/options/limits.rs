@@ -23,3 +23,7 @@ pub(crate) const DEFAULT_TOKEN_TTL: Duration = Duration::from_secs(60 * 60 * 24)
 /// clock corrections.
 pub(crate) const TOKEN_TTL: RangeInclusive<Duration> =
     Duration::from_secs(60 * 60)..=Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Bounds of the times of a client's settings: shorter ones would overload the store, longer ones are mistakes.
+pub(crate) const SETTINGS: RangeInclusive<Duration> =
+    Duration::from_millis(5)..=Duration::from_secs(60 * 60 * 24);

@@ -13,7 +13,7 @@ pub(crate) mod values;
 pub use self::limits::{
     DEFAULT_LEASE, DEFAULT_RELEASE_TIMEOUT, DEFAULT_WAIT, MAX_LEASE, MAX_MULTI_NAMES, MIN_LEASE,
 };
-pub(crate) use self::limits::{DEFAULT_TOKEN_TTL, TOKEN_TTL};
+pub(crate) use self::limits::{DEFAULT_TOKEN_TTL, SETTINGS, TOKEN_TTL};
 pub(crate) use self::text::duration_text;
 pub use self::values::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, Wait};
 use crate::error::LockError;

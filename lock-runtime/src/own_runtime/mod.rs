@@ -1,6 +1,6 @@
 //! [`block_on`], by which all calls that block wait, and the runtime that their futures use.
 //! A blocking call polls the async future on the caller's thread, where the chain of enclosing holds is; connections and
-//! timers run in a thread that all clients share. Bodies run outside of every runtime (S-6).
+//! timers run in a thread that all clients share. Bodies run outside of every runtime.
 
 mod wait;
 

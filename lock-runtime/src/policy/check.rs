@@ -9,10 +9,9 @@ use super::effective::EffectivePolicy;
 use super::entry::{self, Entry};
 use super::error::{ConfigError, ConfigProblem, is_word, join, shown};
 use super::{LockConfig, Policy, RestartGuard};
-use crate::client::SETTINGS;
 use crate::key::LockKey;
 use crate::observe::NO_POLICY;
-use crate::options::{LockOptions, TOKEN_TTL, duration_text};
+use crate::options::{LockOptions, SETTINGS, TOKEN_TTL, duration_text};
 use crate::place::Place;
 
 impl LockConfig {

@@ -3,8 +3,8 @@
 
 use uuid::Uuid;
 
-/// Returns a new uuid of a client, for [`OwnerId::new`](super::OwnerId::new): random, version 4, whose last
-/// eight digits are its first eight in reverse.
+/// Returns a new uuid of a client, for its owner ids: random, version 4, whose last eight digits are its first eight in
+/// reverse.
 ///
 /// By that form a script knows which library's plain hold blocks a fair acquire. Redisson's plain and fair
 /// locks are both held as `{uuid:n -> count}`, so a fair mutex must wait behind either; the same hold of this

@@ -10,7 +10,7 @@ pub(crate) mod memory;
 pub(crate) mod redis;
 
 mod client_id;
-mod kind;
+pub(crate) mod kind;
 mod message;
 mod names;
 mod owner;

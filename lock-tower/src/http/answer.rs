@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use lock_runtime::error::StoreErrorKind;
 use lock_runtime::observe::NO_POLICY;
 use lock_runtime::{Lease, LockError};
 
+use crate::held::HoldTimes;
 use crate::http::error::KeyError;
 use crate::http::grpc;
 use crate::http::refusal_kind::RefusalKind;
@@ -91,30 +91,6 @@ const STORE_OUTAGE: Duration = Duration::from_secs(2);
 
 /// The longest `Retry-After`. A holder may release long before its lease ends.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
-
-/// A running mean of how long the requests of a plan hold their locks.
-#[derive(Debug, Default)]
-pub(crate) struct HoldTimes {
-    /// In nanoseconds; zero before the first hold.
-    mean: AtomicU64,
-}
-
-impl HoldTimes {
-    pub(crate) fn record(&self, held: Duration) {
-        let held = u64::try_from(held.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let mean = match self.mean.load(Ordering::Relaxed) {
-            0 => held,
-            // An eighth of the way, so that one request changes the mean little.
-            mean => mean - mean / 8 + held / 8,
-        };
-        // Of two concurrent calls, one may be lost, which a mean tolerates; nothing else depends on the value.
-        self.mean.store(mean, Ordering::Relaxed);
-    }
-
-    fn mean(&self) -> Duration {
-        Duration::from_nanos(self.mean.load(Ordering::Relaxed))
-    }
-}
 
 /// The properties of a request on which a refusal depends, besides its reason.
 #[derive(Debug, Clone, Copy)]
@@ -254,18 +230,6 @@ fn retry_after(expected: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_mean_follows_slowly() {
-        let times = HoldTimes::default();
-        assert_eq!(times.mean(), Duration::ZERO);
-        times.record(Duration::from_secs(8));
-        assert_eq!(times.mean(), Duration::from_secs(8));
-        times.record(Duration::from_secs(16));
-        assert_eq!(times.mean(), Duration::from_secs(9));
-        (0..100).for_each(|_| times.record(Duration::from_millis(10)));
-        assert!(times.mean() < Duration::from_millis(11), "{:?}", times.mean());
-    }
 
     #[test]
     fn retry_after_is_whole_seconds_with_jitter() {

@@ -11,7 +11,8 @@ use lock_runtime::LockError;
 #[non_exhaustive]
 pub enum KeyError {
     /// The request is missing a value that the key needs: "header `x-tenant`". Answered with 400, or
-    /// passed without a lock under [`OnMissingKey::Skip`](crate::http::OnMissingKey::Skip).
+    /// passed without a lock by
+    /// [`skip_missing_key`](crate::HttpLockLayerBuilder::skip_missing_key).
     #[error("the request has no {0}")]
     Missing(String),
     /// The value is there and cannot be used. Answered with 400.

@@ -90,7 +90,7 @@
 //! | [`finish_on_disconnect`] | no | for handlers that must not stop half way |
 //! | [`release_timeout`] | 250 ms | longer for a slow store, shorter for quick answers |
 //! | [`responder`] | [`LockResponse::into_http`] | for answers of your own |
-//! | [`settings`], [`options`] | the client's | for leases and everything else about the lock |
+//! | [`options`] | the client's | for leases and everything else about the lock |
 //! | [`policy`], [`routes`] | none | to take all this from the configuration, with reload |
 //!
 //! In a configuration these are `wait`, `max_waiters` and `max_hold` of a policy or of `[lock.defaults]`, and
@@ -310,7 +310,6 @@
 //! [`finish_on_disconnect`]: HttpLockLayerBuilder::finish_on_disconnect
 //! [`release_timeout`]: HttpLockLayerBuilder::release_timeout
 //! [`responder`]: HttpLockLayerBuilder::responder
-//! [`settings`]: HttpLockLayerBuilder::settings
 //! [`options`]: HttpLockLayerBuilder::options
 //! [`policy`]: HttpLockLayerBuilder::policy
 //! [`routes`]: HttpLockLayerBuilder::routes

@@ -13,7 +13,8 @@ use lock_runtime::observe::NO_POLICY;
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions, Wait};
 use tokio::time::Instant;
 
-use crate::http::answer::{HoldTimes, RefusalContext};
+use crate::held::HoldTimes;
+use crate::http::answer::RefusalContext;
 use crate::http::error::{KeyError, invalid};
 use crate::http::http_settings::{HttpSettings, Key};
 use crate::http::key::{ExtensionParts, KeySource};

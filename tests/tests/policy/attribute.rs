@@ -149,7 +149,7 @@ async fn sites_are_checked_before_there_is_traffic() {
 
     let good = "[lock.policies.checkout]\n[lock.policies.trial]\n[lock.policies.pinned]";
     client(good).admin().check_sites().unwrap();
-    let bad = "[lock.policies.checkout]\n[lock.policies.pinned]\nmax_hold = '1m'";
+    let bad = "[lock.policies.checkout]\n[lock.policies.pinned]\nat_least = '1m'";
     let error = client(bad).admin().check_sites().unwrap_err();
     let texts: Vec<_> = error.problems().iter().map(ToString::to_string).collect();
     assert_eq!(texts.len(), 4, "{texts:?}");

@@ -39,13 +39,15 @@ fn what_fits_is_silent() {
         saying(2, "tenant", |it| it.wait(Wait::None)),
         saying(3, "tenant", |it| it.lease(Lease::Watchdog(SECOND))),
         saying(4, "", |it| it.lease(Lease::Fixed(SECOND))),
+        // A limit for renewals has no meaning where there are none.
+        saying(5, "tenant", |it| it.lease(Lease::Fixed(SECOND))),
     ];
     assert_eq!(problems(config, &sites), [""; 0]);
 }
 
 #[test]
 fn unknown_policies_and_contradictions_are_reported_by_place() {
-    let config = "[lock.policies.checkout]\nmax_hold = '5m'\n[lock.policies.refund]\nlease = '2s'";
+    let config = "[lock.policies.checkout]\nat_least = '5m'\n[lock.policies.refund]\nlease = '2s'";
     let sites = [
         saying(1, "chekout", |it| it),
         saying(2, "checkout", |it| it.lease(Lease::Fixed(SECOND))),
@@ -59,7 +61,7 @@ fn unknown_policies_and_contradictions_are_reported_by_place() {
             "src/shop.rs:1: shop::pay cannot be locked: no lock policy \"chekout\": did you mean \
          \"checkout\"?",
             "src/shop.rs:2: shop::pay contradicts its policy \"checkout\": invalid lock options: \
-         max_hold 5m has no meaning with a fixed lease, which is never renewed",
+         at_least 5m is longer than the fixed lease of 1s; make the lease as long",
             "src/shop.rs:3: shop::pay contradicts its policy \"refund\": invalid lock options: at_least \
          3s is longer than the fixed lease of 2s; make the lease as long",
             "src/shop.rs:4: shop::pay contradicts its policy \"refund\": invalid lock options: max_hold \

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 900;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 42] = [
+const LEVELS: [(&str, u8); 44] = [
     ("backoff", 0),
     ("opaque", 0),
     ("process", 0),
@@ -29,9 +29,11 @@ const LEVELS: [(&str, u8); 42] = [
     ("liveness", 0),
     ("observe", 1),
     ("order", 1),
-    ("policy", 1),
+    ("place", 2),
+    ("policy", 2),
     ("shadow", 1),
     ("store", 1),
+    ("store::kind", 0),
     ("store::memory", 2),
     ("store::redis", 2),
     ("store::compose", 2),
@@ -39,7 +41,7 @@ const LEVELS: [(&str, u8); 42] = [
     ("lease", 2),
     ("owned_hold", 3),
     ("scope", 4),
-    ("guard", 5),
+    ("guard", 6),
     ("acquire", 6),
     ("mutex", 7),
     ("fair_mutex", 7),
@@ -52,7 +54,7 @@ const LEVELS: [(&str, u8); 42] = [
     ("admin", 8),
     ("client", 8),
     ("blocking", 9),
-    ("layer", 9),
+    ("__layer_v1", 9),
     ("private", 9),
     ("fuzz", 9),
 ];

@@ -19,6 +19,8 @@ pub use self::cluster::ClusterStore;
 pub(crate) use self::link::ConnectionName;
 #[cfg(not(feature = "tls-rustls"))]
 pub(crate) use self::server::TlsOptions;
+#[cfg(feature = "policy")]
+pub(crate) use self::server::address::is_address;
 #[cfg(feature = "tls-rustls")]
 pub use self::server::tls::TlsOptions;
 pub use self::store::RedisStore;

@@ -4,7 +4,7 @@ use crate::prelude::*;
 
 fn trial() -> LockClient {
     let text = "[lock.policies]\ntrial = { enforce = false, lease = '200ms' }\n\
-                watched = { enforce = false, max_hold = '1m' }\ncheckout = {}";
+                watched = { enforce = false, at_least = '1m' }\ncheckout = {}";
     let config = LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap();
     LockClient::builder().config(config).in_memory().unwrap()
 }
@@ -85,7 +85,7 @@ async fn what_is_not_enforced_needs_no_name() {
     let text = log.text();
     // One line a second for each of the two policies.
     assert_eq!(text.matches("runs without the lock").count(), 2, "{text}");
-    assert!(text.contains("empty") && text.contains("max_hold"), "{text}");
+    assert!(text.contains("empty") && text.contains("at_least"), "{text}");
 
     let refused = |error: LockError| matches!(error, LockError::InvalidKey { .. });
     assert!(refused(named_and_held(&client, "").await.unwrap_err()));

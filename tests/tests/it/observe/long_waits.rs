@@ -46,7 +46,8 @@ async fn a_second_lock_beside_a_plain_guard() {
     let Pair { client, .. } = memory().await;
     let lock = client.policy_lock("checkout", ["a"]);
     let _guard = client.mutex("a").lock().await.unwrap();
-    waits_in_vain(lock.clone().with(leased(Lease::default())).lock(), secs(60)).await;
+    waits_in_vain(lock.clone().with(leased(Lease::default())).wait(Wait::Forever).lock(), secs(60))
+        .await;
     let line = told(&log);
     for part in ["lock.policy=\"checkout\"", "this process", "plain guard", "scope::inherit"] {
         assert!(line.contains(part), "no {part:?}: {line}");
@@ -61,7 +62,7 @@ async fn a_wait_in_the_queue_without_spans() {
     let log = Log::start_at(Level::WARN);
     let client = LockClient::in_memory();
     let _guard = client.mutex("a").lock().await.unwrap();
-    waits_in_vain(client.mutex("a").lock(), secs(60)).await;
+    waits_in_vain(client.mutex("a").wait(Wait::Forever).lock(), secs(60)).await;
     assert!(told(&log).contains("plain guard"));
 }
 
@@ -75,7 +76,7 @@ async fn a_wait_in_the_queue_and_then_in_the_store() {
     let _held = other.mutex("a").lock().await.unwrap();
     let contender = lock_tests::spawn(client.mutex("a").lock());
     tokio::task::yield_now().await;
-    let waiter = lock_tests::spawn(client.mutex("a").lock());
+    let waiter = lock_tests::spawn(client.mutex("a").wait(Wait::Forever).lock());
     sleep(LONG).await;
     lines(&log, 2);
     contender.abort();

@@ -1,17 +1,17 @@
-//! The permissions that `RedisStore` documents: what they are enough for, and what they name.
+//! The permissions that `connect` documents: what they are enough for, and what they name.
 
 use std::path::PathBuf;
 
 use crate::prelude::*;
 use crate::support::kinds;
 
-fn store() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lock-runtime/src/store/redis")
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lock-runtime/src")
 }
 
 /// The words of the documented `ACL SETUSER` command.
 fn documented() -> Vec<String> {
-    let source = fs::read_to_string(store().join("store/mod.rs")).unwrap();
+    let source = fs::read_to_string(source().join("client/connect.rs")).unwrap();
     let (_, after) = source.split_once("ACL SETUSER locks").expect("it is documented");
     let (line, _) = after.split_once("```").expect("the block ends");
     let words = line.split_whitespace().filter(|word| *word != "///");
@@ -32,7 +32,7 @@ async fn world(rules: &[String]) -> (RedisServer, String) {
 #[test]
 fn the_documented_commands_are_those_of_the_scripts() {
     let mut called = BTreeSet::new();
-    for entry in fs::read_dir(store().join("scripts")).unwrap() {
+    for entry in fs::read_dir(source().join("store/redis/scripts")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "lua") {
             let text = fs::read_to_string(&path).unwrap();

@@ -45,6 +45,12 @@ pub(crate) fn elsewhere(model: &ConnectionInfo, host: String, port: u16) -> Redi
     Client::open(model.clone().set_addr(addr))
 }
 
+/// True if the client library can read the address.
+#[cfg(feature = "policy")]
+pub(crate) fn is_address(url: &str) -> bool {
+    url.into_connection_info().is_ok()
+}
+
 fn parse(url: &str) -> Result<ConnectionInfo, StoreError> {
     let info = url.into_connection_info().map_err(|error| unusable(url, error))?;
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);

@@ -22,11 +22,11 @@ async fn write_hold(client: &LockClient, joint: bool) -> LockGuard {
 }
 
 fn read(client: &LockClient) -> Acquiring {
-    Box::pin(client.rw_lock("k").read())
+    Box::pin(client.rw_lock("k").wait(Wait::Forever).read())
 }
 
 fn write(client: &LockClient) -> Acquiring {
-    Box::pin(client.rw_lock("k").write())
+    Box::pin(client.rw_lock("k").wait(Wait::Forever).write())
 }
 
 /// The guard of `acquiring`, which waits for the sleepers before it.

@@ -23,13 +23,13 @@ const KINDS: [&str; 6] = ["mutex", "fair", "write", "semaphore", "multi", "quoru
 fn lock(client: &LockClient, kind: &str, name: &str) -> Acquiring {
     match kind {
         // The quorum's client: see `clients`.
-        "mutex" | "quorum" => Box::pin(client.mutex(name).lock()),
-        "fair" => Box::pin(client.fair_mutex(name).lock()),
-        "read" => Box::pin(client.rw_lock(name).read()),
-        "write" => Box::pin(client.rw_lock(name).write()),
-        "multi" => Box::pin(client.multi_lock([name, "another"]).lock()),
+        "mutex" | "quorum" => Box::pin(client.mutex(name).wait(Wait::Forever).lock()),
+        "fair" => Box::pin(client.fair_mutex(name).wait(Wait::Forever).lock()),
+        "read" => Box::pin(client.rw_lock(name).wait(Wait::Forever).read()),
+        "write" => Box::pin(client.rw_lock(name).wait(Wait::Forever).write()),
+        "multi" => Box::pin(client.multi_lock([name, "another"]).wait(Wait::Forever).lock()),
         "semaphore" => {
-            let semaphore = client.semaphore(name, 1);
+            let semaphore = client.semaphore(name, 1).wait(Wait::Forever);
             Box::pin(async move { semaphore.acquire().await })
         }
         _ => panic!("there is no kind {kind}"),

@@ -1,14 +1,14 @@
-//! What `ClusterStore` says that a user needs.
+//! What `connect_cluster` says that a user needs.
 
 use super::kinds::until_heard;
 use super::world::{End, POLL_CAP, PROMPTLY};
 use crate::prelude::*;
 use crate::topology::cluster::taking::{KINDS, take};
 
-/// The words of the first block of text that a file documents after these.
-fn block(file: &str, after: &str) -> Vec<String> {
-    let store = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lock-runtime/src/store/redis");
-    let source = fs::read_to_string(store.join(file)).unwrap();
+/// The words of the first block of text that is documented after these.
+fn block(after: &str) -> Vec<String> {
+    let file = "../lock-runtime/src/client/connect.rs";
+    let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
     let (_, rest) = source.split_once(after).expect("it is documented");
     let (block, _) = rest.split_once("```\n").expect("the block ends");
     let words = block.split_whitespace().filter(|word| *word != "///");
@@ -17,9 +17,9 @@ fn block(file: &str, after: &str) -> Vec<String> {
 
 fn documented() -> Vec<String> {
     let not_here = ["+subscribe", "+unsubscribe", "+publish"];
-    let mut words = block("store/mod.rs", "ACL SETUSER locks");
+    let mut words = block("ACL SETUSER locks");
     words.retain(|word| !not_here.contains(&&**word));
-    words.extend(block("cluster/mod.rs", "and\n///\n/// ```text"));
+    words.extend(block("and\n    ///\n    /// ```text"));
     words
 }
 

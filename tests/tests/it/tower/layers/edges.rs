@@ -71,7 +71,7 @@ async fn status(layer: &HttpLockLayer, method: Method) -> u16 {
 #[tokio::test(start_paused = true)]
 async fn what_contradicts_the_code_is_found_when_the_layer_is_built() {
     const SOUND: &str = "[lock.policies.p]\nkey = 'k'\n[[lock.routes]]\npath = '/'\npolicy = 'p'";
-    let unsound = &SOUND.replace("key", "max_hold = '1m'\nkey");
+    let unsound = &SOUND.replace("key", "at_least = '1m'\nkey");
     let options = LockOptions::new().lease(Lease::Fixed(secs(9)));
     let client = |text: &str| LockClient::builder().config(config(text)).in_memory().unwrap();
     let layers = |locks: &LockClient| {
@@ -80,7 +80,7 @@ async fn what_contradicts_the_code_is_found_when_the_layer_is_built() {
     };
     for refused in layers(&client(unsound)) {
         let message = refused.unwrap_err().to_string();
-        assert!(message.contains("max_hold"), "{message}");
+        assert!(message.contains("at_least"), "{message}");
     }
     let options = waits_and_holds(Wait::None, secs(9));
     let locks = LockClient::builder().options(options).in_memory().unwrap();

@@ -306,9 +306,9 @@ fn defaults_that_contradict_the_code_are_refused_before_a_reload() {
     let fixed = LockOptions::new().lease(Lease::Fixed(secs(10)));
     let layer = LockLayer::http().key("a").client(locks.clone());
     let set = layer.options(fixed).build().unwrap();
-    let defaults = config("[lock.defaults]\nmax_hold = '1m'");
+    let defaults = config("[lock.defaults]\nat_least = '1m'");
     let error = locks.reload(defaults).unwrap_err().to_string();
-    assert!(error.contains("max_hold"), "{error}");
+    assert!(error.contains("at_least"), "{error}");
     locks.reload(config("[lock.defaults]\nwait = '2s'")).unwrap();
     drop(set);
 }

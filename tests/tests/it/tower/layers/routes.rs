@@ -227,7 +227,7 @@ async fn what_one_router_locks_the_other_locks() {
 #[tokio::test(start_paused = true)]
 async fn a_route_of_the_router_is_found_by_its_text() {
     for (key, name) in
-        [("busy", "busy"), ("pay:{path.id}", "pay:7"), ("at:{route}", "at:/orders/{id}/pay")]
+        [("busy", "busy"), ("pay:{path.id}", "pay:7"), ("at:{route}", "at:/orders/%7Bid%7D/pay")]
     {
         let (client, _held) = world(&[("/orders/{id}/pay", key)], &[name]).await;
         let inner = app(&["/orders/{id}/pay"]).layer(LockLayer::routes(&client).unwrap());

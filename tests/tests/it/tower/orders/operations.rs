@@ -115,7 +115,7 @@ async fn a_configuration_is_read_again() {
     let held = ours.mutex("order:7").lock().await.unwrap();
     let busy = async || {
         let answer = shop.send(0, money("pay", 7, 1)).await;
-        assert_eq!(answer.0, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(answer.0, StatusCode::CONFLICT);
     };
 
     write(&PATIENT.replace("1m", "none"));
