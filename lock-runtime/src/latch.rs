@@ -55,11 +55,6 @@ impl CountDownLatch {
         self.with(LockOptions::new().wait(wait))
     }
 
-    /// Returns the same latch with another `max_waiters`: see [`LockOptions::max_waiters`].
-    pub fn max_waiters(self, max_waiters: usize) -> Self {
-        self.with(LockOptions::new().max_waiters(max_waiters))
-    }
-
     /// Sets the count if there is none. Returns false if there is one, which then stays unchanged.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::panic::Location;
 
 use parking_lot::Mutex;
 
-use crate::options::{LockKind, LockOptions};
+use crate::options::LockOptions;
 
 /// The place and the options of a `#[distributed_lock]`, as far as the compiler knows them.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,12 +57,6 @@ impl LockSite {
     #[must_use]
     pub const fn policy(&self) -> Option<&'static str> {
         self.policy
-    }
-
-    /// Returns the kind of lock, if the attribute names it.
-    #[must_use]
-    pub const fn kind(&self) -> Option<LockKind> {
-        self.options.kind
     }
 
     /// Returns the options that the attribute has as words and literals. Its expressions are known only when
@@ -119,6 +113,7 @@ impl fmt::Display for CallSite {
 /// Where a layer was made, and its key template. There is one for each place and template; it lives as long as the
 /// process, so that a lock's label can refer to it.
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct LayerSite {
     location: &'static Location<'static>,
     /// `None` if the lock order, which alone uses it, is not compiled.
@@ -179,7 +174,7 @@ pub(crate) mod register {
 ///
 /// let site = lock_runtime::site::sites().find(|site| site.name().ends_with("::settle")).unwrap();
 /// assert_eq!(site.key(), "order:{id}");
-/// assert_eq!(site.kind(), Some(lock_runtime::LockKind::Fair));
+/// assert_eq!(site.options().kind, Some(lock_runtime::LockKind::Fair));
 /// ```
 #[cfg(feature = "sites")]
 pub fn sites() -> impl Iterator<Item = &'static LockSite> {

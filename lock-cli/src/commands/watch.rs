@@ -67,7 +67,7 @@ pub(super) async fn watch(
     let mut watch =
         Watch { client, args, name, names: BTreeMap::new(), is_silent: false, missed: 0 };
     // What is wrong with the name or the address ends it; an outage later does not.
-    let mut last = Look { at: Instant::now(), found: Inspection::nothing() };
+    let mut last = Look { at: Instant::now(), found: Inspection::default() };
     let mut now = Look { at: Instant::now(), found: client.admin().inspect(name).await? };
     let times = Duration::from_secs(1).as_millis() / EVERY.as_millis();
     eprintln!(

@@ -223,7 +223,7 @@ impl Handle {
     }
 }
 
-/// `with` and a setter for each option of a kind, whose own `map` changes each of its handles.
+/// `with`, and setters for the options that are chosen for one lock. A kind's own `map` changes each of its handles.
 macro_rules! lock_options {
     ($Kind:ident) => {
         impl $Kind {
@@ -236,13 +236,19 @@ macro_rules! lock_options {
             }
         }
 
-        $crate::options::for_each_option!($crate::acquire::option_setters, $Kind;);
+        $crate::acquire::option_setters! { $Kind;
+            wait: impl Into<$crate::Wait>;
+            lease: impl Into<$crate::Lease>;
+            max_hold: ::std::time::Duration;
+            at_least: ::std::time::Duration;
+            on_lost: $crate::options::OnLost;
+        }
     };
 }
 pub(crate) use lock_options;
 
 macro_rules! option_setters {
-    ($Kind:ident; $($(#[$doc:meta])* $name:ident: $type:ty, $given:ty, $reader:tt;)*) => {
+    ($Kind:ident; $($name:ident: $given:ty;)*) => {
         impl $Kind {
             $(
                 #[doc = concat!(

@@ -1,6 +1,4 @@
-//! [`LockClientId`]: the identity of a client.
-
-use std::fmt;
+//! The id of a client.
 
 use uuid::Uuid;
 
@@ -9,16 +7,6 @@ use super::LockClient;
 use super::LockClientBuilder;
 #[cfg(feature = "redis")]
 use crate::store::redis::ConnectionName;
-
-/// Identity of a client: see [`LockClient::id`]. Prints as a uuid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LockClientId(Uuid);
-
-impl fmt::Display for LockClientId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 impl LockClient {
     /// Returns the id of this client, which is unique among all processes. Clones are one client; clients that
@@ -43,8 +31,8 @@ impl LockClient {
     /// println!("locks of this process are held by {}", client.id());
     /// ```
     #[must_use]
-    pub fn id(&self) -> LockClientId {
-        LockClientId(self.engine.leases.client)
+    pub fn id(&self) -> Uuid {
+        self.engine.leases.client
     }
 
     /// Logs with what a client starts, for an operator who meets its id or its locks elsewhere. As in a survey, only the

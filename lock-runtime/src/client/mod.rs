@@ -1,4 +1,4 @@
-//! [`LockClient`], which creates locks, and the types that it reports: its [`Health`], its own id ([`LockClientId`])
+//! [`LockClient`], which creates locks, and the types that it reports: its [`Health`], its id
 //! and the [`Shutdown`].
 
 // `methods` has what programs call first. `builder` has the settings of clients, and `connect` and `quorum` make clients.
@@ -25,7 +25,6 @@ use std::sync::Arc;
 
 pub use self::builder::LockClientBuilder;
 #[cfg(feature = "policy")]
-pub use self::id::LockClientId;
 pub use self::watch::Health;
 use crate::acquire::{Engine, Handle};
 use crate::admin::Admin;

@@ -22,16 +22,19 @@
 //! # Examples
 //!
 //! ```
-//! use lock_runtime::observe::{AcquireOutcome, METRICS};
+//! use lock_runtime::observe::METRICS;
 //!
 //! let waits = METRICS.iter().find(|metric| metric.name == "lock_wait_seconds").unwrap();
 //! assert_eq!(waits.labels, ["policy", "kind", "outcome"]);
-//! assert_eq!(AcquireOutcome::Timeout.as_str(), "timeout");
 //! ```
 
 pub(crate) mod label;
 #[cfg_attr(not(feature = "metrics"), path = "no_meter.rs")]
 mod meter;
+#[cfg(feature = "__internals")]
+#[doc(hidden)]
+pub mod names;
+#[cfg(not(feature = "__internals"))]
 mod names;
 mod recorder;
 mod span;
@@ -39,8 +42,8 @@ mod span;
 pub(crate) use self::label::{Label, Meter, log_lock};
 #[cfg(feature = "metrics")]
 pub use self::meter::describe;
-pub use self::names::{AcquireOutcome, ReleaseOutcome, RenewOutcome, RunOutcome};
-pub use self::names::{cause_label, kind_label};
+pub(crate) use self::names::{AcquireOutcome, ReleaseOutcome, RenewOutcome, RunOutcome};
+pub(crate) use self::names::{cause_label, kind_label};
 pub(crate) use self::recorder::{AcquireRecorder, HoldRecorder};
 pub(crate) use self::span::HoldSpan;
 
@@ -50,14 +53,14 @@ pub const SPAN_ACQUIRE: &str = "lock.acquire";
 /// The span around the body that runs under a guard.
 pub const SPAN_HOLD: &str = "lock.hold";
 
-/// The fields of [`SPAN_ACQUIRE`]: the lock's full name, escaped; [its kind](kind_label); its policy or
-/// [`NO_POLICY`]; the [outcome](AcquireOutcome); the fencing token, if it was acquired; how long the acquire
+/// The fields of [`SPAN_ACQUIRE`]: the lock's full name, escaped; its kind; its policy or [`NO_POLICY`]; the
+/// outcome, as in [`ACQUIRE_TOTAL`]; the fencing token, if it was acquired; how long the acquire
 /// took, in the format of [`Duration`](std::time::Duration) (`1.5ms`).
 pub const ACQUIRE_FIELDS: &[&str] =
     &["lock.name", "lock.kind", "lock.policy", "lock.outcome", "lock.token", "lock.waited"];
 
-/// The fields of [`SPAN_HOLD`]: as [`ACQUIRE_FIELDS`], but the outcome is a [`RunOutcome`], and the duration is
-/// that of the body. The policy is that of the task that acquired the hold, even for a re-entry.
+/// The fields of [`SPAN_HOLD`]: as [`ACQUIRE_FIELDS`], but the outcome is `done`, `lost` or `cancelled`,
+/// and the duration is that of the body. The policy is that of the task that acquired the hold, even for a re-entry.
 pub const HOLD_FIELDS: &[&str] =
     &["lock.name", "lock.kind", "lock.policy", "lock.outcome", "lock.token", "lock.held"];
 
@@ -90,9 +93,12 @@ pub enum MetricKind {
     Histogram,
 }
 
-/// Acquires that ended, by [`AcquireOutcome`].
+/// Acquires that ended, by outcome: `acquired` from the store; `handed_over` by a task of this process, `joined` by a reader or
+/// `reentered`, without the store; `timeout`; `busy`, where the call did not wait or too many tasks did; `cancelled`; `lost`,
+/// the hold to re-enter; `would_deadlock`; `collision` with another kind; `not_replicated`; `closed`; `failed`, by the store.
+/// Under a policy that is not enforced, `not_enforced` for a busy lock, and `unanswered` where the store did not tell.
 pub const ACQUIRE_TOTAL: &str = "lock_acquire_total";
-/// How long acquires took, by [`AcquireOutcome`].
+/// How long acquires took, by outcome as [`ACQUIRE_TOTAL`].
 pub const WAIT_SECONDS: &str = "lock_wait_seconds";
 /// How long holds were kept.
 pub const HOLD_SECONDS: &str = "lock_hold_seconds";
@@ -100,11 +106,11 @@ pub const HOLD_SECONDS: &str = "lock_hold_seconds";
 pub const HELD: &str = "lock_held";
 /// Acquires that wait now.
 pub const WAITING: &str = "lock_waiting";
-/// Holds that were lost, by [cause](cause_label).
+/// Holds that were lost, by cause: `deadline` or `not_owner`.
 pub const LOST_TOTAL: &str = "lock_lost_total";
-/// Renewals of a hold, by [`RenewOutcome`].
+/// Renewals of a hold, by outcome: `renewed`, `not_owner` or `failed`.
 pub const RENEW_TOTAL: &str = "lock_renew_total";
-/// Ends of holds, by [`ReleaseOutcome`].
+/// Ends of holds, by outcome: `released`, `lost`, or `failed` where the store did not confirm it in time.
 pub const RELEASE_TOTAL: &str = "lock_release_total";
 /// Holds that were handed on inside the process.
 pub const HANDOFF_TOTAL: &str = "lock_handoff_total";

@@ -36,8 +36,7 @@ impl HoldKind {
     /// True if a waiter has a place in the store that it must refresh and leave: in the queue of a
     /// fair lock, among the waiting writers and the waiting readers.
     // S-26, S-27.
-    #[must_use]
-    pub fn has_places(self) -> bool {
+    pub(crate) fn has_places(self) -> bool {
         matches!(self, Self::Fair | Self::Read | Self::Write)
     }
 

@@ -252,7 +252,7 @@ impl LatchRequest {
 }
 
 /// The store's state of a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
     /// The kind of lock that is held, if it is held. Redisson's plain and fair locks look alike, so both are a mutex.
@@ -272,22 +272,6 @@ pub struct Inspection {
     pub free_permits: Option<u32>,
 }
 
-impl Inspection {
-    /// The reply for a name that is not held and has no waiters.
-    #[must_use]
-    pub fn nothing() -> Self {
-        Self {
-            kind: None,
-            holders: Vec::new(),
-            remaining: None,
-            last_token: None,
-            waiting: 0,
-            queue: Vec::new(),
-            free_permits: None,
-        }
-    }
-}
-
 /// One hold in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -303,8 +287,7 @@ pub struct StoredHold {
 
 impl StoredHold {
     /// A hold of a client, from its owner field.
-    #[must_use]
-    pub fn new(owner_field: &str, count: u32) -> Self {
+    pub(crate) fn new(owner_field: &str, count: u32) -> Self {
         let (client, thread) = client_and_thread(owner_field);
         Self { client, thread, count }
     }
@@ -322,8 +305,7 @@ pub struct StoredWaiter {
 
 impl StoredWaiter {
     /// A waiter of a client, from its owner field.
-    #[must_use]
-    pub fn new(owner_field: &str) -> Self {
+    pub(crate) fn new(owner_field: &str) -> Self {
         let (client, thread) = client_and_thread(owner_field);
         Self { client, thread }
     }

@@ -173,7 +173,7 @@ impl Shared {
     /// Returns the plans for the client's configuration in effect.
     fn plans_for(&self, client: &LockClient) -> Result<Arc<Plans>, LockError> {
         let config = runtime::layer_config(client);
-        self.plans.get(client.id(), config.as_ref(), || {
+        self.plans.get(client.id().as_u128(), config.as_ref(), || {
             runtime::follow(client, self.this.clone());
             self.make_plans(client, config.as_deref())
         })

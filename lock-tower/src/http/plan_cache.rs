@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use lock_runtime::__layer_v1::LayerConfig;
 use lock_runtime::LockError;
-use lock_runtime::client::LockClientId;
 use parking_lot::RwLock;
 
 use crate::http::plan::Plan;
@@ -25,7 +24,7 @@ const MAX_CLIENTS: usize = 16;
 pub(crate) struct PlanCache(RwLock<Vec<Made>>);
 
 struct Made {
-    client: LockClientId,
+    client: u128,
     config: Option<Arc<LayerConfig>>,
     plans: Result<Arc<Plans>, LockError>,
 }
@@ -33,7 +32,7 @@ struct Made {
 impl PlanCache {
     pub(crate) fn get(
         &self,
-        client: LockClientId,
+        client: u128,
         config: Option<&Arc<LayerConfig>>,
         make: impl FnOnce() -> Result<Plans, LockError>,
     ) -> Result<Arc<Plans>, LockError> {
@@ -77,7 +76,7 @@ mod tests {
     impl Maker {
         fn get(&self, client: &LockClient) {
             let config = layer_config(client);
-            let plans = self.cache.get(client.id(), config.as_ref(), || {
+            let plans = self.cache.get(client.id().as_u128(), config.as_ref(), || {
                 self.made.set(self.made.get() + 1);
                 Err(LockError::Closed)
             });

@@ -145,7 +145,7 @@ async fn sites_are_checked_before_there_is_traffic() {
     assert!(mine.is_sorted_by_key(|site| site.line()));
     let first = mine[0];
     assert_eq!((first.name(), first.key()), ("policy::attribute::check_out", "cart:{id}"));
-    assert_eq!((first.policy(), first.kind()), (Some("checkout"), None));
+    assert_eq!((first.policy(), first.options().kind), (Some("checkout"), None));
 
     let good = "[lock.policies.checkout]\n[lock.policies.trial]\n[lock.policies.pinned]";
     client(good).admin().check_sites().unwrap();

@@ -19,7 +19,7 @@ async fn each_kind_is_recognised() {
     for (kind, is) in KINDS {
         assert_eq!(
             world.client.admin().inspect(kind).await.unwrap(),
-            lock_runtime::admin::Inspection::nothing()
+            lock_runtime::admin::Inspection::default()
         );
         let token = locked(&mut worker, &format!("{kind} {kind}")).await;
         let found = world.client.admin().inspect(kind).await.unwrap();

@@ -144,7 +144,13 @@ async fn the_bound_is_an_option() {
                 }
             };
             let ended = match way {
-                "run" => client.mutex("m").release_timeout(limit).run(body).await,
+                "run" => {
+                    client
+                        .mutex("m")
+                        .with(LockOptions::new().release_timeout(limit))
+                        .run(body)
+                        .await
+                }
                 "computed" => computed(&client, limit, body.boxed()).await,
                 _ => literal(&client, body.boxed()).await,
             };
@@ -172,7 +178,11 @@ async fn a_call_is_dropped_during_its_release() {
             }
         };
         let call = match way {
-            "run" => client.mutex("m").release_timeout(secs(60)).run(body).boxed(),
+            "run" => client
+                .mutex("m")
+                .with(LockOptions::new().release_timeout(secs(60)))
+                .run(body)
+                .boxed(),
             _ => computed(&client, secs(60), body.boxed()).boxed(),
         };
         assert!(timeout(ms(300), call).await.is_err(), "{way}: it does not wait for its release");
@@ -197,7 +207,7 @@ async fn the_runtime_ends_during_the_release() {
             stopped.pause();
             told.send(()).expect("the test has ended");
         };
-        there.mutex("m").release_timeout(secs(60)).run(body).await
+        there.mutex("m").with(LockOptions::new().release_timeout(secs(60))).run(body).await
     });
     paused.await.expect("the body has not run");
     sleep(ms(300)).await;

@@ -91,7 +91,11 @@ async fn options_are_checked_when_a_lock_is_acquired() {
     invalid(client.rw_lock("a").lease(ms(1)).write().await, "write");
     invalid(client.semaphore("a", 2).max_hold(zero).acquire().await, "permit");
     invalid(
-        client.multi_lock(["a", "b"]).replicas(Replicas::new(0, secs(1))).lock().await,
+        client
+            .multi_lock(["a", "b"])
+            .with(LockOptions::new().replicas(Replicas::new(0, secs(1))))
+            .lock()
+            .await,
         "multi",
     );
     invalid(client.any_lock(LockKind::Mutex, ["a"]).at_least(zero).lock().await, "any");

@@ -1,9 +1,9 @@
 //! What is written down about metrics is what there is.
 
-use lock_runtime::observe::{
-    ACQUIRE_FIELDS, AcquireOutcome, HOLD_FIELDS, METRICS, MetricKind, ReleaseOutcome, RenewOutcome,
-    RunOutcome, cause_label, kind_label,
+use lock_runtime::observe::names::{
+    AcquireOutcome, ReleaseOutcome, RenewOutcome, RunOutcome, cause_label, kind_label,
 };
+use lock_runtime::observe::{ACQUIRE_FIELDS, HOLD_FIELDS, METRICS, MetricKind};
 use serde_json::Value;
 
 use crate::prelude::*;

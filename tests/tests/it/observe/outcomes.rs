@@ -1,8 +1,7 @@
 //! Every documented name and word is emitted, and nothing else.
 
-use lock_runtime::observe::{
-    self, AcquireOutcome, METRICS, MetricKind, ReleaseOutcome, RenewOutcome,
-};
+use lock_runtime::observe::names::{AcquireOutcome, ReleaseOutcome, RenewOutcome};
+use lock_runtime::observe::{self, METRICS, MetricKind};
 
 use crate::observe::recorder::Kept;
 use crate::observe::scenario::*;

@@ -1,8 +1,7 @@
 //! Spans: when they begin and end, what is around and inside of them, what they say.
 
-use lock_runtime::observe::{
-    ACQUIRE_FIELDS, AcquireOutcome, HOLD_FIELDS, RunOutcome, SPAN_ACQUIRE, SPAN_HOLD,
-};
+use lock_runtime::observe::names::{AcquireOutcome, RunOutcome};
+use lock_runtime::observe::{ACQUIRE_FIELDS, HOLD_FIELDS, SPAN_ACQUIRE, SPAN_HOLD};
 use tracing::{Instrument, Level, info_span};
 
 use crate::observe::recorder::Kept;

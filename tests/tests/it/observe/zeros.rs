@@ -1,6 +1,7 @@
 //! A counter is there, at zero, before it counts: `increase()` does not see a first sample of 1.
 
-use lock_runtime::observe::{AcquireOutcome, METRICS, MetricKind};
+use lock_runtime::observe::names::AcquireOutcome;
+use lock_runtime::observe::{METRICS, MetricKind};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 
 use crate::observe::scenario::*;

@@ -76,7 +76,8 @@ pub(crate) fn key(name: &str) -> LockKey {
 pub(crate) async fn acquire(store: &dyn Store, target: &Arc<Target>) -> Option<OwnerId> {
     let owner = OwnerId::new(&client_id(), 1, 1);
     let request = AcquireRequest::new(Arc::clone(target), owner.clone(), secs(300), SOON);
-    let place = target.kind().has_places().then_some(secs(300));
+    let place = matches!(target.kind(), HoldKind::Fair | HoldKind::Read | HoldKind::Write)
+        .then_some(secs(300));
     let reply = store.acquire(request.with_place(place)).await.unwrap();
     matches!(reply, AcquireReply::Granted(_)).then_some(owner)
 }

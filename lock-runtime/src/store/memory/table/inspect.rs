@@ -14,7 +14,7 @@ const SHOWN_WAITERS: usize = 100;
 
 impl Table {
     pub(in super::super) fn inspect(&self, key: &LockKey, now: Tick) -> Inspection {
-        self.names.get(key.as_str()).map_or_else(Inspection::nothing, |name| name.inspect(now))
+        self.names.get(key.as_str()).map_or_else(Inspection::default, |name| name.inspect(now))
     }
 
     /// Returns the first names in use that begin with the prefix, in order, and come after `after`.
