@@ -17,7 +17,6 @@ use crate::acquire::Acquire;
 use crate::client::LockClient;
 #[cfg(feature = "policy")]
 pub use crate::client::config::{Follower, LayerConfig};
-#[cfg(feature = "policy")]
 use crate::error::LockError;
 use crate::guard::LockWatch;
 pub use crate::guard::protected::Protected;
@@ -32,6 +31,12 @@ pub use crate::policy::text::Text;
 use crate::policy::{ConfigError, ConfigProblem, LockConfig, Policy};
 pub use crate::site::LayerSite;
 pub use crate::store::client_id;
+
+/// Returns the error of a layer that has no client; `site` names the place.
+#[must_use]
+pub fn no_client(site: &str) -> LockError {
+    LockError::NoClient { site: site.to_owned() }
+}
 
 /// Starts an acquire for one call of a layer. If it is not `enforced`, the call runs in any case.
 pub fn acquire(

@@ -108,8 +108,7 @@ impl AnyLock {
     ///
     /// It never waits for the lock, and at most 50 ms for the store. After a slower answer, this client stops
     /// asking, and this fails at once, until the store has answered a probe in the background. A failure is
-    /// counted as [`NotEnforced`](crate::observe::AcquireOutcome::NotEnforced) or, if it is the store's, as
-    /// [`Unanswered`](crate::observe::AcquireOutcome::Unanswered).
+    /// counted as `not_enforced` or, if it is the store's, as `unanswered`.
     ///
     /// The options `wait` and `replicas` are ignored, and [`OnLost::Finish`](crate::options::OnLost::Finish)
     /// applies. The guard's [`release`](LockGuard::release) does not wait longer for the store either: it then

@@ -190,12 +190,6 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// Returns a [`NoClient`](Self::NoClient) error for code that looks up a client by itself; `site` names the
-    /// place.
-    pub fn no_client(site: impl Into<String>) -> Self {
-        Self::NoClient { site: site.into() }
-    }
-
     /// Returns a [`Timeout`](Self::Timeout) error for code whose own deadline for a lock has passed.
     ///
     /// # Examples

@@ -69,7 +69,7 @@ impl<B> Protected<B> {
     }
 
     /// Drops the body before its end, or after it has panicked: as [`clear`](Self::clear), but the span of the
-    /// hold ends as [`Cancelled`](RunOutcome::Cancelled).
+    /// hold ends as `cancelled`.
     ///
     /// # Examples
     ///

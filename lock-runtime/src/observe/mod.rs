@@ -35,6 +35,11 @@ mod meter;
 #[doc(hidden)]
 pub mod names;
 #[cfg(not(feature = "__internals"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "what the tests of the workspace use, with the feature `__internals`"
+)]
 mod names;
 mod recorder;
 mod span;
@@ -42,8 +47,10 @@ mod span;
 pub(crate) use self::label::{Label, Meter, log_lock};
 #[cfg(feature = "metrics")]
 pub use self::meter::describe;
+#[cfg(feature = "metrics")]
+pub(crate) use self::names::cause_label;
+pub(crate) use self::names::kind_label;
 pub(crate) use self::names::{AcquireOutcome, ReleaseOutcome, RenewOutcome, RunOutcome};
-pub(crate) use self::names::{cause_label, kind_label};
 pub(crate) use self::recorder::{AcquireRecorder, HoldRecorder};
 pub(crate) use self::span::HoldSpan;
 

@@ -99,6 +99,7 @@ macro_rules! for_each_option {
         }
     };
 }
+#[cfg(feature = "policy")]
 pub(crate) use for_each_option;
 
 macro_rules! lock_options {

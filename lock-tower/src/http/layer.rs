@@ -93,7 +93,7 @@ impl Shared {
     /// Returns the layer's client, or the current one.
     fn client(&self) -> Result<LockClient, LockError> {
         let client = self.settings.client.clone().or_else(LockClient::current);
-        client.ok_or_else(|| LockError::no_client("a `LockLayer::http()` without `client(…)`"))
+        client.ok_or_else(|| runtime::no_client("a `LockLayer::http()` without `client(…)`"))
     }
 
     /// Returns the answer to a request that is refused. `head` is the request's, unless there is no responder.
