@@ -163,7 +163,7 @@ mod time_03 {
 }
 
 #[cfg(all(test, feature = "chrono-04", feature = "jiff-02", feature = "time-03"))]
-#[allow(clippy::disallowed_types)]
+#[allow(clippy::disallowed_types, clippy::unwrap_used, reason = "a test that cannot go on panics")]
 mod tests {
     use std::time::Duration;
 

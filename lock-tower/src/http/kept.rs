@@ -54,9 +54,14 @@ impl<B: Body, E> Kept<B, E> {
         self.ended || self.body.is_end_stream()
     }
 
-    /// Returns the body as it is, if nothing was read of it.
-    pub(crate) fn into_unread(self) -> Result<B, Self> {
-        if self.is_empty() && !self.ended { Ok(self.body) } else { Err(self) }
+    /// True if nothing was read of the body.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.is_empty() && !self.ended
+    }
+
+    /// Returns the body without the kept items.
+    pub(crate) fn into_rest(self) -> B {
+        self.body
     }
 }
 

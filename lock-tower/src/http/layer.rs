@@ -226,7 +226,8 @@ impl Shared {
                         invalid(format!("lock.routes[{at}] ({}): {}", entry.path, in_words(error)))
                     })
                 });
-                RouteTable::new(&plans.collect::<Result<Vec<_>, _>>()?).map(Plans::Routes)
+                RouteTable::new(&plans.collect::<Result<Vec<_>, _>>()?)
+                    .map(|table| Plans::Routes(Box::new(table)))
             }
             (Follows::Routes, None) => Err(invalid(
                 "the client has no configuration and so no routes; set one with \

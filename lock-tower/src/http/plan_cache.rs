@@ -12,7 +12,7 @@ use crate::http::route_table::RouteTable;
 /// The plans of a layer, by one configuration of one client.
 pub(crate) enum Plans {
     One(Arc<Plan>),
-    Routes(RouteTable),
+    Routes(Box<RouteTable>),
 }
 
 /// The most clients that a layer remembers: it cannot know when a client is no longer used.

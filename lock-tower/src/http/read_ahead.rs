@@ -147,7 +147,7 @@ where
 
     fn into_body(mut self: Box<Self>) -> B {
         self.stop();
-        self.read.into_unread().unwrap_or_else(|read| (self.rebuild)(read))
+        if self.read.is_unread() { self.read.into_rest() } else { (self.rebuild)(self.read) }
     }
 }
 

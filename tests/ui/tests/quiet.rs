@@ -11,6 +11,7 @@
 
 use std::fmt::Debug;
 use std::future::ready;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,8 +106,8 @@ async fn option() -> Option<u64> {
     Some(3)
 }
 
-#[distributed_lock(key = "nightly", map_err = std::io::Error::other)]
-async fn mapped() -> std::io::Result<u64> {
+#[distributed_lock(key = "nightly", map_err = io::Error::other)]
+async fn mapped() -> io::Result<u64> {
     Ok(4)
 }
 

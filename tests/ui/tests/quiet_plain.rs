@@ -8,6 +8,7 @@
 #![deny(clippy::ref_patterns, clippy::pattern_type_mismatch, clippy::needless_return)]
 #![forbid(unsafe_code)]
 
+use std::io;
 use std::time::Duration;
 
 use lock_runtime::{LockClient, LockError, block_on, distributed_lock};
@@ -56,8 +57,8 @@ fn option() -> Option<u64> {
     Some(hold.token().get())
 }
 
-#[distributed_lock(key = "nightly", map_err = std::io::Error::other)]
-fn mapped() -> std::io::Result<u64> {
+#[distributed_lock(key = "nightly", map_err = io::Error::other)]
+fn mapped() -> io::Result<u64> {
     Ok(4)
 }
 

@@ -93,11 +93,10 @@ async fn a_stall_of_a_quorum_does_not_end_it() {
     let servers = join_all((0..3).map(|_| RedisServer::start())).await;
     let connect = async || {
         let builder = LockClient::builder();
-        let quorum = builder
+        builder
             .connect_quorum(servers.iter().map(RedisServer::url), RestartGuard::Off)
             .await
-            .unwrap();
-        quorum
+            .unwrap()
     };
     let (client, other) = (connect().await, connect().await);
     let stall = async || {

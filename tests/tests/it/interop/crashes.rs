@@ -28,10 +28,7 @@ async fn locks_of_a_killed_jvm_come_back() {
     world.java.ask("t", "set permit s 1").await;
     world.java.ask("t", "acquire permit s 1000").await;
     let client = world.client.clone();
-    waiting.push(lock_tests::spawn(async move {
-        let permit = client.semaphore("s", 1).acquire().await;
-        permit
-    }));
+    waiting.push(lock_tests::spawn(async move { client.semaphore("s", 1).acquire().await }));
     assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
     world.java.kill();
     for waiting in waiting {

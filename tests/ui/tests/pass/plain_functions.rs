@@ -56,7 +56,7 @@ fn generic<T: Display>(value: T, lease: Duration) -> Result<impl Display, LockEr
 fn transfer(from: u64, to: u64, log: &mut Vec<u64>) -> Result<(), LockError> {
     log.push(from);
     if from == to {
-        return Err(LockError::no_client("the same account"));
+        return Err(LockError::timed_out("the same account", Duration::ZERO));
     }
     log.push(to);
     Ok(())

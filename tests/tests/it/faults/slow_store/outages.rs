@@ -65,7 +65,7 @@ impl World {
                 "several" => client.multi_lock(["m1", "m2"]).try_lock().await,
                 _ => {
                     let semaphore = client.semaphore(kind, 1);
-                    semaphore.try_acquire().await.map(|permit| permit)
+                    semaphore.try_acquire().await
                 }
             }
         };

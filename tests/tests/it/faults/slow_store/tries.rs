@@ -24,7 +24,7 @@ async fn attempt(client: &LockClient, kind: &str) -> Result<Option<LockGuard>, L
 
 async fn take(client: &LockClient, kind: &str) -> LockGuard {
     match kind {
-        "semaphore" => client.semaphore(kind, SIXTEEN).acquire().await.unwrap().into(),
+        "semaphore" => client.semaphore(kind, SIXTEEN).acquire().await.unwrap(),
         "read" => client.rw_lock(kind).read().await.unwrap(),
         _ => client.fair_mutex(kind).lock().await.unwrap(),
     }
