@@ -232,6 +232,9 @@ impl Segment {
 
 /// A route by a slow and obvious reading; `None` if it cannot be understood.
 fn route(pattern: &str) -> Option<Vec<Segment>> {
+    if pattern.contains(char::is_control) {
+        return None;
+    }
     let mut segments: Vec<Segment> = Vec::new();
     for text in pattern.strip_prefix('/')?.split('/') {
         let text = decoded(text).map(|decoded| (text, decoded));

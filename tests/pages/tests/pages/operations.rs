@@ -28,10 +28,10 @@ fn rights() -> Vec<Vec<String>> {
     for_servers.filter(|words| words[1] == "SETUSER").map(<[String]>::to_vec).collect()
 }
 
-/// The documentation of `RedisStore` has the same rights, and a test that no script needs another one.
+/// The documentation of `LockClientBuilder::connect` has the same rights, and a test that no script needs another one.
 #[test]
-fn the_rights_are_those_that_the_store_documents() {
-    let source = root().join("lock-runtime/src/store/redis/store/mod.rs");
+fn the_rights_are_those_that_connect_documents() {
+    let source = root().join("lock-runtime/src/client/connect.rs");
     let source = fs::read_to_string(source).expect("it can be read");
     let (_, rest) = source.split_once("ACL SETUSER locks").expect("it is documented");
     let (block, _) = rest.split_once("```").expect("the block ends");
