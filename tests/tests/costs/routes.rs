@@ -48,11 +48,11 @@ async fn a_configured_route_allocates_no_more_than_one_in_code() {
     let code = requests(&code, &clients, "/shop7/42/pay").await;
     let locked = requests(&routes, &clients, "/shop7/42/pay").await;
     let passing = requests(&routes, &clients, "/nowhere/42/pay").await;
-    // The router has it apart, and only the first request is worth a word.
+    // The router has it apart; it is a path of the configured route all the same.
     let other = requests(&routes, &clients, "/shop7/special/pay").await;
     assert!(passing + ROUNDS < code, "the count counts nothing: {passing}, {code}");
     // A table that grows now and then is nobody's request.
     let spare = ROUNDS / 100;
     assert!(locked <= code + spare, "configured {locked}, in code {code}, for {ROUNDS}");
-    assert!(other <= passing + spare, "another route {other}, none {passing}, for {ROUNDS}");
+    assert!(other <= code + spare, "another route {other}, in code {code}, for {ROUNDS}");
 }
