@@ -119,7 +119,7 @@ impl LockOrder {
     /// # Examples
     ///
     /// ```
-    /// let dot = lock_runtime::LockClient::in_memory().lock_order().to_dot();
+    /// let dot = lock_runtime::LockClient::in_memory().admin().lock_order().to_dot();
     /// assert!(dot.starts_with("digraph lock_order {"));
     /// ```
     #[must_use]

@@ -81,9 +81,4 @@ fn alias(id: &u64) -> PayFuture<'_> {
     Box::pin(async move { Ok(*id) })
 }
 
-#[distributed_lock(key = "feed")]
-async fn into_iterator() -> Result<impl IntoIterator<Item = u64>, LockError> {
-    Ok(0..3)
-}
-
 fn main() {}
