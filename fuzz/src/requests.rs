@@ -232,16 +232,17 @@ impl Segment {
 
 /// A route by a slow and obvious reading; `None` if it cannot be understood.
 fn route(pattern: &str) -> Option<Vec<Segment>> {
-    if pattern.contains(char::is_control) {
+    // It is a path only: no query, and no character that no path has.
+    if pattern.contains(char::is_control) || pattern.contains(['?', '#']) {
         return None;
     }
     let mut segments: Vec<Segment> = Vec::new();
     for text in pattern.strip_prefix('/')?.split('/') {
-        let text = decoded(text).map(|decoded| (text, decoded));
-        let (text, decoded) =
-            text.filter(|_| !matches!(segments.last(), Some(Segment::Rest(_))))?;
+        if matches!(segments.last(), Some(Segment::Rest(_))) {
+            return None;
+        }
         if !text.contains(['{', '}']) {
-            segments.push(Segment::Fixed(decoded));
+            segments.push(Segment::Fixed(decoded(text)?));
             continue;
         }
         let inner = text.strip_prefix('{')?.strip_suffix('}')?;

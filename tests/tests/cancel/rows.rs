@@ -41,6 +41,12 @@ async fn body() {
     sleep(ms(5)).await;
 }
 
+/// The same, as a body that returns a `Result`.
+async fn tried() -> Result<(), LockError> {
+    body().await;
+    Ok(())
+}
+
 fn under<T: Send>(future: impl Future<Output = Result<T, LockError>> + Send + 'static) -> Under {
     Box::pin(future.map(|outcome| drop(outcome.unwrap())))
 }
@@ -131,15 +137,25 @@ pub(crate) const ROWS: &[Row] = &[
     acquires!("Mutex::lock", Mutex, 2, 6, 3, |at| at.client.mutex("a").lock()),
     acquires!("Mutex::try_lock", Mutex, 2, 2, 1, |at| at.client.mutex("a").try_lock()),
     acquires!("Mutex::run", Mutex, 5, 9, 6, |at| at.client.mutex("a").run(body())),
+    acquires!("Mutex::try_run", Mutex, 5, 9, 6, |at| at.client.mutex("a").try_run(tried())),
     acquires!("FairMutex::lock", Fair, 2, 6, 6, |at| at.client.fair_mutex("a").lock()),
     acquires!("FairMutex::try_lock", Fair, 2, 2, 2, |at| at.client.fair_mutex("a").try_lock()),
     acquires!("FairMutex::run", Fair, 5, 9, 9, |at| at.client.fair_mutex("a").run(body())),
+    acquires!("FairMutex::try_run", Fair, 5, 9, 9, |at| at.client.fair_mutex("a").try_run(tried())),
     acquires!("RwLock::read", Read, 2, 6, 2, |at| at.client.rw_lock("a").read()),
     acquires!("RwLock::try_read", Read, 2, 2, 2, |at| at.client.rw_lock("a").try_read()),
     acquires!("RwLock::run_read", Read, 5, 9, 5, |at| at.client.rw_lock("a").run_read(body())),
+    acquires!("RwLock::try_run_read", Read, 5, 9, 5, |at| at
+        .client
+        .rw_lock("a")
+        .try_run_read(tried())),
     acquires!("RwLock::write", Write, 2, 6, 3, |at| at.client.rw_lock("a").write()),
     acquires!("RwLock::try_write", Write, 2, 2, 1, |at| at.client.rw_lock("a").try_write()),
     acquires!("RwLock::run_write", Write, 5, 9, 6, |at| at.client.rw_lock("a").run_write(body())),
+    acquires!("RwLock::try_run_write", Write, 5, 9, 6, |at| at
+        .client
+        .rw_lock("a")
+        .try_run_write(tried())),
     acquires!("Semaphore::acquire", Semaphore, 2, 7, 7, |at| {
         at.client.semaphore("a", PERMITS).acquire()
     }),
@@ -155,11 +171,17 @@ pub(crate) const ROWS: &[Row] = &[
     acquires!("Semaphore::run", Semaphore, 5, 10, 10, |at| {
         at.client.semaphore("a", PERMITS).run(body())
     }),
+    acquires!("Semaphore::try_run", Semaphore, 5, 10, 10, |at| {
+        at.client.semaphore("a", PERMITS).try_run(tried())
+    }),
     acquires!("MultiLock::lock", Multi, 2, 6, 3, |at| at.client.multi_lock(["a", "b"]).lock()),
     acquires!("MultiLock::try_lock", Multi, 2, 2, 1, |at| {
         at.client.multi_lock(["a", "b"]).try_lock()
     }),
     acquires!("MultiLock::run", Multi, 5, 9, 6, |at| at.client.multi_lock(["a", "b"]).run(body())),
+    acquires!("MultiLock::try_run", Multi, 5, 9, 6, |at| {
+        at.client.multi_lock(["a", "b"]).try_run(tried())
+    }),
     // Of two clients, one of which is a quorum: each part in turn.
     acquires!("MultiLock::lock", Quorum, 4, 8, 8, |at| {
         MultiLock::of([at.quorum.mutex("a").into(), at.client.mutex("b").into()]).lock()
@@ -176,6 +198,9 @@ pub(crate) const ROWS: &[Row] = &[
     }),
     acquires!("AnyLock::run", Write, 5, 9, 6, |at| {
         at.client.any_lock(LockKind::Write, ["a"]).run(body())
+    }),
+    acquires!("AnyLock::try_run", Write, 5, 9, 6, |at| {
+        at.client.any_lock(LockKind::Write, ["a"]).try_run(tried())
     }),
     acquires!("AnyLock::lock", Several, 4, 8, 5, |at| {
         at.client.any_lock(LockKind::Write, ["a", "b"]).lock()
@@ -202,7 +227,7 @@ pub(crate) const ROWS: &[Row] = &[
             assert!(timeout(ms(5), lock.lost()).await.is_err());
         })
     }),
-    acquires!("CountDownLatch::wait", Latch, 2, 6, 6, |at| {
+    acquires!("CountDownLatch::reached", Latch, 2, 6, 6, |at| {
         let latch = at.client.latch("a");
         async move { latch.reached().await }
     }),
@@ -310,16 +335,6 @@ pub(crate) const ROWS: &[Row] = &[
         let guard = held(&at).await;
         freed_soon(store);
         async move { drop(guard.watch().lost().await) }
-    }),
-    prepared!("Subscription::notified", Client, 2, |at, store| {
-        let target = Target::mutex(LockKey::new("a").unwrap());
-        let mut subscription = store.subscribe(&target, secs(1)).await.unwrap();
-        let guard = held(&at).await;
-        tokio::spawn(async move {
-            sleep(ms(5)).await;
-            guard.release().await
-        });
-        async move { subscription.notified().await }
     }),
     prepared!("Admin::inspect", Mutex, 2, |at, store| async move {
         at.client.admin().inspect("a").await.unwrap();
