@@ -66,7 +66,8 @@ impl HttpLockLayer {
     /// let error = HttpLockLayer::check_paths(&file("/order/{id}/pay")?, [PAY]).unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "lock.routes[0] (/order/{id}/pay) is no path of the router; did you mean /orders/{id}/pay?"
+    ///     "invalid lock options: lock.routes[0] (/order/{id}/pay) is no path of the router; did you mean \
+    ///      /orders/{id}/pay?"
     /// );
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
