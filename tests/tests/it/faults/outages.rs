@@ -12,7 +12,9 @@ async fn a_release_that_was_not_sent_explains_nothing() {
     let timeout = secs(1);
     let (server, proxy, client) = far_world_with(timeout).await;
     let other = connect(&server).await;
-    // Connected shortly before an attempt's time is over, a release is sent twice, and either may be the one that ran.
+    // Connected shortly before an attempt's time is over, a release is sent twice, and either may be the one that ran. The
+    // server may have heard of one alone: the other was on its way when its connection was given up.
+    let mut rounds = Vec::new();
     for _ in 0..10 {
         let guard = client.mutex("k").lock().await.unwrap();
         proxy.refuse();
@@ -39,11 +41,12 @@ async fn a_release_that_was_not_sent_explains_nothing() {
         let sent = commands.matches("redisson_lock__channel:{k}").count();
         assert!(!successor.is_lost());
         successor.release().await.unwrap();
-        if sent == 1 {
-            return assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
+        if sent == 1 && matches!(outcome, Err(LockError::Lost { .. })) {
+            return;
         }
+        rounds.push((sent, outcome));
     }
-    panic!("no release was sent once");
+    panic!("no release that was sent once found the lock lost: {rounds:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
