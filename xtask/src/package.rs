@@ -74,7 +74,8 @@ fn unpack(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
     };
     let file = names.find(is_it).ok_or_else(|| cannot("cargo has not packed it"))?;
     let mut tar = cargo::command("tar");
-    tar.arg("-xzf").arg(packages.join(&file)).current_dir(folder);
+    // `m`: files of now. A package's files all have one date, by which cargo would take those of an earlier run for the same.
+    tar.arg("-xzmf").arg(packages.join(&file)).current_dir(folder);
     let status = tar.status().map_err(|error| cannot(&format!("tar does not run: {error}")))?;
     if !status.success() {
         return Err(cannot(&format!("tar failed: {status}")));
