@@ -249,7 +249,7 @@ async fn a_semaphore_is_not_reentrant() {
 }
 
 /// S-14: one task that takes and gives back in a loop does not shut other processes out. How many turns they get depends
-/// on how fast the machine wakes them: every second or third, every fourth beside ten busy loops.
+/// on how fast the machine wakes them: every second to fourth beside six busy loops.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lone_loop_lets_others_in() {
     let server = RedisServer::start().await;
