@@ -107,16 +107,26 @@ impl Step {
         let Output { status, stdout, stderr } =
             done.map_err(|error| Failure::message(format!("cannot run `{shown}`: {error}")))?;
         if !status.success() || self.shows == Shows::AtTheEnd {
-            for text in [stdout, stderr] {
-                eprint!("{}", String::from_utf8_lossy(&text));
+            for text in [&stdout, &stderr] {
+                eprint!("{}", String::from_utf8_lossy(text));
             }
         }
         eprintln!("==> {:.0?} for {shown}", clock.elapsed());
         if status.success() {
             return Ok(());
         }
-        Err(Failure { message: format!("`{shown}` failed: {status}"), code: code_of(status) })
+        let errors = errors_of(&stderr);
+        let message = format!("`{shown}` failed: {status}{errors}");
+        Err(Failure { message, code: code_of(status) })
     }
+}
+
+/// What a step said of its failure, for the end of the output: where it was shown, much comes after it.
+fn errors_of(stderr: &[u8]) -> String {
+    const MOST: usize = 10;
+    let stderr = String::from_utf8_lossy(stderr);
+    let errors = stderr.lines().filter(|line| line.starts_with("error")).take(MOST);
+    errors.map(|error| format!("\n  {error}")).collect()
 }
 
 /// A call of a program that does not see what cargo has told this one about its own package. Build scripts that look at these
