@@ -21,6 +21,7 @@ use std::time::Duration;
 use futures_util::task::AtomicWaker;
 use lock_runtime::__layer_v1::{self as runtime, Protected};
 use lock_runtime::error::LossCause;
+use lock_runtime::fence::{Fenced, Fences, NotExclusive};
 use lock_runtime::guard::{LockWatch, Release};
 use lock_runtime::{FencingToken, LockError, LockGuard, LockKey};
 use pin_project_lite::pin_project;
@@ -166,6 +167,12 @@ impl HeldLock {
         self.0.asked.store(true, Ordering::Release);
         self.0.layer.wake();
         self.0.outcome.wait().await.clone()
+    }
+}
+
+impl Fenced for HeldLock {
+    fn fences(&self) -> Result<Fences, NotExclusive> {
+        self.0.watch.fences()
     }
 }
 

@@ -59,6 +59,10 @@ impl LockWatch {
         scope::enclosing_guard().map(|watched| Self { watched })
     }
 
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.watched.hold
+    }
+
     /// As [`LockGuard::key`].
     #[must_use]
     pub fn key(&self) -> &LockKey {

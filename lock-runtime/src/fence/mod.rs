@@ -1,11 +1,15 @@
-//! Fencing: the order of holds ([`FencingToken`]), and a [`FenceGate`] with which a resource refuses the late
-//! write of an earlier holder as a [`StaleToken`].
+//! Fencing: the order of holds ([`FencingToken`]), what a resource needs of a hold to keep it ([`Fenced`]), and a [`FenceGate`]
+//! with which one in memory refuses the late write of an earlier holder as a [`StaleToken`].
 // S-23, S-24.
+
+mod of_hold;
 
 use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use self::of_hold::{Fenced, Fences, NotExclusive};
 
 /// A number that grows with every outermost hold of one name, across all clients and processes.
 ///
