@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::held::HoldTimes;
 use crate::http::answer::RefusalContext;
+use crate::http::checks::looks_like_address;
 use crate::http::error::{KeyError, invalid};
 use crate::http::http_settings::{HttpSettings, Key};
 use crate::http::key::{ExtensionParts, KeySource};
@@ -152,9 +153,8 @@ impl Plan {
         acquired_at: Instant,
         max_hold: Option<Duration>,
     ) -> Option<Instant> {
-        // If the whole hold has a limit, the body needs no default limit of its own.
-        let default = max_hold.map_or(MAX_BODY_HOLD, |_| Duration::MAX);
-        let body = Instant::now().checked_add(self.http.max_body_hold.unwrap_or(default));
+        let body = self.http.max_body_hold.unwrap_or(MAX_BODY_HOLD);
+        let body = Instant::now().checked_add(body);
         let hold = max_hold.and_then(|max_hold| acquired_at.checked_add(max_hold));
         body.into_iter().chain(hold).min()
     }
@@ -203,8 +203,12 @@ fn key_source(
         Some(Key::Function(function)) => return Ok(KeySource::Function(function)),
         Some(Key::Template(text)) => text,
     };
-    let template =
-        Template::parse(&text).map_err(|problem| invalid(format!("the key template {problem}")))?;
+    let template = Template::parse(&text).map_err(|problem| match looks_like_address(&text) {
+        true => {
+            invalid("the key template cannot be used, and is not shown: it looks like an address")
+        }
+        false => invalid(format!("the key template {problem}")),
+    })?;
     if let Some(route) = route
         && let Some((name, known)) = route.lacks(&template)
     {

@@ -10,8 +10,8 @@ mod with_axum {
     use axum::extract::rejection::RawPathParamsRejection;
     use axum::extract::{FromRequestParts as _, MatchedPath, OriginalUri, RawPathParams};
     use futures_util::FutureExt as _;
-    use http::Extensions;
     use http::request::Parts;
+    use http::{Extensions, Request};
 
     use crate::http::error::KeyError;
 
@@ -27,9 +27,16 @@ mod with_axum {
         (!matched.contains("{*__private__")).then_some(matched)
     }
 
-    /// True if the request has gone through a router, and no route matched it.
+    /// True if the request has gone through a router, and no route matched it. A nested service is a route without a pattern:
+    /// the router has stored its path parameters, though there are none.
     pub(crate) fn is_unmatched(extensions: &Extensions) -> bool {
-        extensions.get::<MatchedPath>().is_none() && full_path_of(extensions).is_some()
+        if extensions.get::<MatchedPath>().is_some() || full_path_of(extensions).is_none() {
+            return false;
+        }
+        let (mut parts, ()) = Request::new(()).into_parts();
+        parts.extensions = extensions.clone();
+        let parameters = RawPathParams::from_request_parts(&mut parts, &()).now_or_never();
+        matches!(parameters, Some(Err(RawPathParamsRejection::MissingPathParams(_))))
     }
 
     /// Returns a path parameter, which the router has stored for its extractors.
