@@ -89,7 +89,7 @@ pub const WRONG_WHOLES: [(&str, &[&str]); 41] = [
 
 /// The wrong file, and what is said of it to HTTP layers, which read these parts of it.
 #[rustfmt::skip]
-pub const WRONG_FOR_LAYERS: [(&str, &[&str]); 27] = [
+pub const WRONG_FOR_LAYERS: [(&str, &[&str]); 29] = [
     ("[lock]\nroutes = [['POST', '/', 'p']]", &["lock.routes[0]: expected a table with a path and a policy"]),
     ("[lock.policies.'a.b']\nhttp = { busy = 404 }", &["lock.policies.\"a.b\".http.busy: invalid value: integer `404`, expected a status: 409, 423, 429 or 503"]),
     ("[lock.policies.checkout]\nhttp = { hold = 'bodi' }", &["lock.policies.checkout.http.hold: unknown variant `bodi`, expected one of `auto`, `response`, `body`; did you mean `body`?"]),

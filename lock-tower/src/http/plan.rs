@@ -153,8 +153,9 @@ impl Plan {
         acquired_at: Instant,
         max_hold: Option<Duration>,
     ) -> Option<Instant> {
-        let body = self.http.max_body_hold.unwrap_or(MAX_BODY_HOLD);
-        let body = Instant::now().checked_add(body);
+        // If the whole hold has a limit, the body needs no default limit of its own.
+        let default = max_hold.map_or(MAX_BODY_HOLD, |_| Duration::MAX);
+        let body = Instant::now().checked_add(self.http.max_body_hold.unwrap_or(default));
         let hold = max_hold.and_then(|max_hold| acquired_at.checked_add(max_hold));
         body.into_iter().chain(hold).min()
     }
