@@ -124,7 +124,7 @@ pub fn configuration(input: &[u8]) {
     }
 }
 
-/// Neither an error nor the form for logs shows the password of an address.
+/// No error shows the password of an address.
 pub fn address(input: &[u8]) {
     let words: &[&str] = &[
         "redis://",
@@ -159,8 +159,6 @@ pub fn address(input: &[u8]) {
     }
     let url = format!("{before}:{SECRET}@{after}");
     let is_path = before.to_ascii_lowercase().contains("unix") && before.contains("://");
-    let shown = fuzz::shown_address(&url);
-    assert!(is_path || !shown.contains(SECRET), "{url:?} is shown as {shown:?}");
     let master = fuzz::sentinels(&url, &["redis://one"]);
     let node = fuzz::sentinels("locks", &[&url]);
     for error in [fuzz::server(&url).err(), master.err(), node.err()].into_iter().flatten() {
@@ -170,7 +168,6 @@ pub fn address(input: &[u8]) {
     // Without a password of its own, nothing to hide; it must only not panic.
     let plain = format!("{before}{after}");
     let _ = (fuzz::server(&plain).is_ok(), fuzz::sentinels(&plain, &[&after]).is_ok());
-    let _ = fuzz::shown_address(&plain);
     check_configured(&plain, |said| said);
     // A configuration shows no path of a socket either.
     check_configured(&url, |said| {

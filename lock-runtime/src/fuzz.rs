@@ -9,7 +9,7 @@ use crate::key::LockKey;
 pub use crate::store::redis::fuzz::{
     NamedMaster, Parsed, Read, Slots, acquired, acquired_together, answers_in, info, inspected,
     is_master, is_message, master, message_ends, notified, redirection, renewed, sentinels, server,
-    shown_address, slot, slots,
+    slot, slots,
 };
 use crate::store::{OwnerId, Target};
 use crate::survey::fuzz as survey;

@@ -102,7 +102,7 @@
 //! - `policy` (default): locks that a file configures, in the module `policy`.
 //! - `redis` (default): [`LockClient::connect`]. Without it, locks live in memory.
 //! - `serde`: [`FencingToken`] implements `Serialize` and `Deserialize`; `policy` turns it on.
-//! - `sites`: a list of all annotated functions, and `Admin::check_sites` which a program calls when it
+//! - `sites`: a list of all annotated functions and, with `policy`, `Admin::check_sites` which a program calls when it
 //!   starts.
 //! - `survey` (default): [`Admin::survey`](admin::Admin::survey), which asks all processes who holds and who waits.
 //! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates or, with

@@ -16,7 +16,7 @@ use crate::locked::LockSpec;
 /// For HTTP services use [`LockLayer::http`], whose services answer instead of failing. The
 /// [crate documentation](crate) says where to put a layer and what it promises.
 ///
-/// A call waits for its lock until its future is dropped. This layer does not read a request's body while the
+/// A call waits for its lock for as long as the client's option `wait` says. This layer does not read a request's body while the
 /// request waits, so around an HTTP service the server may not notice that a client has left;
 /// [`LockLayer::http`] reads it.
 ///

@@ -38,7 +38,7 @@
 //! # What it promises
 //!
 //! - By default every wait at an HTTP layer ends: a request waits 10 s, at most 1 024 requests of a process wait for
-//!   a lock, and a body holds its lock for 30 s while it is sent. The [options](http#options) change each. A
+//!   a lock, and a body holds its lock for 30 s while it is sent, or until a `max_hold`. The [options](http#options) change each. A
 //!   generic [`LockLayer::new`] waits as its client's options say.
 //! - The lock is acquired before the handler reads the request's body. While a request waits, the layer reads at
 //!   most 64 KiB of its body, 16 MiB for all waiting requests, and passes it on unchanged; the body of a request that
@@ -51,7 +51,7 @@
 //!   response, unless the store does not answer within [`release_timeout`](LockLayer::release_timeout). A client
 //!   that sends one request after another never finds its own lock busy.
 //! - A body that is produced while it is sent, such as server-sent events, holds the lock to its end, for 30 s at
-//!   most by default. If the hold is lost on the way, the connection breaks: a part never looks like the whole.
+//!   most by default, or until a `max_hold`. If the hold is lost on the way, the connection breaks: a part never looks like the whole.
 //! - If a handler panics, its lock is released before the panic goes on, so that the 500 finds the lock free.
 //! - If a timeout around the layer drops the request, or the client hangs up, the lock is released in the
 //!   background, within a round trip.

@@ -66,9 +66,9 @@ pub const WRONG_WHOLES: [(&str, &[&str]); 41] = [
     ("[lock.policies.p]\nat_least = '25h'", &["lock.policies.p.at_least: at_least is 25h, and a lock is kept for 24h at most"]),
     ("[lock.policies.p]\nreplicas = { acks = 0, timeout = '1us' }", &["lock.policies.p.replicas: replicas are 0 within 1us; ask for at least one, within at least a millisecond and less than the lease of 30s"]),
     ("[lock.policies.p]\nreplicas = { acks = 1, timeout = '5s' }\nlease = '5s'", &["lock.policies.p.replicas: replicas are 1 within 5s; ask for at least one, within at least a millisecond and less than the lease of 5s"]),
-    ("[lock.defaults]\nlease = '10s'\n[lock.policies.p]\nmax_hold = '5m'", &["lock.policies.p.max_hold: max_hold 5m has no meaning with a fixed lease, which is never renewed"]),
+    ("[lock.defaults]\nlease = '10s'\n[lock.policies.p]\nmax_hold = '5s'", &["lock.policies.p.max_hold: max_hold 5s is shorter than the fixed lease of 10s; make the lease as short"]),
     ("[lock.base.b]\nat_least = '1m'\n[lock.policies.p]\nbase = 'b'\nlease = '10s'\n[lock.policies.q]\nbase = 'b'\nlease = '2m'", &["lock.base.b.at_least: at_least 1m is longer than the fixed lease of 10s; make the lease as long"]),
-    ("[lock.defaults]\nlease = '10s'\nmax_hold = '5m'\n[lock.policies.p]\n[lock.policies.q]", &["lock.defaults.max_hold: max_hold 5m has no meaning with a fixed lease, which is never renewed"]),
+    ("[lock.defaults]\nlease = '10s'\nmax_hold = '5s'\n[lock.policies.p]\n[lock.policies.q]", &["lock.defaults.max_hold: max_hold 5s is shorter than the fixed lease of 10s; make the lease as short"]),
     ("[lock.policies.p]\nbase = 'strct'\n[lock.base.strict]", &["lock.policies.p.base: there is no lock.base.strct; did you mean \"strict\"?"]),
     ("[lock.policies.p]\nbase = 'nothing'\n[lock.policies.q]\nbase = 'nothing'", &["lock.policies.p.base: there is no lock.base.nothing; add it, or take this out", "lock.policies.q.base: there is no lock.base.nothing; add it, or take this out"]),
     ("[lock.base.c]\nbase = 'a'\n[lock.base.a]\nbase = 'b'\n[lock.base.b]\nbase = 'c'\n[lock.policies.p]\nbase = 'b'", &["lock.base.a.base: bases go round in a circle: a → b → c → a; break it"]),
@@ -89,7 +89,7 @@ pub const WRONG_WHOLES: [(&str, &[&str]); 41] = [
 
 /// The wrong file, and what is said of it to HTTP layers, which read these parts of it.
 #[rustfmt::skip]
-pub const WRONG_FOR_LAYERS: [(&str, &[&str]); 27] = [
+pub const WRONG_FOR_LAYERS: [(&str, &[&str]); 29] = [
     ("[lock]\nroutes = [['POST', '/', 'p']]", &["lock.routes[0]: expected a table with a path and a policy"]),
     ("[lock.policies.'a.b']\nhttp = { busy = 404 }", &["lock.policies.\"a.b\".http.busy: invalid value: integer `404`, expected a status: 409, 423, 429 or 503"]),
     ("[lock.policies.checkout]\nhttp = { hold = 'bodi' }", &["lock.policies.checkout.http.hold: unknown variant `bodi`, expected one of `auto`, `response`, `body`; did you mean `body`?"]),
@@ -105,6 +105,8 @@ pub const WRONG_FOR_LAYERS: [(&str, &[&str]); 27] = [
     ("[lock.policies.q]\nhttp = { methods = 'all but PUT, get', max_body_hold = '0s' }", &["lock.policies.q.http.methods[1]: \"get\" is no method; write them in capitals, such as \"POST\"", "lock.policies.q.http.max_body_hold: \"0s\" sends no body; give it time, or write hold = \"response\""]),
     // A route that an earlier one shadows, by whatever each says of its methods.
     ("[[lock.routes]]\npath = '/a/{id}'\npolicy = 'p'\n[[lock.routes]]\npath = '/a/{nr}'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1]: locks nothing: lock.routes[0], \"/a/{id}\", takes all its requests; put this one in front of it, or take it out"]),
+    ("[[lock.routes]]\npath = '/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}/{j}/{k}/{l}/{m}/{n}/{o}/{p}/{q}/{r}/{s}/{t}/{u}/{v}/{w}/{x}/{y}/{z}'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[0].path: \"/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}/{j}/{k}/{l}/{m}/{n}/{o}/{p}/{q}/{r}/{s}/{t}/{u}/{v}/{w}/{x}/{y}/{z}\" has more than 25 parameters; take some out"]),
+    ("[[lock.routes]]\npath = '/bills/{id}'\npolicy = 'p'\n[[lock.routes]]\npath = '/bills/{*rest}'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1].path: is \"/bills/{*rest}\", and lock.routes[0] is \"/bills/{id}\": a router tells a parameter and a `{*…}` at one place not apart; use one of them for both"]),
     ("[[lock.routes]]\npath = '/a b/{*all}'\npolicy = 'p'\n[[lock.routes]]\nmethods = ['POST', 'PUT']\npath = '/a%20b/{*rest}'\npolicy = 'q'\n[lock.policies]\np = {}\nq = {}", &["lock.routes[1]: locks nothing: lock.routes[0], \"/a b/{*all}\", takes all its requests; put this one in front of it, or take it out"]),
     ("[[lock.routes]]\npath = '/{a}'\npolicy = 'p'\n[[lock.routes]]\nmethods = ['HEAD', 'POST']\npath = '/{b}'\npolicy = 'q'\n[lock.policies]\np = { http = { safe_methods = 'shared' } }\nq = {}", &["lock.routes[1]: locks nothing: lock.routes[0], \"/{a}\", takes all its requests; put this one in front of it, or take it out"]),
     // Of one path, and one policy or several: what is left for it counts, not how it is written.

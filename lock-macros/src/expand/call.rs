@@ -160,7 +160,8 @@ impl<'a> Lock<'a> {
         // The compiler reports here that the return type has no place for an error.
         let here = self.here.located_at(ends(path).0);
         let path = self.scope.rename_self(&Expr::Path(path.clone()));
-        let function = quote_spanned!(there=> fn(#root::LockError) -> #error);
+        // An alias: in the type of a function, a lifetime without a name would be the caller's to name.
+        let function = quote_spanned!(there=> #root::private::v1::MapErr<#error>);
         quote_spanned!(here=> {
             let __lock_map_err: #function = #path;
             __lock_map_err

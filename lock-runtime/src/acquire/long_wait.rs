@@ -1,5 +1,5 @@
-//! Logs a wait that lasts: it may be two locks in opposite orders, or a task that waits for itself, which no
-//! error ends.
+//! Logs a wait that lasts: it may be two locks in opposite orders, or a task that waits for itself, which
+//! without an end to the wait no error ends.
 // S-36.
 
 use std::pin::Pin;

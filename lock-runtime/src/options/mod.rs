@@ -38,10 +38,10 @@ macro_rules! for_each_option {
             /// [`DEFAULT_LEASE`](crate::options::DEFAULT_LEASE).
             ///
             /// It lasts from [`MIN_LEASE`](crate::options::MIN_LEASE) to [`MAX_LEASE`](crate::options::MAX_LEASE). A
-            /// fixed lease allows neither a longer `at_least` nor a `max_hold`.
+            /// fixed lease allows neither a longer `at_least` nor a shorter `max_hold`.
             lease: $crate::Lease, impl Into<$crate::Lease>, "text::lease";
             /// Sets after how long the watchdog stops renewing, so that a body that hangs forever loses the lock one
-            /// lease later. Default: never.
+            /// lease later. Default: never. A fixed lease is not renewed and ends by itself, within this time.
             ///
             /// Applies to the guard that acquires the lock: a re-entry joins its hold with its limit, or with none, and
             /// the re-entry's own `max_hold` is ignored.
@@ -153,13 +153,8 @@ macro_rules! lock_options {
                 }
             )*
 
-            /// Returns these options, with those of `lower` where they set none. A fixed lease here leaves out a `max_hold`
-            /// there, which has no meaning beside it.
+            /// Returns these options, with those of `lower` where they set none.
             pub fn or(self, lower: Self) -> Self {
-                let lower = match self.lease {
-                    Some(Lease::Fixed(_)) => Self { max_hold: None, ..lower },
-                    _ => lower,
-                };
                 Self { kind: self.kind.or(lower.kind), $($name: self.$name.or(lower.$name),)* }
             }
         }
@@ -230,9 +225,10 @@ impl LockOptions {
             (Duration::ZERO, _) => {
                 "max_hold is zero; omit it, or set a positive duration".to_owned()
             }
-            (max_hold, Lease::Fixed(_)) => format!(
-                "max_hold {} has no meaning with a fixed lease, which is never renewed",
-                duration_text(max_hold)
+            (max_hold, Lease::Fixed(lease)) if max_hold < lease => format!(
+                "max_hold {} is shorter than the fixed lease of {}; make the lease as short",
+                duration_text(max_hold),
+                duration_text(lease)
             ),
             _ => return None,
         };

@@ -15,7 +15,8 @@ use crate::options::{LockOptions, SETTINGS, TOKEN_TTL, duration_text};
 use crate::place::Place;
 
 impl LockConfig {
-    /// Checks the whole. Reading a configuration does that already; a client checks it again.
+    /// Checks all but what it says to layers, `http` and the routes, which `lock_tower::http::check` does. Reading a
+    /// configuration does the same already, and a client does it again.
     ///
     /// # Errors
     ///

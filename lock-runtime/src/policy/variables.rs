@@ -45,7 +45,14 @@ fn unsplit(figment: &Figment) -> Vec<ConfigProblem> {
     let Ok(all) = figment.extract::<Dict>() else { return Vec::new() };
     let of_locks = all.iter().filter_map(|(name, value)| {
         let rest = name.strip_prefix("lock_")?;
-        let field = FIELDS.split(' ').find(|field| rest.starts_with(field))?;
+        // Of the tables below tables, those whose names no program is likely to use for something else: `…_LOCK_BASE_DIR`.
+        let is_of = |field: &&str| match rest.strip_prefix(*field) {
+            Some(more) => {
+                more.is_empty() || more.starts_with('_') && ["defaults", "policies"].contains(field)
+            }
+            None => false,
+        };
+        let field = FIELDS.split(' ').find(is_of)?;
         figment.get_metadata(value.tag()).filter(|data| is_variables(data))?;
         let message = format!(
             "is no table of locks; write two underscores for each step down, as in …LOCK__{}",

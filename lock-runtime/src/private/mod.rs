@@ -24,7 +24,7 @@ pub mod v1 {
         BlockingBody, Function, called, function, function_or, function_with_guard,
         function_with_guard_if, function_with_guard_if_or, function_with_guard_or,
     };
-    pub use super::returns::{ErrorReturn, FromLockError, NoError, Returns, SkipReturn};
+    pub use super::returns::{ErrorReturn, FromLockError, MapErr, NoError, Returns, SkipReturn};
     pub use super::spec::{AsClient, CallSpec, UNSET, WATCHDOG, semaphore};
     #[doc(hidden)]
     pub use crate::{__lock_site as site, __register_lock_site as register_site};

@@ -35,6 +35,9 @@ impl<T, E> Returns<T, E> {
     }
 }
 
+/// What `map_err` names: makes the error of a function of a failed lock.
+pub type MapErr<E> = fn(LockError) -> E;
+
 /// A return type of a function with `on_busy = error`.
 #[diagnostic::on_unimplemented(
     message = "`#[distributed_lock]` cannot report a failed lock in `{Self}`",

@@ -48,6 +48,11 @@ pub fn check(config: &LockConfig) -> Result<(), ConfigError> {
     runtime::config_problems(check.0)
 }
 
+/// True if no error may show the text: what looks like an address may have a password.
+pub(crate) fn looks_like_address(text: &str) -> bool {
+    ["@", "//", ":/"].iter().any(|part| text.contains(part))
+}
+
 #[derive(Default)]
 struct Check(Vec<(String, String)>);
 
@@ -58,9 +63,7 @@ impl Check {
 
     /// As [`report`](Self::report), about texts that the message repeats. One that has an address in it is not shown.
     fn report_of(&mut self, texts: &[&str], path: impl Into<String>, message: impl Into<String>) {
-        let is_address =
-            |text: &&str| text.contains('@') || text.contains("//") || text.contains(":/");
-        match texts.iter().any(is_address) {
+        match texts.iter().any(|text| looks_like_address(text)) {
             true => self.report(path, "cannot be used, and is not shown: it looks like an address"),
             false => self.report(path, message),
         }
@@ -124,7 +127,34 @@ impl Check {
             reaches.push((at, parsed.shape.clone(), http));
         }
         self.shadowed(&reaches, routes, &told);
+        self.ambiguous(&reaches, routes);
         Ok(())
+    }
+
+    /// Reports routes that axum's router refuses beside an earlier one, since neither is the more specific one.
+    fn ambiguous(&mut self, reaches: &[(usize, String, HttpPolicy)], routes: &[LockRoute]) {
+        let mut told = BTreeSet::new();
+        for method in methods_of(reaches) {
+            let mut matcher = matchit::Router::new();
+            let mut before: HashMap<&str, usize> = HashMap::new();
+            let locked = reaches.iter().filter(|(.., http)| http.side(method).is_some());
+            for (at, shape, _) in locked {
+                let Err(matchit::InsertError::Conflict { with }) = matcher.insert(shape, ()) else {
+                    before.entry(shape).or_insert(*at);
+                    continue;
+                };
+                // A route of the same shape is none that conflicts: the first one counts.
+                let Some(first) = before.get(&*with).filter(|_| with != *shape) else { continue };
+                if told.insert(*at) {
+                    let [this, other] = [*at, *first].map(|at| &routes[at].path);
+                    let message = format!(
+                        "is {this:?}, and lock.routes[{first}] is {other:?}: a router tells a parameter and a `{{*…}}` \
+                         at one place not apart; use one of them for both"
+                    );
+                    self.report_of(&[this, other], format!("lock.routes[{at}].path"), message);
+                }
+            }
+        }
     }
 
     /// Reports routes that no request can reach, because earlier ones match all their requests. `reaches` is what routes
@@ -136,9 +166,7 @@ impl Check {
         routes: &[LockRoute],
         told: &BTreeSet<usize>,
     ) {
-        let named = reaches.iter().filter_map(|(.., http)| http.methods.as_ref());
-        let named = named.flat_map(|methods| methods.names.iter().map(String::as_str));
-        let methods: BTreeSet<_> = named.chain(["GET", "HEAD", UNNAMED]).collect();
+        let methods = methods_of(reaches);
         let mut first = HashMap::new();
         for (at, shape, http) in reaches {
             let locked = methods.iter().filter(|method| http.side(method).is_some());
@@ -187,4 +215,11 @@ impl Check {
         };
         self.report_of(&[key, shown], format!("{path}.{field}"), message);
     }
+}
+
+/// The methods that routes name, and those that they can tell apart without a name.
+fn methods_of(reaches: &[(usize, String, HttpPolicy)]) -> BTreeSet<&str> {
+    let named = reaches.iter().filter_map(|(.., http)| http.methods.as_ref());
+    let named = named.flat_map(|methods| methods.names.iter().map(String::as_str));
+    named.chain(["GET", "HEAD", UNNAMED]).collect()
 }

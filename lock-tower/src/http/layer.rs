@@ -75,6 +75,7 @@ impl HttpLockLayer {
         config: &LockConfig,
         paths: impl IntoIterator<Item = &'p str>,
     ) -> Result<(), LockError> {
+        checks::check(config).map_err(invalid)?;
         let routes: Vec<LockRoute> = runtime::routes(config).map_err(invalid)?;
         route_table::check_paths(&routes, &paths.into_iter().collect::<Vec<_>>())
     }

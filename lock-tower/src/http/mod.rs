@@ -213,7 +213,8 @@
 //! Of two routes that match the same paths, the first one that locks the method counts. A route of the router whose
 //! path is spelt nearly as a configured one, and not matched by it, is logged once.
 //!
-//! A request that no route of axum's router matched is passed on, so that 404 stays the router's answer. If the key of a
+//! A request that no route of axum's router matched is passed on, so that 404 stays the router's answer. So is what
+//! goes to a service behind `fallback_service`: add the layer to the routes of that service, by `route_layer`. If the key of a
 //! layer needs a parameter that the matched route does not have, the answer is 500, and the layer logs an error with its
 //! first request for that route.
 //!

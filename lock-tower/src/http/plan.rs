@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::held::HoldTimes;
 use crate::http::answer::RefusalContext;
+use crate::http::checks::looks_like_address;
 use crate::http::error::{KeyError, invalid};
 use crate::http::http_settings::{HttpSettings, Key};
 use crate::http::key::{ExtensionParts, KeySource};
@@ -203,8 +204,12 @@ fn key_source(
         Some(Key::Function(function)) => return Ok(KeySource::Function(function)),
         Some(Key::Template(text)) => text,
     };
-    let template =
-        Template::parse(&text).map_err(|problem| invalid(format!("the key template {problem}")))?;
+    let template = Template::parse(&text).map_err(|problem| match looks_like_address(&text) {
+        true => {
+            invalid("the key template cannot be used, and is not shown: it looks like an address")
+        }
+        false => invalid(format!("the key template {problem}")),
+    })?;
     if let Some(route) = route
         && let Some((name, known)) = route.lacks(&template)
     {

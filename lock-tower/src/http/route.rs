@@ -11,6 +11,9 @@ use crate::http::error::invalid;
 use crate::http::router::full_path_of;
 use crate::http::template::Template;
 
+/// The crate `matchit` gives each parameter a letter, and panics when it has none left.
+const MOST_PARAMETERS: usize = 25;
+
 /// A parsed route pattern.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
@@ -68,6 +71,9 @@ impl Route {
             }
             shape.push_str(&format!("{{{star}{}}}", names.len()));
             names.push(name.to_owned());
+        }
+        if names.len() > MOST_PARAMETERS {
+            return Err(format!("has more than {MOST_PARAMETERS} parameters; take some out"));
         }
         let mut matcher = matchit::Router::new();
         match matcher.insert(shape.clone(), ()) {

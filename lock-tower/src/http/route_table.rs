@@ -34,7 +34,8 @@ impl RouteTable {
         let named = plans.iter().filter_map(|plan| plan.http.methods.as_ref());
         let named = named.flat_map(|methods| &methods.names).filter_map(|name| name.parse().ok());
         // Each once, however many routes name it.
-        let methods: HashSet<_> = named.chain([Method::GET, Method::HEAD]).collect();
+        let standard = [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE, Method::CONNECT];
+        let methods: HashSet<_> = named.chain(standard).collect();
         let by_method = methods.into_iter().map(|method| {
             let routes = MethodRoutes::new(plans, method.as_str())?;
             Ok((method, routes))

@@ -7,11 +7,15 @@ pub(crate) use self::without_axum::*;
 
 #[cfg(feature = "axum-08")]
 mod with_axum {
+    use axum::Router;
+    use axum::body::Body;
     use axum::extract::rejection::RawPathParamsRejection;
     use axum::extract::{FromRequestParts as _, MatchedPath, OriginalUri, RawPathParams};
+    use axum::routing::get;
     use futures_util::FutureExt as _;
-    use http::Extensions;
     use http::request::Parts;
+    use http::{Extensions, Request, StatusCode};
+    use tower_service::Service as _;
 
     use crate::http::error::KeyError;
 
@@ -29,7 +33,21 @@ mod with_axum {
 
     /// True if the request has gone through a router, and no route matched it.
     pub(crate) fn is_unmatched(extensions: &Extensions) -> bool {
-        extensions.get::<MatchedPath>().is_none() && full_path_of(extensions).is_some()
+        let has_no_pattern = extensions.get::<MatchedPath>().is_none();
+        has_no_pattern && full_path_of(extensions).is_some() && !is_for_a_nested_service(extensions)
+    }
+
+    /// True if the router has matched a nested service. It says so only to routers below, whose patterns then begin with its
+    /// prefix, so one is asked.
+    fn is_for_a_nested_service(extensions: &Extensions) -> bool {
+        let below = async |path: MatchedPath| match path.as_str() {
+            "/" => StatusCode::NOT_FOUND,
+            _ => StatusCode::OK,
+        };
+        let mut request = Request::new(Body::empty());
+        *request.extensions_mut() = extensions.clone();
+        let answer = Router::<()>::new().route("/", get(below)).call(request).now_or_never();
+        answer.is_some_and(|Ok(answer)| answer.status() == StatusCode::OK)
     }
 
     /// Returns a path parameter, which the router has stored for its extractors.

@@ -82,8 +82,11 @@ fn the_first_configuration_is_checked_with_the_layers() {
     let client = LockClient::in_memory();
     let layer = LockLayer::http().client(client.clone()).key("a").max_hold(FIVE_MINUTES).build();
     let layer = layer.unwrap();
-    let error = client.reload(read("[lock.defaults]\nlease = '10s'").unwrap()).unwrap_err();
-    assert!(error.to_string().contains("max_hold 5m has no meaning with a fixed lease"), "{error}");
+    let error = client.reload(read("[lock.defaults]\nlease = '10m'").unwrap()).unwrap_err();
+    assert!(
+        error.to_string().contains("max_hold 5m is shorter than the fixed lease of 10m"),
+        "{error}"
+    );
     assert!(client.config().is_none());
     drop(layer);
 }

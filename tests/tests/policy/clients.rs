@@ -117,9 +117,9 @@ async fn other_addresses_are_refused() {
 #[test]
 fn a_configuration_has_to_go_with_the_client() {
     let fixed = LockOptions::new().lease(Lease::Fixed(Duration::from_secs(5)));
-    let config = read("[lock.policies.p]\nmax_hold = '1m'").unwrap();
-    let expected = "lock.policies.p: contradicts the options of the client: invalid lock options: max_hold 1m has \
-                    no meaning with a fixed lease, which is never renewed";
+    let config = read("[lock.policies.p]\nmax_hold = '1s'").unwrap();
+    let expected = "lock.policies.p: contradicts the options of the client: invalid lock options: max_hold 1s is \
+                    shorter than the fixed lease of 5s; make the lease as short";
     let builder = LockClient::builder().options(fixed);
     let error = builder.clone().config(config.clone()).in_memory().unwrap_err();
     assert_eq!(error.to_string(), format!("invalid lock options: {expected}"));

@@ -65,7 +65,7 @@ fn unknown_policies_and_contradictions_are_reported_by_place() {
             "src/shop.rs:3: shop::pay contradicts its policy \"refund\": invalid lock options: at_least \
          3s is longer than the fixed lease of 2s; make the lease as long",
             "src/shop.rs:4: shop::pay contradicts its policy \"refund\": invalid lock options: max_hold \
-         1s has no meaning with a fixed lease, which is never renewed",
+         1s is shorter than the fixed lease of 2s; make the lease as short",
         ]
     );
 }
@@ -81,8 +81,8 @@ fn defaults_can_be_contradicted_too() {
     assert_eq!(
         problems("[lock.defaults]\nlease = '2s'", &sites),
         [
-            "src/shop.rs:7: shop::pay contradicts [lock.defaults]: invalid lock options: max_hold 1s has \
-         no meaning with a fixed lease, which is never renewed"
+            "src/shop.rs:7: shop::pay contradicts [lock.defaults]: invalid lock options: max_hold 1s is \
+         shorter than the fixed lease of 2s; make the lease as short"
         ]
     );
     assert_eq!(

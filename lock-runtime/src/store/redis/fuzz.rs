@@ -14,7 +14,7 @@ use super::link::Notices;
 use super::requests::answers;
 use super::requests::info::value_of;
 use super::scripts::Answer;
-use super::server::address::{client, without_credentials};
+use super::server::address::client;
 use super::server::errors::server_error;
 use super::server::frames::Frames;
 use super::server::slot::slot_of;
@@ -190,11 +190,6 @@ pub fn server(url: &str) -> Result<(String, i64), StoreError> {
 /// When they cannot be used.
 pub fn sentinels(master: &str, nodes: &[&str]) -> Result<(), StoreError> {
     Sentinels::parse(master, nodes, None).map(drop)
-}
-
-/// Returns an address as messages show it.
-pub fn shown_address(url: &str) -> String {
-    without_credentials(url)
 }
 
 /// Returns where messages end in what a server sends, if it arrives in pieces of `size` bytes.

@@ -85,7 +85,8 @@ async fn options_are_checked_when_a_lock_is_acquired() {
     let invalid = |result: Result<LockGuard, LockError>, kind: &str| {
         assert!(matches!(result, Err(LockError::InvalidOptions(_))), "{kind}: {result:?}");
     };
-    invalid(client.mutex("a").lease(secs(1)).max_hold(secs(9)).lock().await, "mutex");
+    invalid(client.mutex("a").lease(secs(9)).max_hold(secs(1)).lock().await, "mutex");
+    invalid(client.mutex("a").max_hold(secs(1)).lease(secs(9)).lock().await, "mutex");
     invalid(client.fair_mutex("a").wait(zero).lock().await, "fair");
     invalid(client.rw_lock("a").at_least(zero).read().await, "read");
     invalid(client.rw_lock("a").lease(ms(1)).write().await, "write");
@@ -104,12 +105,16 @@ async fn options_are_checked_when_a_lock_is_acquired() {
     invalid(client.semaphore("a", 2).acquire_many(0).await, "no permits");
     let waits = client.latch("l").with(LockOptions::new().wait(zero)).reached().await;
     assert!(matches!(waits, Err(LockError::InvalidOptions(_))), "{waits:?}");
-    // What is set last counts. A fixed lease leaves out the limit of its renewals.
-    let fixed = client.mutex("a").max_hold(secs(9)).lease(secs(1)).lock().await.unwrap();
-    assert!(fixed.remaining() <= secs(1));
-    fixed.release().await.unwrap();
-    let mutex = client.mutex("a").lease(secs(1)).max_hold(secs(9)).lease(Lease::Watchdog(secs(1)));
-    mutex.lock().await.unwrap().release().await.unwrap();
+    // A fixed lease ends within the limit of renewals, which stays for a lease of another place.
+    let fixed = client.mutex("a").max_hold(secs(9)).lease(secs(1));
+    let guard = fixed.clone().lock().await.unwrap();
+    assert!(guard.remaining() <= secs(1));
+    guard.release().await.unwrap();
+    assert_eq!(
+        LockOptions::new().lease(secs(1)).or(LockOptions::new().max_hold(secs(9))).max_hold,
+        Some(secs(9))
+    );
+    fixed.lease(Lease::Watchdog(secs(1))).lock().await.unwrap().release().await.unwrap();
 }
 
 /// One guard for every kind: it tells its permits, and checks its hold.

@@ -234,20 +234,20 @@ async fn no_address_shows_its_password() {
     }
 }
 
-/// S-32: what is no secret is said: which address it was.
+/// S-32: of an address that cannot be read nothing is shown: nobody knows which part is the password.
 #[tokio::test]
-async fn an_address_is_still_told_from_others() {
-    for (address, says) in [
-        ("nonsense", "\"nonsense\""),
-        ("http://one.example:80", "\"http://one.example:80\""),
-        ("redis://user:x#y@one.example:6379/2", "\"redis://…@one.example:6379/2\""),
-        ("redis://:x#y@[::1]:6379", "\"redis://…@[::1]:6379\""),
-        ("redis://one.example/x", "\"redis://one.example/…\""),
-        ("redis://one.example:port", "\"redis://…\""),
-        ("unix:///run/redis.sock?db=x", "\"unix:///run/redis.sock\""),
+async fn no_part_of_an_address_is_shown() {
+    for address in [
+        "nonsense",
+        "http://one.example:80",
+        "redis://user:one@one.example:port",
+        "redis://h:63redis//:one@hpasswoone",
+        "redis://one.example/one",
+        "unix:///one/redis.sock?db=one",
     ] {
         let error = LockClient::connect(address).await.unwrap_err();
-        let shown = error.to_string();
-        assert!(shown.contains(says), "{address}: {shown}");
+        let shown = everything(&error);
+        assert!(shown.contains("the address cannot be used; expected redis://"), "{shown}");
+        assert!(!shown.contains("one") && !shown.contains("nonsense"), "{address}: {shown}");
     }
 }

@@ -1,6 +1,6 @@
 //! Beside the attributes and the errors of other crates.
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -11,6 +11,14 @@ use tracing::Span;
 /// The name of the span that is entered where this is called.
 fn span() -> String {
     Span::current().metadata().map_or("none", |span| span.name()).to_owned()
+}
+
+/// For the whole process: a span that a thread without a subscriber meets first would stay off for all of them.
+fn see_spans() {
+    static SEEN: Once = Once::new();
+    SEEN.call_once(|| {
+        tracing::subscriber::set_global_default(tracing_subscriber::registry()).expect("the first");
+    });
 }
 
 // Written above, it expands first: its span is a part of the body.
@@ -95,7 +103,7 @@ async fn skips_with_anyhow() -> anyhow::Result<Option<u64>> {
 
 #[tokio::test]
 async fn spans_are_inside_of_the_lock_or_around_it() -> Result<(), LockError> {
-    let _seen = tracing::subscriber::set_default(tracing_subscriber::registry());
+    see_spans();
     let client = LockClient::in_memory();
     let inside = client.scope(inside_the_lock(1)).await?;
     assert_eq!(inside, ("seen-by:none".to_owned(), "inside_the_lock".to_owned()));
@@ -107,7 +115,7 @@ async fn spans_are_inside_of_the_lock_or_around_it() -> Result<(), LockError> {
 
 #[test]
 fn spans_on_a_thread() -> Result<(), LockError> {
-    let _seen = tracing::subscriber::set_default(tracing_subscriber::registry());
+    see_spans();
     let client = LockClient::in_memory();
     let inside = client.scope_blocking(|| inside_on_a_thread(1))?;
     assert_eq!(inside, ("seen-by:none".to_owned(), "inside_on_a_thread".to_owned()));
@@ -126,7 +134,7 @@ async fn handlers() -> Result<(), LockError> {
     let locks = || State(client.clone());
     assert_eq!(handler_above(locks(), Path(7)).await.as_deref(), Ok("paid 7"));
     assert_eq!(handler_below(locks(), Path(7)).await.as_deref(), Ok("paid 7"));
-    let _seen = tracing::subscriber::set_default(tracing_subscriber::registry());
+    see_spans();
     let traced = traced_handler(State(Arc::new(client.clone())), Path(7)).await;
     assert_eq!(traced.as_deref(), Ok("order:7:traced_handler"));
     let held = client.mutex("order:7").lock().await?;

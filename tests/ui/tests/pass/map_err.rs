@@ -105,6 +105,26 @@ async fn stacked(id: u64) -> Result<u64, StatusCode> {
     Ok(id)
 }
 
+struct Denied<'a>(&'a str);
+
+fn denied<'a>(_: LockError) -> Denied<'a> {
+    Denied("busy")
+}
+
+#[distributed_lock(key = "order:{name}", wait = none, map_err = denied)]
+async fn borrows(name: &str) -> Result<(), Denied<'_>> {
+    Err(Denied(name))
+}
+
+fn word<'a>(_: LockError) -> &'a str {
+    "busy"
+}
+
+#[distributed_lock(key = "order:{name}", wait = none, map_err = word)]
+async fn borrows_a_word(name: &str) -> Result<(), &str> {
+    Err(name)
+}
+
 fn gone(_: LockError) -> StatusCode {
     StatusCode::GONE
 }
@@ -186,6 +206,8 @@ async fn runs() -> Result<(), LockError> {
             assert_eq!(stacked(7).await, Err(StatusCode::CONFLICT));
             assert_eq!(returns_a_future(7).await, Err(StatusCode::CONFLICT));
             assert_eq!(boxed(7).await, Err(StatusCode::CONFLICT));
+            let Err(Denied(why)) = borrows("7").await else { panic!("it is not locked") };
+            assert_eq!((why, borrows_a_word("7").await), ("busy", Err("busy")));
             assert!(matches!(Till.pay(7).await, Err(PayError::Lock(_))));
             assert_eq!(Till.of_a_method(7).await, Err("refused".to_owned()));
             held.release().await?;

@@ -21,11 +21,9 @@ pub(crate) fn client(url: &str, tls: Option<&TlsOptions>) -> Result<Client, Stor
     #[cfg(feature = "tls-rustls")]
     if let Some(tls) = tls {
         if !uses_tls(&info) {
-            let message = format!(
-                "there are TLS options, but the address {:?} does not use TLS; write rediss://host:port",
-                without_credentials(url)
-            );
-            return Err(StoreError::new(StoreErrorKind::Config, message));
+            return Err(config_error(
+                "there are TLS options, but the address does not use TLS; write rediss://host:port",
+            ));
         }
         let certificates = tls.checked()?;
         return Client::build_with_tls(info, certificates).map_err(|error| unusable(url, error));
@@ -75,14 +73,12 @@ fn unusable(url: &str, error: RedisError) -> StoreError {
              make the client with `LockClient::in_memory()`",
         );
     }
-    let message = format!(
-        "the address {:?} cannot be used; expected redis://host:port, rediss://host:port with \
-         feature `tls-rustls`, or unix:///path, with special characters of a password \
-         percent-encoded",
-        without_credentials(url)
+    // Not a part of it is shown: where it is wrong, nobody knows which part is the password.
+    let unusable = config_error(
+        "the address cannot be used; expected redis://host:port, rediss://host:port with feature `tls-rustls`, or \
+         unix:///path, with special characters of a password percent-encoded",
     );
-    let unusable = StoreError::new(StoreErrorKind::Config, message);
-    // The detail quotes the address: in a password with a `?`, it may look like the value of a parameter.
+    // The detail quotes the address.
     if error.detail().is_some() { unusable } else { unusable.with_source(Cause(error)) }
 }
 
@@ -107,44 +103,8 @@ pub(crate) fn has_port(url: &str) -> bool {
     port.is_some_and(|port| !port.is_empty() && is_number(port))
 }
 
-/// The address without any part that may be a password: all before the host, a port or database that is not a
-/// number, and all that follows. A password may contain `#`, `?` or `/`, which must not end the search for its `@`;
-/// in an address without a host, the password looks like a port.
-pub(crate) fn without_credentials(url: &str) -> String {
-    let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-    let (scheme, rest) = match url.split_once("://") {
-        Some((scheme, rest)) if scheme.chars().all(is_scheme) => (format!("{scheme}://"), rest),
-        _ => (String::new(), url),
-    };
-    let path_only = |shown: &str| shown.split(['?', '#']).next().unwrap_or_default().to_owned();
-    if scheme.to_ascii_lowercase().contains("unix") && rest.starts_with('/') {
-        // Credentials never come before a path.
-        return format!("{scheme}{}", path_only(rest));
-    }
-    let (hidden, shown) = match rest.rsplit_once('@') {
-        Some((_, shown)) => ("…@", path_only(shown)),
-        None => ("", path_only(rest)),
-    };
-    let (host, database) = match shown.split_once('/') {
-        Some((host, database)) if is_number(database) => (host, format!("/{database}")),
-        Some((host, _)) => (host, "/…".to_owned()),
-        None => (&*shown, String::new()),
-    };
-    let host = if is_host_and_port(host) { host } else { "…" };
-    format!("{scheme}{hidden}{host}{database}")
-}
-
 fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// False for text that begins with a colon, as a password does when its `@` is missing.
-fn is_host_and_port(text: &str) -> bool {
-    let name =
-        if text.starts_with('[') { text.find(']').map(|end| end + 1) } else { text.find(':') };
-    let (name, port) = text.split_at(name.unwrap_or(text.len()));
-    let is_port = |port: &str| port.strip_prefix(':').is_some_and(is_number);
-    text.is_empty() || !name.is_empty() && (port.is_empty() || is_port(port))
 }
 
 #[cfg(all(test, feature = "tls-rustls"))]

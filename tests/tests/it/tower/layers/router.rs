@@ -105,6 +105,9 @@ async fn a_route_without_the_parameter_is_told_of_once() {
         .route("/bills/{nr}", post(who))
         .route_layer(layer.clone())
         .with_state((store, &[]));
+    // Which of its routes it is, a nested service knows alone.
+    let pay = Router::new().route("/orders/{id}/pay", post(async || "paid"));
+    let around = Router::new().nest_service("/v1", pay).layer(layer.clone());
     for _ in 0..10 {
         for path in ["/orders", "/bills/1", "/bills/2"] {
             let misplaced = post_to(&app, path).await;
@@ -118,6 +121,8 @@ async fn a_route_without_the_parameter_is_told_of_once() {
         });
         let request = Request::post("/orders/42/pay").body(Body::empty()).unwrap();
         assert_eq!(layer.layer(done).oneshot(request).await.unwrap().status(), 500);
+        let unlocked = post_to(&around, "/v1/orders/42/pay").await;
+        assert!(unlocked.starts_with("500 "), "{unlocked}");
     }
     let told = log.lines_with("ERROR");
     assert_eq!(told.len(), 3, "{}", log.text());

@@ -268,6 +268,25 @@ async fn policies_share_a_path_by_their_methods() {
     }
 }
 
+/// A policy without methods leaves those that only read to the next route, whatever they are called.
+#[tokio::test(start_paused = true)]
+async fn a_route_hides_no_method_that_it_does_not_lock() {
+    let route = |policy| format!("[[lock.routes]]\npath = '/orders/{{id}}'\npolicy = '{policy}'\n");
+    let policy = |name, http| {
+        format!(
+            "[lock.policies.{name}]\nkey = '{name}:{{path.id}}'\nwait = 'none'\nhttp = {http}\n"
+        )
+    };
+    let text = policy("pay", "{}") + &policy("all", "{ methods = 'all' }");
+    let (client, peer) = clients(&(text + &route("pay") + &route("all")));
+    let app = app(&["/orders/{order}"]).layer(LockLayer::routes(&client).unwrap());
+    let _held = peer.mutex("all:42").lock().await.unwrap();
+    for method in ["GET", "HEAD", "OPTIONS", "TRACE"] {
+        assert_eq!(send(&app, method, "/orders/42").await, 409, "{method}");
+    }
+    assert_eq!(send(&app, "POST", "/orders/42").await, 200);
+}
+
 /// A path that the router does not have locks nothing: the layer says so with the first request for the route that was
 /// meant, or at the start if it is given the router's paths.
 #[tokio::test(start_paused = true)]
