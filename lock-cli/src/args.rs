@@ -107,10 +107,12 @@ pub(crate) enum Command {
 
 /// `lockctl run`.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Exit codes: the command's; 128 + n if signal n ended it; 75 another holder has the lock; \
+#[command(
+    after_help = "Exit codes: the command's; 128 + n if signal n ended it; 75 another holder has the lock; \
 76 the lock was lost, so the command was ended; 126 the command cannot be executed; 127 it is not found; \
 1, 2, 3 as for all commands of lockctl, before the command starts. \
-The command has LOCK_NAME and LOCK_TOKEN in its environment.")]
+The command has LOCK_NAME and LOCK_TOKEN in its environment."
+)]
 pub(crate) struct Run {
     /// How long to wait while another holder has the lock: a time, none or forever [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = wait)]

@@ -75,7 +75,10 @@ pub(super) async fn run(args: &Args, run: &Run) -> Result<Answer, Failure> {
             .with_notes(vec![format!("{error}; the command had ended by then")])
             .with_code(LOST),
         Err(error) if !error.is_lost() => Answer::end()
-            .with_notes(vec![format!("the lock stays held until its lease ends: {}", with_causes(&error))])
+            .with_notes(vec![format!(
+                "the lock stays held until its lease ends: {}",
+                with_causes(&error)
+            )])
             .with_code(code),
         _ => Answer::end().with_code(code),
     })
@@ -146,11 +149,12 @@ async fn danger(guard: &LockGuard, grace: Duration) -> (String, Duration) {
     }
     match guard.check() {
         Ok(()) => {
-            let (name, left) = (guard.key().as_str(), guard.remaining());
-            let seconds = left.as_secs_f64();
+            let remaining = guard.remaining();
+            // The kernel takes a moment to end a process. The lock may be another holder's at the end of the lease.
+            let left = remaining - remaining / 10;
+            let (name, seconds) = (guard.key().as_str(), left.as_secs_f64());
             let sentence = format!(
-                "the lock {name:?} cannot be renewed; its command gets SIGTERM, and SIGKILL when the lease ends in \
-                 {seconds:.1} s"
+                "the lock {name:?} cannot be renewed; its command gets SIGTERM, and SIGKILL {seconds:.1} s later"
             );
             (sentence, left)
         }
@@ -219,7 +223,8 @@ impl Group {
     async fn changes(&mut self) -> Change {
         loop {
             // All children: as process 1 of a container, this process adopts orphans.
-            while let Ok(Some((child, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            while let Ok(Some((child, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED)
+            {
                 if child != self.leader {
                     continue;
                 }
