@@ -1,10 +1,15 @@
 //! Fencing: a resource refuses the late write of an earlier holder, by the [`FencingToken`](crate::FencingToken) of each hold.
 //!
 //! [`Fenced`] says which names and which token a hold has; the crate `lock-sqlx` uses it for transactions. [`FenceGate`] is for
-//! resources in memory.
+//! resources in memory. Redis itself compares the owner: see [`LockGuard::redis`](crate::LockGuard::redis), with the feature `redis`,
+//! whose answer is a `RedisValue`.
 
 mod of_hold;
+#[cfg(feature = "redis")]
+mod redis_value;
 mod token;
 
 pub use self::of_hold::{Fenced, Fences, NotExclusive};
+#[cfg(feature = "redis")]
+pub use self::redis_value::RedisValue;
 pub use self::token::{FenceGate, FencingToken, StaleToken};

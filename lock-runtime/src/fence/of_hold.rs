@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::FencingToken;
+use crate::error::LockError;
 use crate::guard::{LockGuard, LockWatch};
 use crate::key::LockKey;
 use crate::lease::Hold;
@@ -98,6 +99,12 @@ impl fmt::Debug for Fences {
 pub struct NotExclusive {
     name: LockKey,
     kind: HoldKind,
+}
+
+impl From<NotExclusive> for LockError {
+    fn from(error: NotExclusive) -> Self {
+        Self::NotExclusive { key: error.name.to_string(), problem: error.to_string() }
+    }
 }
 
 impl NotExclusive {
