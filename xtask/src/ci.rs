@@ -9,7 +9,8 @@ use crate::tool::Tool;
 use crate::{Failure, cargo_test, console, deny, install, msrv, package, redis, test_step, typos};
 
 /// The crates that users name in their code.
-const FOR_USERS: [&str; 4] = ["lock-runtime", "lock-tower", "lock-macros", "lock-console"];
+const FOR_USERS: [&str; 5] =
+    ["lock-runtime", "lock-tower", "lock-sqlx", "lock-macros", "lock-console"];
 
 const CARGO_HACK: Tool = Tool {
     name: "cargo-hack",
