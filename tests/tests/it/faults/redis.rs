@@ -24,8 +24,8 @@ async fn a_bad_start_fails_at_once_and_clearly() {
         (server.url_with_password(None), StoreErrorKind::Denied, "password"),
         ("redis://127.0.0.1:1".to_owned(), StoreErrorKind::Unavailable, "cannot be reached"),
         ("http://user:wrong-one@host".to_owned(), StoreErrorKind::Config, "redis://host:port"),
-        ("nonsense".to_owned(), StoreErrorKind::Config, "nonsense"),
-        ("redis://:wrong-one#x@localhost".to_owned(), StoreErrorKind::Config, "…@localhost"),
+        ("nonsense".to_owned(), StoreErrorKind::Config, "cannot be used"),
+        ("redis://:wrong-one#x@localhost".to_owned(), StoreErrorKind::Config, "cannot be used"),
         ("unix:///no/such/socket".to_owned(), StoreErrorKind::Unavailable, "cannot be reached"),
     ];
     for (url, kind, says) in cases {

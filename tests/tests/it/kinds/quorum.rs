@@ -155,7 +155,7 @@ async fn a_bad_start_fails_at_once_and_clearly() {
             StoreErrorKind::Unavailable,
             "2 of the 3 servers",
         ),
-        (vec![running.url(), "nonsense".to_owned()], StoreErrorKind::Config, "nonsense"),
+        (vec![running.url(), "nonsense".to_owned()], StoreErrorKind::Config, "cannot be used"),
         (vec![running.url(), wrong], StoreErrorKind::Denied, "password"),
         (vec![away.clone()], StoreErrorKind::Unavailable, "cannot be reached"),
     ];
