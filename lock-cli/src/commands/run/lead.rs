@@ -53,7 +53,7 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
             }
         }
         if let Some(code) = code
-            && waitpgid(getpgrp(), WaitOptions::NOHANG) == Err(Errno::CHILD)
+            && waitpgid(getpgrp(), WaitOptions::NOHANG).err() == Some(Errno::CHILD)
         {
             if let Some(group) = parents_group {
                 terminal::hand_to(group);
