@@ -194,7 +194,7 @@ async fn raise<DB: FenceDatabase>(
     let token = fences.token();
     let stored = i64::try_from(token.get()).map_err(|error| sqlx::Error::Encode(error.into()))?;
     for name in fences.names() {
-        let newest = DB::raise(tx, name, stored).await?;
+        let newest = DB::raise(&mut **tx, name, stored).await?;
         if newest > stored {
             // A stored token is never negative: it is that of a hold.
             let newest = FencingToken::new(newest.unsigned_abs());
