@@ -79,7 +79,7 @@ pub(crate) struct What {
 pub(crate) enum Length {
     /// Longer than a round may take, and over before the next.
     Short,
-    /// Longer than the sequence.
+    /// Longer than all sequences together: the rounds of one wait for those of others.
     Long,
     Longer,
 }
@@ -88,8 +88,8 @@ impl Length {
     pub(crate) fn duration(self) -> Duration {
         match self {
             Self::Short => SHORT,
-            Self::Long => secs(20),
-            Self::Longer => secs(40),
+            Self::Long => secs(600),
+            Self::Longer => secs(1200),
         }
     }
 }
