@@ -341,8 +341,8 @@ enum By {
 }
 
 /// Increments a counter under a lock so many times, by reading and writing. Every third time the lock is taken away in
-/// between, as from a process that stands still past its lease, and another holder increments the counter meanwhile. Returns how many
-/// increments were confirmed.
+/// between, as from a process that stands still past its lease, and another holder increments the counter meanwhile. Returns
+/// how many increments were confirmed.
 async fn increment(by: By, own: LockClient, thief: LockClient, raw: RawClient, times: u64) -> u64 {
     let read = async |guard: &LockGuard| match by {
         By::TheHold => {
