@@ -360,7 +360,7 @@ async fn increment(by: By, own: LockClient, thief: LockClient, raw: RawClient, t
     };
     let mut confirmed = 0;
     for time in 0..times {
-        for attempt in 0.. {
+        for attempt in 0_u32.. {
             let guard = own.mutex("storm").lock().await.unwrap();
             let Ok(seen) = read(&guard).await else { continue };
             if time % 3 == 0 && attempt == 0 {
@@ -373,7 +373,10 @@ async fn increment(by: By, own: LockClient, thief: LockClient, raw: RawClient, t
                 }
             }
             match write(&guard, seen + 1).await {
-                Ok(()) => break confirmed += 1,
+                Ok(()) => {
+                    confirmed += 1;
+                    break;
+                }
                 Err(LockError::Lost { .. }) => {}
                 Err(error) => panic!("{error:?}"),
             }
