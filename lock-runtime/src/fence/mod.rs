@@ -1,8 +1,7 @@
 //! Fencing: a resource refuses the late write of an earlier holder, by the [`FencingToken`](crate::FencingToken) of each hold.
 //!
 //! [`Fenced`] says which names and which token a hold has; the crate `lock-sqlx` uses it for transactions. [`FenceGate`] is for
-//! resources in memory. Redis itself compares the owner: see [`LockGuard::redis`](crate::LockGuard::redis), with the feature `redis`,
-//! whose answer is a `RedisValue`.
+//! resources in memory. Redis itself compares the owner, with the feature `redis`: see `LockGuard::redis`.
 
 mod of_hold;
 #[cfg(feature = "redis")]

@@ -260,7 +260,8 @@ impl LockGuard {
 
     /// Returns a Redis command that the server runs only if this hold owns the lock at that moment.
     ///
-    /// Add its keys and arguments, and await [`run`](RedisCommand::run). A command of two words has the second one as its first argument.
+    /// Add its keys and arguments, and await [`run`](RedisCommand::run). The second word of a command of two words is its first
+    /// argument.
     ///
     /// # Examples
     ///

@@ -10,15 +10,16 @@ use crate::error::LockError;
 use crate::fence::{Fenced, RedisValue};
 use crate::store::{Command, CommandRequest};
 
-/// A Redis command that runs only if its hold owns the lock at that moment: made by [`LockGuard::redis`](super::LockGuard::redis).
+/// A Redis command that runs only if its hold owns the lock at that moment: made by
+/// [`LockGuard::redis`](super::LockGuard::redis).
 ///
 /// One script on the server compares the owner and runs the command, so there is no moment between the two: a process that was
 /// paused past its lease writes nothing. The command uses the connection and the database of the client. Its keys are as they
 /// are given, without the client's namespace.
 ///
 /// The hold must exclude all others: that of a mutex, a fair mutex, the write side of a read/write lock, or several of these.
-/// The store must be one Redis server, a master that sentinels name, or a cluster. In a cluster each key needs the hash tag of the lock:
-/// for the lock `order:42` that is `{order:42}`, as in `{order:42}:total`.
+/// The store must be one Redis server, a master that sentinels name, or a cluster. In a cluster each key needs the hash tag of
+/// the lock: for the lock `order:42` that is `{order:42}`, as in `{order:42}:total`.
 ///
 /// A write that was confirmed can still be lost with its server, as any write to Redis.
 ///
@@ -43,8 +44,7 @@ impl RedisCommand {
         Self { watch, command: Command::new(name) }
     }
 
-    /// Adds an argument that is a key. The server has to know the keys: a cluster runs no command on a key that it was not told, and
-    /// the user's rights are checked by it.
+    /// Adds an argument that is a key, as text. A cluster runs no command on a key that is given as another argument.
     pub fn key(mut self, key: impl fmt::Display) -> Self {
         let key = key.to_string();
         self.command.args.push(key.clone().into_bytes());
@@ -72,10 +72,10 @@ impl RedisCommand {
     ///
     /// - [`LockError::Lost`] if the hold does not own the lock, or its guard is released; nothing ran.
     /// - [`LockError::NotExclusive`] for a read lock and a semaphore, and for several locks of which one is such; nothing was sent.
-    /// - [`LockError::Store`] of the kind [`OutcomeUnknown`] if the answer did not come: the command may or may not have run. Of
-    ///   the kind [`Command`], [`WrongType`], [`Denied`] or another one, with the server's words, if the server refused
-    ///   the command, and of the kind [`Command`] above 4 000 arguments or 4 MiB. Of the kind [`Config`] if a key is in another slot of the cluster, and on a quorum or in
-    ///   the store in memory. Except for the first, nothing ran, and the hold goes on.
+    /// - [`LockError::Store`] of the kind [`OutcomeUnknown`] if the answer did not come: the command may or may not have run.
+    /// - [`LockError::Store`] of another kind if nothing ran, and the hold goes on: [`Command`], [`WrongType`], [`Denied`] and the
+    ///   like, with the server's words, if the server refused the command; [`Command`] above 4 000 arguments or 4 MiB; [`Config`]
+    ///   if a key is in another slot of the cluster, on a quorum, in the store in memory, and for locks of several clients.
     ///
     /// [`OutcomeUnknown`]: crate::error::StoreErrorKind::OutcomeUnknown
     /// [`Command`]: crate::error::StoreErrorKind::Command
@@ -85,8 +85,7 @@ impl RedisCommand {
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe: if the future is dropped before it resolves, the command may or may not run. It still runs only under this
-    /// hold.
+    /// Not cancel safe: if the future is dropped before it resolves, the command may or may not run, but only under this hold.
     pub async fn run(self) -> Result<RedisValue, LockError> {
         let Self { watch, command } = self;
         watch.fences()?;

@@ -341,8 +341,8 @@ enum By {
 }
 
 /// Increments a counter under a lock so many times, by reading and writing. Every third time the lock is taken away in
-/// between, as from a process that stands still past its lease, and another holder increments the counter meanwhile. Returns how many
-/// increments were confirmed.
+/// between, as from a process that stands still past its lease, and another holder increments the counter meanwhile. Returns
+/// how many increments were confirmed.
 async fn increment(by: By, own: LockClient, thief: LockClient, raw: RawClient, times: u64) -> u64 {
     let read = async |guard: &LockGuard| match by {
         By::TheHold => {
@@ -360,7 +360,7 @@ async fn increment(by: By, own: LockClient, thief: LockClient, raw: RawClient, t
     };
     let mut confirmed = 0;
     for time in 0..times {
-        for attempt in 0.. {
+        for attempt in 0_u32.. {
             let guard = own.mutex("storm").lock().await.unwrap();
             let Ok(seen) = read(&guard).await else { continue };
             if time % 3 == 0 && attempt == 0 {
@@ -373,7 +373,10 @@ async fn increment(by: By, own: LockClient, thief: LockClient, raw: RawClient, t
                 }
             }
             match write(&guard, seen + 1).await {
-                Ok(()) => break confirmed += 1,
+                Ok(()) => {
+                    confirmed += 1;
+                    break;
+                }
                 Err(LockError::Lost { .. }) => {}
                 Err(error) => panic!("{error:?}"),
             }

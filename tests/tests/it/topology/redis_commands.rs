@@ -7,7 +7,7 @@ use crate::topology::sentinel::world::World;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_writes_in_the_slot_of_the_lock() {
     let cluster = RedisCluster::start().await;
-    let client = LockClient::connect_cluster(cluster.urls()).await.unwrap();
+    let client = LockClient::builder().connect_cluster(cluster.urls()).await.unwrap();
     for kind in ["mutex", "fair", "write", "multi", "several fair", "several write"] {
         let name = format!("{{{kind}}}");
         let take = take_one_or_several(&client, kind, &name, LockOptions::default());
@@ -39,7 +39,7 @@ async fn a_cluster_writes_in_the_slot_of_the_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_follows_its_slot() {
     let cluster = RedisCluster::start().await;
-    let client = LockClient::connect_cluster(cluster.urls()).await.unwrap();
+    let client = LockClient::builder().connect_cluster(cluster.urls()).await.unwrap();
     let guard = client.mutex("{moves}").lock().await.unwrap();
     let add = async || guard.redis("INCR").key("{moves}:n").run().await.unwrap().as_integer();
     assert_eq!(add().await, Some(1));
