@@ -69,19 +69,18 @@ pub(super) async fn run(args: &Args, run: &Run) -> Result<Answer, Failure> {
     let ended = under(&guard, run, &mut signals).await;
     // The group has ended, and the lock is not needed any more, even if the command did not start.
     let released = guard.release().await;
-    let code = ended?;
-    Ok(match released {
-        Err(error) if error.is_lost() && code != LOST => Answer::end()
-            .with_notes(vec![format!("{error}; the command had ended by then")])
-            .with_code(LOST),
-        Err(error) if !error.is_lost() => Answer::end()
-            .with_notes(vec![format!(
-                "the lock stays held until its lease ends: {}",
-                with_causes(&error)
-            )])
-            .with_code(code),
-        _ => Answer::end().with_code(code),
-    })
+    let (note, code) = match (released, ended?) {
+        // What has happened is said, and only the lease can end what an outage keeps.
+        (_, LOST) => return Ok(Answer::end().with_code(LOST)),
+        (Ok(()), code) => return Ok(Answer::end().with_code(code)),
+        (Err(error), _) if error.is_lost() => {
+            (format!("{error}; the command had ended by then"), LOST)
+        }
+        (Err(error), code) => {
+            (format!("the lock stays held until its lease ends: {}", with_causes(&error)), code)
+        }
+    };
+    Ok(Answer::end().with_notes(vec![note]).with_code(code))
 }
 
 fn options(run: &Run) -> LockOptions {

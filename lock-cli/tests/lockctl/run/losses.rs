@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep};
 use super::world::{Running, SLEEP, gone, is_held, script};
 use crate::world::{SOON, World, lockctl};
 
-/// A command that says when it gets SIGTERM, and ends at once.
+/// A command that says when it gets SIGTERM, and ends at once. Its shell says nothing of its `sleep`.
 const POLITE: &str =
-    "trap 'echo terminated; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    "exec 2>/dev/null; trap 'echo terminated; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
 
 /// One that does not end for it.
 const STUBBORN: &str = "trap '' TERM; sleep 600 & echo $$ $!; wait";

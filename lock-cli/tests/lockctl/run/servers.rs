@@ -50,7 +50,7 @@ async fn a_missing_right_is_named_and_nothing_runs() {
     let user = ["ACL", "SETUSER", "ops", "reset", "on", ">secret", "~*", "&*", "+@all"];
     for (taken, says) in [
         (&["-evalsha"][..], "evalsha"),
-        (&["-hincrby"], "does not let the user run"),
+        (&["-hset"], "does not let the user run"),
         (&["resetkeys", "~other:*"], "does not give the user access to a key"),
     ] {
         raw.cmd(&[&user[..], taken].concat()).await;

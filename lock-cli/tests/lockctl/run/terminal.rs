@@ -17,6 +17,8 @@ struct Session {
     keyboard: File,
     screen: Receiver<String>,
     seen: String,
+    /// How much of that a test has waited for.
+    read: usize,
     program: Child,
 }
 
@@ -32,6 +34,7 @@ impl Session {
             .args(["--ctty", "--wait", program])
             .args(args)
             .env("HISTFILE", "/dev/null")
+            .env("PS1", PROMPT)
             .stdin(theirs())
             .stdout(theirs())
             .stderr(theirs())
@@ -47,19 +50,20 @@ impl Session {
                 let _ = sender.send(String::from_utf8_lossy(&bytes[..read]).into_owned());
             }
         });
-        Self { keyboard, screen, seen: String::new(), program }
+        Self { keyboard, screen, seen: String::new(), read: 0, program }
     }
 
     fn types(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until that is on the screen.
+    /// Waits until that is on the screen, after what was waited for before.
     #[track_caller]
     fn shows(&mut self, text: &str) {
         eventually_blocking(SOON, &format!("{text:?} is shown"), || {
             self.seen.extend(self.screen.recv_timeout(Duration::from_millis(10)));
-            self.seen.contains(text)
+            let found = self.seen[self.read..].find(text);
+            found.inspect(|at| self.read += at + text.len()).is_some()
         });
     }
 
@@ -75,6 +79,9 @@ impl Drop for Session {
         let _ = self.program.wait();
     }
 }
+
+/// Keys that are typed before the shell has the terminal may be lost.
+const PROMPT: &str = "your turn: ";
 
 const LOCKCTL: &str = env!("CARGO_BIN_EXE_lockctl");
 
@@ -121,15 +128,19 @@ async fn a_shell_stops_and_continues_it() {
         "{LOCKCTL} --url {} run backup -- sh -c 'echo re''ady; read line; echo got $line'\n",
         world.server.url()
     );
+    session.shows(PROMPT);
     session.types(&run);
     session.shows("ready");
     session.types("\u{1a}");
     session.shows("Stopped");
+    session.shows(PROMPT);
     session.types("echo sh''ell\n");
     session.shows("shell");
+    session.shows(PROMPT);
     session.types("fg\n");
     session.types("words\n");
     session.shows("got words");
+    session.shows(PROMPT);
     session.types("exit 8\n");
     assert_eq!(session.code(), Some(8));
 }
