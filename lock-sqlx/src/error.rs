@@ -61,7 +61,7 @@ pub enum FenceError {
     #[error(
         "the name {name:?} of {} bytes is too long for the column `lock_fences.name`; make the column as long as in \
          `lock_sqlx::FenceDatabase::MIGRATION`",
-        name.as_str().len()
+        .name.as_str().len()
     )]
     NameTooLong {
         /// The full name of the lock.

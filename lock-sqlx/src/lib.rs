@@ -34,7 +34,8 @@
 //!
 //! - **Fence first.** At REPEATABLE READ and SERIALIZABLE a transaction reads from a snapshot that its first statement takes, and
 //!   what it read before its fence may be old. PostgreSQL and SQLite refuse a fence after that; MySQL does not notice.
-//! - **Read what you change inside of the transaction**, after the fence, and not before.
+//! - **Read what you change in a fenced transaction**: in this one, or in an earlier one of the same hold. What was read before any
+//!   fence may be changed afterwards by an earlier holder that is late.
 //! - **Drop the transaction after any error**, as `?` does. After a deadlock MySQL has rolled everything back, the fence
 //!   included, and runs what follows without a transaction. A statement that commits, such as COMMIT itself or, in MySQL, CREATE TABLE, also ends the
 //!   fence. A `fence` in a transaction that has ended is [`FenceError::Ended`].
@@ -193,7 +194,7 @@ async fn raise<DB: FenceDatabase>(
     let token = fences.token();
     let stored = i64::try_from(token.get()).map_err(|error| sqlx::Error::Encode(error.into()))?;
     for name in fences.names() {
-        let newest = DB::raise(tx, name, stored).await?;
+        let newest = DB::raise(&mut **tx, name, stored).await?;
         if newest > stored {
             // A stored token is never negative: it is that of a hold.
             let newest = FencingToken::new(newest.unsigned_abs());

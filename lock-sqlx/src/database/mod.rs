@@ -34,6 +34,7 @@ mod statements {
 
     use crate::FenceError;
 
+    /// What is asked of a database.
     pub trait Statements: sqlx::Database {
         /// Creates the table unless it is there.
         fn create(

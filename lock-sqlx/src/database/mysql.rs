@@ -1,7 +1,6 @@
 //! MySQL and MariaDB.
 
 use lock_runtime::LockKey;
-use sqlx::error::DatabaseError;
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Row};
 
@@ -60,7 +59,7 @@ impl Statements for MySql {
 
 fn explain(error: sqlx::Error, name: &LockKey) -> FenceError {
     let refusal = error.as_database_error();
-    let refusal = refusal.and_then(DatabaseError::try_downcast_ref::<MySqlDatabaseError>);
+    let refusal = refusal.and_then(|it| it.try_downcast_ref::<MySqlDatabaseError>());
     match refusal.map(MySqlDatabaseError::number) {
         // ER_SP_DOES_NOT_EXIST
         Some(1305) => FenceError::Ended { name: name.clone() },

@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex};
 use lock_runtime::LockClient;
 use lock_sqlx::{FENCE_TOTAL, Fence};
 use lock_tests::Log;
-use metrics::{
-    Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
-};
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
 use super::*;
 
@@ -78,7 +76,8 @@ async fn each_fence_is_counted_by_its_outcome_and_has_a_span() {
         ["failed", "fenced", "not_exclusive", "stale"].map(|outcome| (outcome.to_owned(), 1))
     );
 
-    let ends: Vec<_> = log.lines_with("lock.fence").into_iter().filter(|it| it.contains("close")).collect();
+    let ends: Vec<_> =
+        log.lines_with("lock.fence").into_iter().filter(|it| it.contains("close")).collect();
     let fields = [
         format!(r#"lock.name="job \"7\"" lock.token={} lock.outcome="fenced""#, next.token()),
         format!(r#"lock.name="job \"7\"" lock.token={} lock.outcome="stale""#, late.token()),
