@@ -8,7 +8,7 @@ use std::process::Command;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpgid, getpgrp, getppid, kill_current_process_group, wait, waitpgid,
+    Pid, Signal, WaitOptions, getpid, getppid, kill_current_process_group, wait, waitpgid,
 };
 
 use super::signals::{Signals, passed_on};
@@ -30,10 +30,10 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
     if is_orphan() {
         return Ok(Answer::end().with_code(NO));
     }
-    let parents_group = getpgid(parent).ok();
-    if let Some(group) = parents_group {
-        terminal::wait_for(group).await;
-    }
+    let hands_back_to = match parent {
+        Some(parent) => terminal::receive_from(parent).await,
+        None => None,
+    };
     let [program, arguments @ ..] = &lead.command[..] else {
         return Err(Failure::usage("no command is given; write it behind --"));
     };
@@ -52,10 +52,11 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
                 code = Some(exit_code(status));
             }
         }
+        // The group has the number of its leader.
         if let Some(code) = code
-            && waitpgid(getpgrp(), WaitOptions::NOHANG).err() == Some(Errno::CHILD)
+            && waitpgid(getpid(), WaitOptions::NOHANG).err() == Some(Errno::CHILD)
         {
-            if let Some(group) = parents_group {
+            if let Some(group) = hands_back_to {
                 terminal::hand_to(group);
             }
             return Ok(Answer::end().with_code(code));
@@ -67,7 +68,7 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
 /// Has the kernel send [`PARENT_DIED`], and make this process the parent of what the command leaves behind.
 #[cfg(target_os = "linux")]
 fn follow_parent() -> Result<(), Failure> {
-    use rustix::process::{getpid, set_child_subreaper, set_parent_process_death_signal};
+    use rustix::process::{set_child_subreaper, set_parent_process_death_signal};
 
     // The signal follows the thread that started this process: in `lockctl run` its main thread, which lives to the end.
     let told = set_parent_process_death_signal(Some(PARENT_DIED));

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{IsTerminal, stdin, stdout};
 use std::time::Duration;
 
-use rustix::process::{Pid, getpgrp};
+use rustix::process::{Pid, getpgid, getpgrp, getpid};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use tokio::time::{sleep, timeout};
 
@@ -34,17 +34,25 @@ pub(super) fn is_there() -> bool {
 /// Makes `group` the foreground group if this process's own is. Only a process of the foreground group may do that: any
 /// other is stopped for it. So nothing here takes the foreground; each owner hands it on.
 pub(super) fn hand_to(group: Pid) {
+    // In this order: a group of another PID namespace has no number here, which `tcgetpgrp` says and `getpgrp` cannot.
     if let Some(terminal) = for_the_command()
-        && tcgetpgrp(&terminal) == Ok(getpgrp())
+        && let Ok(foreground) = tcgetpgrp(&terminal)
+        && foreground == getpgrp()
     {
         // Fails if the terminal has gone, which leaves nothing to hand on.
         let _ = tcsetpgrp(&terminal, group);
     }
 }
 
-/// Waits until `group` has handed the foreground on, if it has it.
-pub(super) async fn wait_for(group: Pid) {
-    let Some(terminal) = for_the_command() else { return };
+/// Waits until the group of `parent` has handed the foreground on, and returns that group. `None` if it does not have it.
+pub(super) async fn receive_from(parent: Pid) -> Option<Pid> {
+    let terminal = for_the_command()?;
+    // As above; if the parent has been faster, its group is not in the foreground any more, and this one is.
+    let foreground = tcgetpgrp(&terminal).ok()?;
+    let group = getpgid(Some(parent)).ok()?;
+    if foreground != group && foreground != getpid() {
+        return None;
+    }
     let handed_on = async {
         while tcgetpgrp(&terminal) == Ok(group) {
             sleep(LOOK).await;
@@ -52,4 +60,5 @@ pub(super) async fn wait_for(group: Pid) {
     };
     // Without it, the command is stopped when it reads, and goes on when its job is in the foreground.
     let _ = timeout(PATIENCE, handed_on).await;
+    Some(group)
 }

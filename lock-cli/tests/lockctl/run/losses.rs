@@ -11,8 +11,7 @@ use super::world::{Running, SLEEP, gone, is_held, script};
 use crate::world::{SOON, World, lockctl};
 
 /// A command that says when it gets SIGTERM, and ends at once. Its shell says nothing of its `sleep`.
-const POLITE: &str =
-    "exec 2>/dev/null; trap 'echo terminated; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+const POLITE: &str = "exec 2>/dev/null; trap 'echo terminated; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
 
 /// One that does not end for it.
 const STUBBORN: &str = "trap '' TERM; sleep 600 & echo $$ $!; wait";
