@@ -1,18 +1,13 @@
 //! What a resource needs of a hold to refuse the writes of earlier ones: [`Fenced`], [`Fences`].
 // S-37.
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 
 use super::FencingToken;
 use crate::error::LockError;
-use crate::guard::{LockGuard, LockWatch};
 use crate::key::LockKey;
-use crate::lease::Hold;
-use crate::store::HoldKind;
 
-/// A hold whose token orders it among all holds of its names: [`LockGuard`], [`LockWatch`] and, in `lock-tower`, `HeldLock`.
+/// A hold whose token orders it among all holds of its names: [`LockGuard`](crate::LockGuard), [`LockWatch`](crate::guard::LockWatch) and, in `lock-tower`, `HeldLock`.
 ///
 /// The crate `lock-sqlx` adds a method for transactions to everything that implements this. For a resource of another kind,
 /// store the token by name, and refuse a smaller one in the same step.
@@ -41,52 +36,30 @@ pub trait Fenced {
     fn fences(&self) -> Result<Fences, NotExclusive>;
 }
 
-impl Fenced for LockGuard {
-    fn fences(&self) -> Result<Fences, NotExclusive> {
-        Fences::of(self.hold(), self.token())
-    }
-}
-
-impl Fenced for LockWatch {
-    fn fences(&self) -> Result<Fences, NotExclusive> {
-        Fences::of(self.hold(), self.token())
-    }
-}
-
 /// The names and the token of a hold that excludes all others: returned by [`Fenced::fences`].
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Fences {
-    hold: Arc<Hold>,
+    names: Vec<LockKey>,
     token: FencingToken,
 }
 
 impl Fences {
-    fn of(hold: &Arc<Hold>, token: FencingToken) -> Result<Self, NotExclusive> {
-        let shares = |kind| matches!(kind, HoldKind::Read | HoldKind::Semaphore | HoldKind::Latch);
-        match hold.target.locks().find(|lock| shares(lock.kind())) {
-            Some(lock) => Err(NotExclusive { name: lock.key().clone(), kind: lock.kind() }),
-            None => Ok(Self { hold: Arc::clone(hold), token }),
-        }
+    pub(crate) fn new(mut names: Vec<LockKey>, token: FencingToken) -> Self {
+        names.sort_unstable();
+        names.dedup();
+        Self { names, token }
     }
 
     /// Returns the full names of all its locks, namespaces included. They are sorted and differ, so whoever stores tokens in
     /// this order waits for nobody who waits for them.
     pub fn names(&self) -> impl Iterator<Item = &LockKey> {
-        let names: BTreeSet<_> = self.hold.target.locks().map(|lock| lock.key()).collect();
-        names.into_iter()
+        self.names.iter()
     }
 
     /// Returns the token, which is the same for all names.
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.token
-    }
-}
-
-impl fmt::Debug for Fences {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.names().collect();
-        f.debug_struct("Fences").field("names", &names).field("token", &self.token).finish()
     }
 }
 
@@ -98,7 +71,7 @@ impl fmt::Debug for Fences {
 )]
 pub struct NotExclusive {
     name: LockKey,
-    kind: HoldKind,
+    kind: String,
 }
 
 impl From<NotExclusive> for LockError {
@@ -108,6 +81,10 @@ impl From<NotExclusive> for LockError {
 }
 
 impl NotExclusive {
+    pub(crate) fn new(name: LockKey, kind: impl fmt::Display) -> Self {
+        Self { name, kind: kind.to_string() }
+    }
+
     /// Returns the full name of the lock.
     #[must_use]
     pub fn name(&self) -> &LockKey {

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "blocking")]
 mod call;
+mod fenced;
 mod held;
 pub(crate) mod protected;
 #[cfg(feature = "redis")]
