@@ -74,7 +74,7 @@ impl RedisCommand {
     /// - [`LockError::NotExclusive`] for a read lock and a semaphore, and for several locks of which one is such; nothing was sent.
     /// - [`LockError::Store`] of the kind [`OutcomeUnknown`] if the answer did not come: the command may or may not have run.
     /// - [`LockError::Store`] of another kind if nothing ran, and the hold goes on: [`Command`], [`WrongType`], [`Denied`] and the
-    ///   like, with the server's words, if the server refused the command; [`Command`] above 4 000 arguments or 4 MiB; [`Config`]
+    ///   like, with the server's words, if the server refused the command; [`Command`] for a key that is the lock itself, and above 4 000 arguments or 4 MiB; [`Config`]
     ///   if a key is in another slot of the cluster, on a quorum, in the store in memory, and for locks of several clients.
     ///
     /// [`OutcomeUnknown`]: crate::error::StoreErrorKind::OutcomeUnknown
@@ -89,7 +89,7 @@ impl RedisCommand {
     pub async fn run(self) -> Result<RedisValue, LockError> {
         let Self { watch, command } = self;
         watch.fences()?;
-        command.check()?;
+        command.check(&watch.hold().target)?;
         watch.check()?;
         let leases = watch.leases()?;
         leases.check_caller()?;

@@ -34,16 +34,25 @@ impl Command {
         Self { name: name.into(), keys: Vec::new(), args: Vec::new() }
     }
 
-    /// Fails for one that is too long to be sent.
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    /// Fails for one that is too long to be sent, and for one that would overwrite its own lock.
+    pub(crate) fn check(&self, target: &Target) -> Result<(), StoreError> {
+        let refused = |problem: String| {
+            let message = format!("the command {:?} has {problem}", self.name);
+            Err(StoreError::new(StoreErrorKind::Command, message))
+        };
+        let mut locks = target.locks().map(|lock| lock.key().as_str());
+        if let Some(lock) = locks.find(|lock| self.keys.iter().any(|key| key == lock)) {
+            return refused(format!(
+                "the key {lock:?}, which is the lock itself; give the data another name"
+            ));
+        }
         let bytes = self.args.iter().map(Vec::len).sum::<usize>();
         let problem = match self.args.len() {
             args if args > MAX_ARGS => format!("{args} arguments, and {MAX_ARGS} are allowed"),
             _ if bytes > MAX_BYTES => format!("{bytes} bytes, and {MAX_BYTES} are allowed"),
             _ => return Ok(()),
         };
-        let message = format!("the command {:?} has {problem}; write in smaller parts", self.name);
-        Err(StoreError::new(StoreErrorKind::Command, message))
+        refused(format!("{problem}; write in smaller parts"))
     }
 }
 

@@ -37,7 +37,8 @@ async fn a_hold_that_owns_its_locks_writes() {
     let (server, client) = world().await;
     for kind in EXCLUSIVE {
         let guard = take_any(&client, kind).await;
-        assert_eq!(set(&guard.watch(), kind).await.unwrap().as_str(), Some("OK"), "{kind}");
+        let data = format!("{kind} data");
+        assert_eq!(set(&guard.watch(), &data).await.unwrap().as_str(), Some("OK"), "{kind}");
         let inside = guard.run(async {
             let again = take_any(&client, kind).await;
             assert_eq!(again.token(), guard.token(), "{kind}: no re-entry");
@@ -49,7 +50,7 @@ async fn a_hold_that_owns_its_locks_writes() {
         let (first, second) = inside.await.unwrap();
         assert_eq!((first, second), (RedisValue::Integer(1), RedisValue::Integer(2)), "{kind}");
         guard.release().await.unwrap();
-        let written: String = server.client().get(&["GET", kind]).await;
+        let written: String = server.client().get(&["GET", &data]).await;
         assert_eq!(written, "written", "{kind}");
     }
 }
@@ -127,11 +128,12 @@ async fn a_watch_writes_nothing_after_the_release() {
     let (server, client) = world().await;
     for kind in EXCLUSIVE {
         let guard = take_any(&client, kind).await;
-        let (watch, made_before) = (guard.watch(), guard.redis("SET").key(kind).arg(1));
+        let made_before = guard.redis("SET").key("data").arg(1);
+        let watch = guard.watch();
         guard.release().await.unwrap();
-        assert_eq!(cause(set(&watch, kind).await), LossCause::Released, "{kind}");
+        assert_eq!(cause(set(&watch, "data").await), LossCause::Released, "{kind}");
         assert_eq!(cause(made_before.run().await), LossCause::Released, "{kind}");
-        assert!(!server.client().exists(kind).await, "{kind}");
+        assert!(!server.client().exists("data").await, "{kind}");
     }
 }
 
@@ -280,7 +282,7 @@ async fn an_error_of_the_command_is_told_in_the_servers_words() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_too_long_is_not_sent() {
+async fn a_command_that_cannot_be_meant_is_not_sent() {
     let (server, client) = world().await;
     let guard = client.mutex("long").lock().await.unwrap();
     let many = |args| (0..args).fold(guard.redis("RPUSH").key("list"), |all, n| all.arg(n));
@@ -293,6 +295,11 @@ async fn a_command_that_is_too_long_is_not_sent() {
     assert_eq!(kind, StoreErrorKind::Command);
     assert!(sentence.contains("4194307 bytes, and 4194304 are allowed"), "{sentence}");
     assert!(!server.client().exists("big").await);
+    let own = guard.redis("SET").key("long").arg(1).run().await.unwrap_err();
+    let (kind, sentence) = kind_and_sentence(own);
+    assert_eq!(kind, StoreErrorKind::Command);
+    assert!(sentence.contains("\"long\", which is the lock itself"), "{sentence}");
+    guard.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
