@@ -93,7 +93,7 @@ where
 
     async fn round(&mut self) -> Result<Outcome, Box<dyn Error>> {
         let options = LockOptions::new().lease(Lease::Watchdog(self.job.lease)).wait(WAIT);
-        let hold = self.client.mutex(&self.job.name).with(options).lock().await?;
+        let hold = self.client.mutex(self.job.name.as_str()).with(options).lock().await?;
         say(&Report::Held(hold.token().get()))?;
         let outcome = loop {
             match self.work(&hold).await {

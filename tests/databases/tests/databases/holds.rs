@@ -1,6 +1,7 @@
 //! Two holds of one name, the earlier of which is late.
 
-use lock_runtime::{LockClient, LockGuard, LockWatch};
+use lock_runtime::guard::LockWatch;
+use lock_runtime::{LockClient, LockGuard};
 
 /// Returns a hold that has ended, and the hold that came after it.
 pub(crate) async fn early_and_late(name: &str) -> (LockWatch, LockGuard) {

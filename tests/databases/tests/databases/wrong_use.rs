@@ -2,7 +2,6 @@
 
 use lock_runtime::{LockClient, LockGuard};
 use lock_sqlx::{Fence, FenceDatabase, FenceError};
-use sqlx::error::DatabaseError;
 use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlPoolOptions};
 use sqlx::{
     AssertSqlSafe, ColumnIndex, Decode, Executor, MySql, MySqlPool, PgPool, Pool, SqlitePool, Type,
