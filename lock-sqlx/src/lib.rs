@@ -87,7 +87,7 @@ pub use self::error::FenceError;
 pub use self::observe::FENCE_TOTAL;
 
 /// Fences transactions: a method of everything with names and a token, such as [`LockGuard`](lock_runtime::LockGuard),
-/// [`LockWatch`](lock_runtime::LockWatch) and the `HeldLock` of `lock-tower`.
+/// [`LockWatch`](lock_runtime::guard::LockWatch) and the `HeldLock` of `lock-tower`.
 pub trait Fence: Fenced {
     /// Protects the writes of a transaction from earlier holds, and those of later holds from this transaction. Call it before the
     /// first statement: see [how to use it](crate#how-to-use-it).
@@ -252,7 +252,7 @@ pub async fn migrate<DB: FenceDatabase>(pool: &Pool<DB>) -> Result<(), sqlx::Err
 /// # async fn main() -> Result<(), sqlx::Error> {
 /// # let pool = sqlx::SqlitePool::connect("sqlite::memory:").await?;
 /// # lock_sqlx::migrate(&pool).await?;
-/// let days = |days| Duration::from_secs(days * 24 * 60 * 60);
+/// let days = |days: u64| Duration::from_secs(days * 24 * 60 * 60);
 /// assert_eq!(lock_sqlx::prune(&pool, days(30)).await?, 0);
 /// # Ok(())
 /// # }
