@@ -10,9 +10,9 @@ use lock_database_tests::protocol::{Command, Job, Outcome, Report, Shape, Step};
 use lock_runtime::{Lease, LockClient, LockGuard, LockOptions};
 use lock_sqlx::{Fence, FenceDatabase, FenceError};
 use lock_tests::history::Stamp;
+use sqlx::pool::PoolOptions;
 use sqlx::{
-    AssertSqlSafe, ColumnIndex, Connection, Decode, Executor, MySql, Pool, Postgres, Sqlite,
-    Transaction, Type,
+    AssertSqlSafe, ColumnIndex, Decode, Executor, MySql, Pool, Postgres, Sqlite, Transaction, Type,
 };
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 
@@ -33,7 +33,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 struct Worker<DB: FenceDatabase> {
     job: Job,
     client: LockClient,
-    database: DB::Connection,
+    /// Of one connection. It rolls a dropped transaction back at once; a connection by itself would do so when it is used next.
+    database: Pool<DB>,
     commands: Lines<BufReader<Stdin>>,
     /// The place where the present round halts.
     halt: Option<Step>,
@@ -47,8 +48,13 @@ where
     usize: ColumnIndex<DB::Row>,
 {
     async fn start(job: Job) -> Result<Self, Box<dyn Error>> {
-        let mut database = DB::Connection::connect(&job.database).await?;
-        sqlx::raw_sql(AssertSqlSafe(job.setup.clone())).execute(&mut database).await?;
+        let setup = job.setup.clone();
+        let pool =
+            PoolOptions::<DB>::new().max_connections(1).after_connect(move |connection, _| {
+                let setup = sqlx::raw_sql(AssertSqlSafe(setup.clone()));
+                Box::pin(async move { setup.execute(connection).await.map(drop) })
+            });
+        let database = pool.connect(&job.database).await?;
         let client = LockClient::connect(&job.redis).await?;
         let commands = BufReader::new(tokio::io::stdin()).lines();
         Ok(Self { job, client, database, commands, halt: None })
@@ -67,9 +73,10 @@ where
                 }
                 Command::Go => return Err("it did not halt".into()),
                 Command::Tell => {
-                    let balance = read(&mut self.database).await?;
+                    let mut database = self.database.acquire().await?;
+                    let balance = read(&mut *database).await?;
                     let tokens = sqlx::raw_sql("SELECT token FROM entries");
-                    let tokens = tokens.fetch_all(&mut self.database).await?;
+                    let tokens = tokens.fetch_all(&mut *database).await?;
                     let tokens = tokens.iter().map(|row| sqlx::Row::try_get::<i64, _>(row, 0));
                     let tokens = tokens.map(|token| Ok(u64::try_from(token?)?));
                     let tokens = tokens.collect::<Result<_, Box<dyn Error>>>()?;
@@ -81,13 +88,11 @@ where
     }
 
     async fn create(&mut self) -> Result<(), Box<dyn Error>> {
-        let pool = Pool::<DB>::connect(&self.job.database).await?;
-        lock_sqlx::migrate(&pool).await?;
-        pool.close().await;
+        lock_sqlx::migrate(&self.database).await?;
         let tables = "CREATE TABLE accounts (balance BIGINT NOT NULL); \
                       CREATE TABLE entries (token BIGINT NOT NULL PRIMARY KEY); \
                       INSERT INTO accounts VALUES (0)";
-        sqlx::raw_sql(tables).execute(&mut self.database).await?;
+        sqlx::raw_sql(tables).execute(&mut *self.database.acquire().await?).await?;
         say(&Report::Ready)
     }
 

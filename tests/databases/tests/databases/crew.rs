@@ -147,7 +147,8 @@ impl Crew {
         }
         self.tally.rounds += self.members.len();
         self.members[victim].say(Command::Round(plan.map(|(step, _)| step)));
-        self.until(BOUND, |members| members[victim].held.is_some()).await;
+        let has_lock = self.until(BOUND, |members| members[victim].held.is_some()).await;
+        assert!(has_lock, "{plan:?} for {victim}: {:?}", self.members);
         for (index, member) in self.members.iter_mut().enumerate() {
             if index != victim {
                 member.say(Command::Round(None));
@@ -156,7 +157,8 @@ impl Crew {
         if let Some((step, fault)) = plan {
             self.harm(victim, step, fault).await;
         }
-        assert!(self.until(BOUND, |members| members.iter().all(Member::has_ended)).await);
+        let have_ended = self.until(BOUND, |members| members.iter().all(Member::has_ended)).await;
+        assert!(have_ended, "{plan:?} for {victim}: {:?}", self.members);
         self.judge(plan, victim);
         if self.members[victim].is_killed {
             self.members[victim] = Member::start(&self.job).await;
@@ -166,7 +168,7 @@ impl Crew {
     async fn harm(&mut self, victim: usize, step: Step, fault: Fault) {
         let is_there =
             |members: &[Member]| members[victim].is_halted || members[victim].has_ended();
-        self.until(BOUND, is_there).await;
+        assert!(self.until(BOUND, is_there).await, "{step:?} for {victim}: {:?}", self.members);
         // On a busy machine it may have been late before it came there, and refused.
         if self.members[victim].has_ended() {
             return;
@@ -230,6 +232,13 @@ impl Crew {
             self.members[index].hear(&line, &mut self.tally);
         }
         true
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { held, is_halted, outcome, is_killed, .. } = self;
+        write!(f, "held {held:?}, halted {is_halted}, outcome {outcome:?}, killed {is_killed}")
     }
 }
 

@@ -57,14 +57,14 @@ impl Target {
     }
 }
 
-/// Runs two and three processes of each shape, all beside each other.
-async fn run(target: Target, is_fenced: bool) -> Vec<(Shape, Tally)> {
+/// Runs two and three processes of each shape, all beside each other, for so many rounds, and at least until each step had each fault.
+async fn run(target: Target, is_fenced: bool, rounds: usize) -> Vec<(Shape, Tally)> {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_str().unwrap();
     let crews = [(Shape::One, 2), (Shape::One, 3), (Shape::Two, 2), (Shape::Two, 3)];
     let crews = crews.map(async |(shape, size)| {
         let job = target.job(shape, is_fenced, folder).await;
-        (shape, Crew::start(job, size).await.work(ROUNDS / 4).await)
+        (shape, Crew::start(job, size).await.work(rounds / 4).await)
     });
     join_all(crews).await
 }
@@ -72,7 +72,7 @@ async fn run(target: Target, is_fenced: bool) -> Vec<(Shape, Tally)> {
 /// No update is lost, and no late hold commits.
 async fn fenced(target: Target) {
     let mut sum = Tally::default();
-    for (_, tally) in run(target, true).await {
+    for (_, tally) in run(target, true, ROUNDS).await {
         tally.check_entries();
         assert_eq!((tally.lost(), tally.late()), (0, 0), "{target:?}: {tally}");
         assert!(tally.stopped > 0 && tally.killed > 0, "{target:?}: {tally}");
@@ -85,7 +85,7 @@ async fn fenced(target: Target) {
 /// Updates are lost: by a transaction that writes what another one has read, and at READ COMMITTED by one that does both.
 async fn bare(target: Target) {
     let mut lost = Vec::new();
-    for (shape, tally) in run(target, false).await {
+    for (shape, tally) in run(target, false, 0).await {
         tally.check_entries();
         println!("{target:?}, {shape:?}, not fenced: {tally}; {} lost", tally.lost());
         lost.push((shape, tally.lost()));
