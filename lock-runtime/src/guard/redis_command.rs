@@ -98,14 +98,14 @@ impl RedisCommand {
         // Begun before the check: a hold that passes on between the two would make this a command of the next holder.
         let Some(under_way) = hold.begin_command() else { return Err(watch.released()) };
         if let Err(lost) = watch.check() {
-            under_way.settle();
+            under_way.conclude();
             return Err(lost);
         }
         let (target, timeout) = (hold.target.clone(), leases.timing.command_timeout);
         let request = CommandRequest::new(target, hold.owner.clone(), command, timeout);
         let outcome = leases.store.command(request).await;
         if !matches!(&outcome, Err(error) if error.kind().may_have_run()) {
-            under_way.settle();
+            under_way.conclude();
         }
         match outcome? {
             Some(answer) => Ok(answer),

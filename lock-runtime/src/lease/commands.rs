@@ -45,7 +45,7 @@ pub(crate) struct CommandUnderWay<'a> {
 #[cfg(feature = "redis")]
 impl CommandUnderWay<'_> {
     /// Records that the command has run, or will never run.
-    pub(crate) fn settle(self) {
+    pub(crate) fn conclude(self) {
         self.hold.commands.fetch_sub(1, Ordering::SeqCst);
     }
 }
