@@ -1,4 +1,4 @@
-//! Fencing: a resource refuses the late write of an earlier holder, by the [`FencingToken`](crate::FencingToken) of each hold.
+//! Fencing: a resource refuses the late write of an earlier holder, by the [`FencingToken`] of each hold.
 //!
 //! [`Fenced`] says which names and which token a hold has; the crate `lock-sqlx` uses it for transactions. [`FenceGate`] is for
 //! resources in memory. Redis itself compares the owner, with the feature `redis`: see `LockGuard::redis`.
