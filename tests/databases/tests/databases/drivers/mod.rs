@@ -1,6 +1,8 @@
 //! The helpers of `docs/fencing-drivers.md` for programs without sqlx, on real databases.
 
+mod with_diesel_async;
 mod with_rusqlite;
+mod with_sea_orm;
 mod with_tokio_postgres;
 
 use std::error::Error;
