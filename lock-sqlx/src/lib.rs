@@ -36,7 +36,8 @@
 //!   what it read before its fence may be old. PostgreSQL and SQLite refuse a fence after that; MySQL does not notice.
 //! - **Read what you change in a fenced transaction**: in this one, or in an earlier one of the same hold. What was read before any
 //!   fence may be changed afterwards by an earlier holder that is late.
-//! - **Drop the transaction after any error**, as `?` does. After a deadlock MySQL has rolled everything back, the fence
+//! - **Drop the transaction after any error**, as `?` does; of a connection outside of a pool call `tx.rollback().await`, since sqlx sends
+//!   the rollback of a dropped one with the next use of the connection, and later holders wait until then. After a deadlock MySQL has rolled everything back, the fence
 //!   included, and runs what follows without a transaction. A statement that commits, such as COMMIT itself or, in MySQL, CREATE TABLE, also ends the
 //!   fence. A `fence` in a transaction that has ended is [`FenceError::Ended`].
 //! - **A nested transaction that is rolled back takes its fence with it.** Fence the outer one.
