@@ -1,5 +1,7 @@
 //! Values of a configuration that other crates of the workspace read: settings and routes of HTTP layers.
 
+use std::fmt;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -7,9 +9,16 @@ use serde_json::{Map, Value};
 use super::error::ConfigError;
 
 /// A value of any format, as it was written.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Raw(Value);
+
+/// Shows nothing of it: nobody has read it yet, and an address with a password may stand in the wrong line.
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
 
 impl Raw {
     /// Returns this table with the fields of `lower` that it does not have.
