@@ -13,7 +13,7 @@ use super::error::ConfigError;
 #[serde(transparent)]
 pub(crate) struct Raw(Value);
 
-/// Shows nothing of it: nobody has read it yet, and an address with a password may stand in the wrong line.
+/// Prints `…` in place of the value: no reader has checked it yet, so it may contain an address with its password.
 impl fmt::Debug for Raw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")

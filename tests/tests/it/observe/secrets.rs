@@ -234,7 +234,7 @@ async fn no_address_shows_its_password() {
     }
 }
 
-/// S-32: of an address that cannot be read nothing is shown: nobody knows which part is the password.
+/// S-32: an error about a malformed address quotes no part of it, since any part may be the password.
 #[tokio::test]
 async fn no_part_of_an_address_is_shown() {
     for address in [

@@ -73,7 +73,7 @@ fn unusable(url: &str, error: RedisError) -> StoreError {
              make the client with `LockClient::in_memory()`",
         );
     }
-    // Not a part of it is shown: where it is wrong, nobody knows which part is the password.
+    // The message quotes no part of the address: where it is malformed, any part may be the password.
     let unusable = config_error(
         "the address cannot be used; expected redis://host:port, rediss://host:port with feature `tls-rustls`, or \
          unix:///path, with special characters of a password percent-encoded",

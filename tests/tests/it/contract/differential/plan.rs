@@ -80,7 +80,7 @@ pub(crate) enum Length {
     /// Longer than a round may take, and over before the next.
     Short,
     /// Longer than all sequences together: the rounds of one wait for those of others. With 600 s and 1 200 s, the seed
-    /// 16108234946911551825 shows a reader for longer on Redis than in memory, which nobody has explained yet.
+    /// 16108234946911551825 finds a reader whose lease is longer on Redis than in memory; the cause is not known.
     Long,
     Longer,
 }
