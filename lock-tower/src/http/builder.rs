@@ -416,7 +416,8 @@ impl HttpLockLayerBuilder {
     /// be read, the layer notices that the client has left and drops the request: see the
     /// [module documentation](crate::http#clients-that-leave).
     ///
-    /// All waiting requests of a layer keep 16 MiB together, and at most the piece that each is reading; past that, others wait unread. With 0 no body is read
+    /// All waiting requests of a layer keep 16 MiB together, and at most the piece that each is reading; past that,
+    /// others wait unread. With 0 no body is read
     /// before its handler reads it.
     pub fn read_ahead(mut self, bytes: usize) -> Self {
         self.0.bodies.limit = bytes;

@@ -217,7 +217,7 @@ impl Check {
     }
 }
 
-/// The methods that routes name, and those that they can tell apart without a name.
+/// The methods that routes name, with GET, HEAD and one for all others, which a route may lock without naming them.
 fn methods_of(reaches: &[(usize, String, HttpPolicy)]) -> BTreeSet<&str> {
     let named = reaches.iter().filter_map(|(.., http)| http.methods.as_ref());
     let named = named.flat_map(|methods| methods.names.iter().map(String::as_str));
