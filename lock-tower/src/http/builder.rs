@@ -417,8 +417,7 @@ impl HttpLockLayerBuilder {
     /// [module documentation](crate::http#clients-that-leave).
     ///
     /// All waiting requests of a layer keep 16 MiB together, and at most the piece that each is reading; past that,
-    /// others wait unread. With 0 no body is read
-    /// before its handler reads it.
+    /// others wait unread. With 0 no body is read before its handler reads it.
     pub fn read_ahead(mut self, bytes: usize) -> Self {
         self.0.bodies.limit = bytes;
         self
