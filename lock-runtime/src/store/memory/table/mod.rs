@@ -299,9 +299,12 @@ impl Name {
         self.kept_writes.retain(|_, end| *end > now);
     }
 
-    /// True if it has nothing but a counter.
+    /// True if it has nothing but a counter. A reader's own end may outlast the hash, as its key does on Redis, and a reader
+    /// that comes again goes on until then.
     fn is_unused(&self, now: Tick) -> bool {
         self.value.is_none()
+            && self.reads.is_empty()
+            && self.kept_writes.is_empty()
             && self.queue.is_empty()
             && self.writers.is_empty()
             && self.readers.is_empty()

@@ -25,7 +25,7 @@ const SEQUENCES: u64 = 1200;
 const SHRINKING: Duration = secs(30);
 
 /// The seed of half of the sequences: what passed once passes again. The other half looks further each time.
-const FIXED_SEED: u64 = 4_242;
+const FIXED_SEED: u64 = 16_108_234_946_911_551_825;
 
 /// S-19, S-22, S-23, S-25 to S-30: one set of rules, two stores.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -79,8 +79,7 @@ pub(crate) struct What {
 pub(crate) enum Length {
     /// Longer than a round may take, and over before the next.
     Short,
-    /// Longer than all sequences together: the rounds of one wait for those of others. With 600 s and 1 200 s, the seed
-    /// 16108234946911551825 finds a reader whose lease is longer on Redis than in memory; the cause is not known.
+    /// Longer than all sequences together: the rounds of one wait for those of others.
     Long,
     Longer,
 }
@@ -89,8 +88,8 @@ impl Length {
     pub(crate) fn duration(self) -> Duration {
         match self {
             Self::Short => SHORT,
-            Self::Long => secs(90),
-            Self::Longer => secs(180),
+            Self::Long => secs(600),
+            Self::Longer => secs(1_200),
         }
     }
 }
