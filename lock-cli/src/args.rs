@@ -1,15 +1,20 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use lock_runtime::admin::HoldKind;
+use lock_runtime::policy::Policy;
+use lock_runtime::{LockKind, Wait};
+use serde_json::json;
 
-/// Shows, watches and frees distributed locks.
+/// Runs commands under distributed locks; shows, watches and frees locks.
 ///
-/// Exit codes: 0 fine; 1 not found, refused, or a problem was found; 2 wrong usage; 3 the store failed.
+/// Exit codes: 0 fine; 1 not found, refused, or a problem was found; 2 wrong usage; 3 the store failed. `run` has more.
 #[derive(Debug, Parser)]
 #[command(name = "lockctl", version)]
 pub(crate) struct Args {
@@ -56,6 +61,11 @@ pub(crate) struct StoreArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run a command while this process holds a lock: lockctl run backup -- ./backup.sh
+    Run(Run),
+    /// The process between `run` and its command
+    #[command(hide = true)]
+    Lead(Lead),
     /// List locks that are held or waited for
     Ls(Ls),
     /// Show everything about one lock; exit code 1 if it is free
@@ -88,6 +98,73 @@ pub(crate) enum Command {
     Doctor,
     /// Serve a page that shows locks in the browser
     Console(Console),
+    /// Print the completions of this command line for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// `lockctl run`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Exit codes: the command's; 128 + n if signal n ended it; 75 another holder has the lock; \
+76 the lock was lost, so the command was ended; 126 the command cannot be executed; 127 it is not found; \
+1, 2, 3 as for all commands of lockctl, before the command starts. \
+The command has LOCK_NAME and LOCK_TOKEN in its environment."
+)]
+pub(crate) struct Run {
+    /// How long to wait while another holder has the lock: a time, none or forever [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = wait)]
+    pub(crate) wait: Option<Wait>,
+    /// Do not wait; the same as --wait none
+    #[arg(long, conflicts_with = "wait")]
+    pub(crate) no_wait: bool,
+    /// How long the server keeps the lock without a renewal, for example if lockctl is killed [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) lease: Option<Duration>,
+    /// Keep the lock at least this long, however soon the command ends
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) at_least: Option<Duration>,
+    /// The kind of the lock: mutex, fair, read, write, or a number of permits as "semaphore(3)"
+    #[arg(long, default_value = "mutex", value_parser = kind)]
+    pub(crate) kind: LockKind,
+    /// Exit with 0 if another holder has the lock
+    #[arg(long)]
+    pub(crate) busy_ok: bool,
+    /// The lock's name, with or without the namespace
+    pub(crate) name: String,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// `lockctl lead`, which `lockctl run` starts.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Lead {
+    /// The process id of the `lockctl run` that holds the lock
+    pub(crate) parent: i32,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// A wait, as a configuration file spells it.
+fn wait(text: &str) -> Result<Wait, String> {
+    // Where a file must say "none", flock users write 0.
+    Ok(match setting("wait", text)?.wait.unwrap_or_default() {
+        Wait::UpTo(Duration::ZERO) => Wait::None,
+        wait => wait,
+    })
+}
+
+/// A kind of lock, as a configuration file spells it.
+fn kind(text: &str) -> Result<LockKind, String> {
+    Ok(setting("kind", text)?.kind.unwrap_or_default())
+}
+
+fn setting(field: &str, text: &str) -> Result<Policy, String> {
+    serde_json::from_value(json!({ field: text })).map_err(|error| error.to_string())
 }
 
 /// `lockctl ls`.

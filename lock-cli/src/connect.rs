@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use lock_runtime::LockClient;
+use lock_runtime::client::LockClientBuilder;
 use lock_runtime::policy::LockConfig;
 
 use crate::args::StoreArgs;
@@ -11,9 +12,11 @@ use crate::failure::Failure;
 use crate::text::harmless;
 
 impl StoreArgs {
-    /// Connects. This client answers no surveys, so it lists only the services.
-    pub(crate) async fn connect(&self) -> Result<LockClient, Failure> {
-        let mut builder = LockClient::builder().survey(false);
+    /// Connects the client that `builder` describes.
+    pub(crate) async fn connect(
+        &self,
+        mut builder: LockClientBuilder,
+    ) -> Result<LockClient, Failure> {
         if let Some(namespace) = &self.namespace {
             builder = builder.namespace(namespace);
         }

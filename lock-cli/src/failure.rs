@@ -1,6 +1,8 @@
 //! Failures, in one sentence, and exit codes.
 
 use std::error::Error;
+use std::ffi::OsStr;
+use std::io;
 
 use lock_runtime::LockError;
 use lock_runtime::error::StoreErrorKind;
@@ -13,6 +15,16 @@ pub(crate) const NO: u8 = 1;
 const USAGE: u8 = 2;
 /// The store failed.
 const STORE: u8 = 3;
+/// Another holder has the lock of `run`: EX_TEMPFAIL, "try again later".
+pub(crate) const BUSY: u8 = 75;
+/// The lock of `run` was lost before its command had ended.
+pub(crate) const LOST: u8 = 76;
+/// As shells say it: the command of `run` cannot be executed.
+const NOT_EXECUTABLE: u8 = 126;
+/// As shells say it: the command of `run` is not found.
+const NOT_FOUND: u8 = 127;
+/// As shells say it: added to the number of the signal that ended the command of `run`.
+pub(crate) const SIGNALLED: u8 = 128;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +45,15 @@ impl Failure {
 
     pub(crate) fn store(message: impl Into<String>) -> Self {
         Self { code: STORE, message: message.into() }
+    }
+
+    /// The command of `run` cannot be started.
+    pub(crate) fn not_started(program: &OsStr, error: &io::Error) -> Self {
+        let code = match error.kind() {
+            io::ErrorKind::NotFound => NOT_FOUND,
+            _ => NOT_EXECUTABLE,
+        };
+        Self { code, message: format!("{} cannot be started: {error}", program.display()) }
     }
 
     pub(crate) fn code(&self) -> u8 {

@@ -100,7 +100,8 @@
 //! - `macros` (default): the [`distributed_lock`] attribute and `#[derive(KeyPart)]`.
 //! - `metrics`: the metrics in [`observe::METRICS`], for the recorder of the crate `metrics`.
 //! - `policy` (default): locks that a file configures, in the module `policy`.
-//! - `redis` (default): [`LockClient::connect`]. Without it, locks live in memory.
+//! - `redis` (default): [`LockClient::connect`], and [`LockGuard::redis`], a command that runs only under its hold. Without
+//!   it, locks live in memory.
 //! - `serde`: [`FencingToken`] implements `Serialize` and `Deserialize`; `policy` turns it on.
 //! - `sites`: a list of all annotated functions and, with `policy`, `Admin::check_sites` which a program calls when it
 //!   starts.

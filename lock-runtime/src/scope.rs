@@ -208,7 +208,7 @@ pub(crate) fn enclosing_guard() -> Option<Watched> {
     find(|what| match what {
         Enclosing::Hold { owned, hold, share, is_shadow, .. } if share.is_open(hold) => {
             let owned = owned.upgrade().filter(|_| !is_shadow || hold.check().is_ok())?;
-            Some(Watched::new(hold, owned.token, share.clone()))
+            Some(Watched::new(hold, owned.token, &owned.leases, share.clone()))
         }
         _ => None,
     })

@@ -21,6 +21,9 @@ use std::time::Duration;
 use futures_util::task::AtomicWaker;
 use lock_runtime::__layer_v1::{self as runtime, Protected};
 use lock_runtime::error::LossCause;
+use lock_runtime::fence::{Fenced, Fences, NotExclusive};
+#[cfg(feature = "redis")]
+use lock_runtime::guard::RedisCommand;
 use lock_runtime::guard::{LockWatch, Release};
 use lock_runtime::{FencingToken, LockError, LockGuard, LockKey};
 use pin_project_lite::pin_project;
@@ -133,6 +136,25 @@ impl HeldLock {
         self.0.outcome.get().is_some() || self.0.watch.is_lost()
     }
 
+    /// Returns a Redis command that the server runs only if the hold of the call owns the lock at that moment, as
+    /// [`LockGuard::redis`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::LockError;
+    /// use lock_tower::HeldLock;
+    ///
+    /// async fn sell(held: HeldLock) -> Result<(), LockError> {
+    ///     held.redis("HINCRBY").key("stock").arg("7").arg(-1).run().await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn redis(&self, command: impl Into<String>) -> RedisCommand {
+        self.0.watch.redis(command)
+    }
+
     /// Waits until the hold is lost or released, and returns which: the cause of an error after a release in time is
     /// [`LossCause::Released`](lock_runtime::error::LossCause::Released).
     ///
@@ -166,6 +188,12 @@ impl HeldLock {
         self.0.asked.store(true, Ordering::Release);
         self.0.layer.wake();
         self.0.outcome.wait().await.clone()
+    }
+}
+
+impl Fenced for HeldLock {
+    fn fences(&self) -> Result<Fences, NotExclusive> {
+        self.0.watch.fences()
     }
 }
 

@@ -132,13 +132,14 @@
 //! - `http` (default): [`LockLayer::http`] and the module [`http`].
 //! - `axum-08`: `{path.…}` and `{route}` in key templates come from axum's router; without the feature, set the route
 //!   on the builder. [`HeldLock`] is an extractor, and [`LockResponse`] implements `IntoResponse`.
+//! - `redis`: [`HeldLock::redis`], for Redis commands that run only while the hold of the call owns its lock.
 //! - `tonic-014`: converts a [`LockResponse`], or a [`LockError`](lock_runtime::LockError) of a handler that
 //!   locks by itself, into a `tonic::Status` ([`status_of`](http::status_of)). The
 //!   layer itself answers gRPC without it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // The documentation is written for all features.
 #![cfg_attr(
-    not(all(feature = "http", feature = "tonic-014")),
+    not(all(feature = "http", feature = "redis", feature = "tonic-014")),
     allow(rustdoc::broken_intra_doc_links)
 )]
 

@@ -6,6 +6,7 @@
 //! - [`redis_cluster`]: a throw-away cluster of them, whose slots can be moved,
 //! - [`raw_client`]: a side channel to it, to look at keys without the library under test,
 //! - [`proxy`]: a TCP proxy between client and server that delays, drops, resets, duplicates,
+//! - [`leash`]: a child process that ends with the test process,
 //! - [`process`]: a worker in a process of its own, which can be stopped and killed,
 //! - [`preload`]: what the system tells a process, changed: the time of day, addresses of hosts,
 //! - [`bad_config`]: configurations with mistakes,
@@ -34,7 +35,7 @@ mod fair_queue;
 #[cfg(feature = "workers")]
 pub mod heard;
 pub mod history;
-mod leash;
+pub mod leash;
 mod left;
 pub mod log;
 pub mod poll_count;
@@ -54,6 +55,7 @@ pub mod witness;
 pub use eventually::eventually;
 #[cfg(feature = "workers")]
 pub use heard::Heard;
+pub use leash::Leash;
 pub use left::left_at_end;
 pub use log::Log;
 pub use process::Worker;

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::time::timeout;
 
 use crate::eventually::eventually;
-use crate::leash::Leash;
+use crate::leash::{EndBy, Leash};
 
 /// A child process that is killed when this is dropped, or when the test process ends.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Worker {
         let mut command = Command::new(exe);
         command.args(args).envs(envs.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut leash = Leash::spawn(&mut command, None)
+        let mut leash = Leash::spawn(&mut command, None, EndBy::Kill)
             .unwrap_or_else(|error| panic!("cannot start worker {}: {error}", exe.display()));
         let stdin = leash.child().stdin.take();
         let stdout = leash.child().stdout.take().expect("the worker's stdout is a pipe");

@@ -6,10 +6,14 @@ use std::thread::{self, JoinHandle};
 
 use crate::cargo::{self, Step};
 use crate::tool::Tool;
-use crate::{Failure, cargo_test, console, deny, install, msrv, package, redis, test_step, typos};
+use crate::{
+    Failure, cargo_test, console, databases_step, deny, install, msrv, package, redis, test_step,
+    typos,
+};
 
 /// The crates that users name in their code.
-const FOR_USERS: [&str; 4] = ["lock-runtime", "lock-tower", "lock-macros", "lock-console"];
+const FOR_USERS: [&str; 5] =
+    ["lock-runtime", "lock-tower", "lock-sqlx", "lock-macros", "lock-console"];
 
 const CARGO_HACK: Tool = Tool {
     name: "cargo-hack",
@@ -51,7 +55,10 @@ pub(crate) fn run() -> Result<(), Failure> {
     let console = thread::spawn(|| with_clippy(console::step(&[])?).run());
     let published = thread::spawn(published);
     let soak = soak();
-    first_failure([tests, soak].into_iter().chain([console, counts, checks, published].map(join)))
+    let databases = databases();
+    first_failure(
+        [tests, soak, databases].into_iter().chain([console, counts, checks, published].map(join)),
+    )
 }
 
 /// The lines of `.ci/settings`: a name and a value.
@@ -87,6 +94,7 @@ fn prepare() -> Result<(), Failure> {
     typos::run()?;
     redis::find_or_install()?;
     install::ensure_valgrind()?;
+    install::ensure_databases()?;
     install::ensure_chromedriver()
 }
 
@@ -96,6 +104,11 @@ fn tests() -> Result<(), Failure> {
     let tests = with_clippy(test_step(&["--no-fail-fast".to_owned()])?);
     // Without clippy cargo would build them once more.
     tests.env("BUILT_EXAMPLES", cargo::build_folder().join("debug/examples")).run()
+}
+
+/// Runs the tests with databases, which the tests were built with. Not beside the soak: both count leases in fractions of a second.
+fn databases() -> Result<(), Failure> {
+    with_clippy(databases_step()?).run()
 }
 
 /// The variables by which `cargo clippy` makes clippy the compiler of the crates of the workspace, and gives it arguments.

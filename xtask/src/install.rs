@@ -64,6 +64,40 @@ The console is tested in headless Chromium, driven by chromedriver. Install both
 and run this again.",
 };
 
+/// The servers that `tests/databases` starts, each with a program that shows that it is there.
+const DATABASES: [(&str, Package); 3] = [
+    ("initdb", database("postgresql")),
+    ("mariadbd", database("mariadb-server")),
+    ("pgbouncer", database("pgbouncer")),
+];
+
+const fn database(name: &'static str) -> Package {
+    let by_hand = "\
+The tests of fenced transactions start PostgreSQL, pgbouncer and MariaDB themselves, and need no service. Install them on Linux with
+
+    sudo apt-get install postgresql pgbouncer mariadb-server      # Debian, Ubuntu
+
+or run the tests without `--with-databases`.";
+    Package { name, brew: None, by_hand }
+}
+
+/// Installs the databases that are missing.
+///
+/// # Errors
+///
+/// As [`install`].
+pub(crate) fn ensure_databases() -> Result<(), Failure> {
+    let is_missing = |program: &str| !has(program) && !is_in_usual_dir(program);
+    DATABASES.iter().filter(|(program, _)| is_missing(program)).try_for_each(|(_, it)| install(it))
+}
+
+/// Whether Debian has it in a folder that is not on the `PATH` of every user.
+fn is_in_usual_dir(program: &str) -> bool {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let dirs = versions.map(|version| version.path().join("bin"));
+    dirs.chain(["/usr/sbin".into()]).any(|dir| dir.join(program).is_file())
+}
+
 /// Installs Chromium and its driver if they are not on the `PATH`.
 ///
 /// # Errors

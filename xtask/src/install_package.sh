@@ -1,7 +1,7 @@
 # Installs the package of Debian or Ubuntu that $1 names, and leaves no service behind. Runs as root.
 #
-# redis-server starts a server on the default port and has it started at every boot. The tests want
-# the program only, and a developer may have something else on that port. Packages ask
+# Servers of databases start on their default ports and have themselves started at every boot. The tests want
+# the programs only, and a developer may have something else on these ports. Packages ask
 # /usr/sbin/policy-rc.d before they start anything, and 101 is its word for "not allowed"; most
 # container images have such a file, and one that is there is left alone.
 set -eu
@@ -19,6 +19,11 @@ fi
 apt-get update || true
 apt-get install --yes --no-install-recommends "$1"
 
-if [ "$1" = redis-server ] && [ -d /run/systemd/system ]; then
-    systemctl disable --quiet redis-server.service
+case "$1" in
+redis-server | postgresql | pgbouncer) service=$1 ;;
+mariadb-server) service=mariadb ;;
+*) exit 0 ;;
+esac
+if [ -d /run/systemd/system ]; then
+    systemctl disable --quiet "$service.service"
 fi

@@ -26,7 +26,9 @@ const HELP: &str = "\
 cargo xtask <command>
 
   test [args]          finds or installs redis-server, then runs all tests of the workspace;
-                       args go to `cargo test`: `cargo xtask test -p lock-tests some_name`
+                       args go to `cargo test`: `cargo xtask test -p lock-tests some_name`;
+                       with `--with-databases` it then installs PostgreSQL, pgbouncer and MariaDB where they are
+                       missing, and runs the tests that need them
   bench [--quick] …    finds or installs redis-server, then runs the benchmarks;
                        args go to the benchmark program; `--counts` builds and counts as CI does, and
                        `--instructions` counts a release build: both find or install valgrind, too; `--peers`
@@ -63,7 +65,7 @@ cargo xtask <command>
   compile-time         measures what the attribute costs the compiler, with 200 functions
   weight               builds a small service from nothing, without locks, with them, and with the smallest set of them, and
                        prints what each costs: crates, processor time, sizes; takes ten minutes on two processors
-  ci                   test, formatting, clippy, docs, public API, each feature alone, the console in a
+  ci                   test (with databases), formatting, clippy, docs, public API, each feature alone, the console in a
                        browser, and the counts on record of what a pair costs: all that has to pass
   help                 prints this
 
@@ -143,7 +145,22 @@ impl Failure {
 }
 
 fn test(args: &[String]) -> Result<(), Failure> {
-    test_step(args)?.run()
+    let mut tests = args.to_vec();
+    tests.retain(|arg| arg != "--with-databases");
+    test_step(&tests)?.run()?;
+    if tests.len() == args.len() {
+        return Ok(());
+    }
+    install::ensure_databases()?;
+    databases_step()?.run()
+}
+
+/// Runs the tests of `tests/databases` that need a database.
+fn databases_step() -> Result<Step, Failure> {
+    // Of the whole workspace: with the features of one package alone its dependencies would be compiled once more. What a fence
+    // costs is a measurement.
+    let args = ["--test=databases", "--", "--ignored", "--skip=cost::"];
+    test_step(&args.map(str::to_owned))
 }
 
 /// Runs the tests of the workspace, or of the packages that the arguments name.

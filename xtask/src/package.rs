@@ -8,8 +8,15 @@ use crate::Failure;
 use crate::cargo::{self, Step, build_folder, workspace_root};
 
 /// The crates that are published, in the order in which that is possible.
-pub(crate) const PUBLISHED: [&str; 6] =
-    ["lock-syntax", "lock-macros", "lock-runtime", "lock-tower", "lock-console", "lock-cli"];
+pub(crate) const PUBLISHED: [&str; 7] = [
+    "lock-syntax",
+    "lock-macros",
+    "lock-runtime",
+    "lock-tower",
+    "lock-sqlx",
+    "lock-console",
+    "lock-cli",
+];
 
 /// What each packed crate must contain, beside its sources.
 const REQUIRED: [&str; 3] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT"];

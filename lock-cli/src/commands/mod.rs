@@ -2,11 +2,13 @@
 
 mod check;
 mod clients;
+mod completions;
 mod console;
 mod deadlocks;
 mod doctor;
 mod ls;
 mod release;
+mod run;
 mod schema;
 mod show;
 mod watch;
@@ -25,11 +27,19 @@ pub(crate) async fn run(args: &Args) -> Result<Answer, Failure> {
     match &args.command {
         Command::Check { file } => return check::check(file),
         Command::Schema => return schema::schema(),
+        Command::Completions { shell } => return Ok(completions::completions(*shell)),
+        Command::Run(run) => return run::run(args, run).await,
+        Command::Lead(lead) => return run::lead(lead).await,
         _ => {}
     }
-    let client = args.store.connect().await?;
+    // This client answers no surveys, so it lists only the services.
+    let client = args.store.connect(LockClient::builder().survey(false)).await?;
     match &args.command {
-        Command::Check { .. } | Command::Schema => unreachable!("needs no client"),
+        Command::Check { .. }
+        | Command::Schema
+        | Command::Completions { .. }
+        | Command::Run(_)
+        | Command::Lead(_) => unreachable!("needs no client of this kind"),
         Command::Ls(ls) => ls::ls(&client, args, ls).await,
         Command::Show { name } => show::show(&client, args, lock_name(&client, name).await?).await,
         Command::Watch { name, time } => {

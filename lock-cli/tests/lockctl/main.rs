@@ -10,5 +10,6 @@ mod permissions;
 mod reads;
 mod release;
 mod rights;
+mod run;
 mod watch;
 mod world;

@@ -94,6 +94,16 @@ pub enum LockError {
         /// How the loss was noticed.
         cause: LossCause,
     },
+    /// The hold does not exclude others, so nothing can be fenced with it; nothing was sent.
+    // S-37.
+    #[error("{problem}")]
+    #[non_exhaustive]
+    NotExclusive {
+        /// The lock's full name.
+        key: String,
+        /// What it is and what to do.
+        problem: String,
+    },
     /// The call would wait for itself. Through one client of a server, a mutex re-enters instead.
     #[error("taking lock {key:?} here would wait for ourselves: {detail}")]
     #[non_exhaustive]
@@ -270,6 +280,7 @@ impl LockError {
             | Self::Busy { key, .. }
             | Self::LatchClosed { key, .. }
             | Self::Lost { key, .. }
+            | Self::NotExclusive { key, .. }
             | Self::WouldDeadlock { key, .. }
             | Self::InvalidKey { key, .. }
             | Self::KeyCollision { key, .. }
@@ -345,6 +356,8 @@ pub enum StoreErrorKind {
     Denied,
     /// The key holds a value of another type or another kind of lock.
     WrongType,
+    /// The server refused a command of the caller's own, or it is too long to be sent; nothing ran.
+    Command,
     /// The address or a setting is wrong, or the server's certificate is not trusted.
     Config,
     /// The server sent an answer that this version does not understand.

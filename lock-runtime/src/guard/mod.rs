@@ -3,8 +3,11 @@
 
 #[cfg(feature = "blocking")]
 mod call;
+mod fenced;
 mod held;
 pub(crate) mod protected;
+#[cfg(feature = "redis")]
+mod redis_command;
 mod release;
 mod run;
 mod watch;
@@ -16,6 +19,8 @@ use std::time::Duration;
 use tokio::task::coop::consume_budget;
 
 pub(crate) use self::held::Held;
+#[cfg(feature = "redis")]
+pub use self::redis_command::RedisCommand;
 pub(crate) use self::release::BoundedRelease;
 pub use self::release::Release;
 pub use self::run::RunOwned;
@@ -252,6 +257,25 @@ impl LockGuard {
                 Err(StoreError::new(StoreErrorKind::OutcomeUnknown, message).into())
             }
         }
+    }
+
+    /// Returns a Redis command that the server runs only if this hold owns the lock at that moment.
+    ///
+    /// Add its keys and arguments, and await [`run`](RedisCommand::run). The second word of a command of two words is its first
+    /// argument.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example(hold: lock_runtime::LockGuard) -> Result<(), lock_runtime::LockError> {
+    /// hold.redis("HSET").key("stock").arg("7").arg(3).run().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    // S-37.
+    #[cfg(feature = "redis")]
+    pub fn redis(&self, command: impl Into<String>) -> RedisCommand {
+        self.watch().redis(command)
     }
 
     /// Releases the lock and waits for the store's answer.

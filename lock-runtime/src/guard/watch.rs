@@ -7,11 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockGuard;
+#[cfg(feature = "redis")]
+use super::RedisCommand;
 use super::run::Alarm;
 use crate::error::LockError;
+#[cfg(feature = "redis")]
+use crate::error::LossCause;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::lease::Hold;
+#[cfg(feature = "redis")]
+use crate::lease::manager::LeaseManager;
 use crate::lease::watched::Watched;
 use crate::observe::log_lock;
 use crate::scope;
@@ -51,12 +57,17 @@ pub struct LockWatch {
 
 impl LockWatch {
     pub(super) fn new(guard: &LockGuard) -> Self {
-        Self { watched: Watched::new(guard.hold(), guard.token(), guard.owned.share()) }
+        let (hold, leases) = (guard.hold(), &guard.owned.leases);
+        Self { watched: Watched::new(hold, guard.token(), leases, guard.owned.share()) }
     }
 
     /// The innermost hold around the calling code.
     pub(super) fn enclosing() -> Option<Self> {
         scope::enclosing_guard().map(|watched| Self { watched })
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.watched.hold
     }
 
     /// As [`LockGuard::key`].
@@ -91,6 +102,24 @@ impl LockWatch {
     /// [`Released`](crate::error::LossCause::Released).
     pub fn check(&self) -> Result<(), LockError> {
         self.watched.ensure_held()
+    }
+
+    /// As [`LockGuard::redis`]; refused as [`Released`](crate::error::LossCause::Released) once the guard is released.
+    #[cfg(feature = "redis")]
+    pub fn redis(&self, command: impl Into<String>) -> RedisCommand {
+        RedisCommand::new(self.clone(), command.into())
+    }
+
+    /// What the client keeps holds with.
+    #[cfg(feature = "redis")]
+    pub(super) fn leases(&self) -> Result<Arc<LeaseManager>, LockError> {
+        self.watched.leases.upgrade().ok_or_else(|| self.released())
+    }
+
+    /// The error once the guard is released.
+    #[cfg(feature = "redis")]
+    pub(super) fn released(&self) -> LockError {
+        self.watched.hold.lost_error(LossCause::Released)
     }
 
     /// Waits until the hold is lost or the guard is released, and returns which, as [`check`](Self::check) does.

@@ -14,6 +14,7 @@
 
 mod batch;
 pub(crate) mod claim;
+mod commands;
 mod in_flight;
 mod keepers;
 pub(crate) mod manager;
@@ -94,6 +95,8 @@ pub(crate) struct Hold {
     /// The count that the store shows.
     shown_count: AtomicU32,
     count_queued: AtomicBool,
+    /// Commands whose outcome is not known.
+    commands: AtomicU32,
     /// The fencing token of its current holder.
     token: AtomicU64,
     place: Place,
@@ -161,6 +164,7 @@ impl Hold {
             count: AtomicU32::new(1),
             shown_count: AtomicU32::new(1),
             count_queued: AtomicBool::new(false),
+            commands: AtomicU32::new(0),
             token: AtomicU64::new(token.get()),
             place: Place::default(),
             reentries: Reentries::default(),

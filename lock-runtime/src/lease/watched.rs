@@ -4,12 +4,13 @@
 //! around it. An observer must not take the time of another guard for that of its own.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::manager::LeaseManager;
 use super::{Hold, RELEASED};
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause};
@@ -50,13 +51,21 @@ impl Share {
 pub(crate) struct Watched {
     pub(crate) hold: Arc<Hold>,
     pub(crate) token: FencingToken,
+    /// Gone once no guard keeps it, nor the client.
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "for commands of Redis"))]
+    pub(crate) leases: Weak<LeaseManager>,
     share: Share,
 }
 
 impl Watched {
     /// The time of a guard that has the hold now.
-    pub(crate) fn new(hold: &Arc<Hold>, token: FencingToken, share: Share) -> Self {
-        Self { hold: Arc::clone(hold), token, share }
+    pub(crate) fn new(
+        hold: &Arc<Hold>,
+        token: FencingToken,
+        leases: &Arc<LeaseManager>,
+        share: Share,
+    ) -> Self {
+        Self { hold: Arc::clone(hold), token, leases: Arc::downgrade(leases), share }
     }
 
     /// As [`Hold::check`], and an error once the guard is released.

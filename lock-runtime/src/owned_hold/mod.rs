@@ -160,7 +160,9 @@ impl OwnedHold {
             && self.keep_until.is_none_or(|until| until <= now)
             && now.since(self.hold.taken_at) < self.leases.timing.handoff_window
             && self.hold.deadline().since(now) >= lease / 2
-            && !self.hold.outlasts_its_lease(now);
+            && !self.hold.outlasts_its_lease(now)
+            // Last: it refuses the commands of the guard that ends.
+            && self.hold.refuse_commands();
         if !allowed {
             return Next::None;
         }
@@ -253,6 +255,8 @@ impl OwnedHold {
     fn depart_to_next(&mut self, now: Tick) -> Role {
         self.token = FencingToken::new(self.token.get() + 1);
         self.hold.set_token(self.token);
+        // In this order: an earlier guard that begins one finds that the token is not its own.
+        self.hold.admit_commands();
         self.handoffs += 1;
         self.after_readers = false;
         self.depart(now)

@@ -10,6 +10,8 @@ pub(crate) mod memory;
 pub(crate) mod redis;
 
 mod client_id;
+#[cfg(feature = "redis")]
+mod command;
 pub(crate) mod kind;
 mod message;
 mod names;
@@ -35,10 +37,14 @@ use uuid::Uuid;
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
+#[cfg(feature = "redis")]
+use crate::fence::RedisValue;
 use crate::key::LockKey;
 
 pub use self::client_id::client_id;
 pub(crate) use self::client_id::new_id;
+#[cfg(feature = "redis")]
+pub use self::command::{Command, CommandRequest};
 pub use self::kind::HoldKind;
 pub use self::memory::MemoryStore;
 #[cfg(feature = "redis")]
@@ -276,6 +282,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ) -> StoreFuture<'_, u64> {
         let _ = (target, request, timeout);
         unsupported("count-down latches")
+    }
+
+    /// Runs a command of the caller's own if an owner holds a lock, in one step; `None` if it does not, and nothing ran. Do not
+    /// repeat it blindly: a command whose answer was lost may have run.
+    // S-37.
+    #[cfg(feature = "redis")]
+    fn command(&self, request: CommandRequest) -> StoreFuture<'_, Option<RedisValue>> {
+        let _ = request;
+        unsupported(
+            "commands under a hold, which need one Redis server, a master that sentinels name, or a cluster",
+        )
     }
 
     /// Inspects a name without changing it.

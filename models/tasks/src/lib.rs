@@ -24,7 +24,7 @@ mod backoff;
 pub mod clock;
 #[path = "../../../lock-runtime/src/error/mod.rs"]
 pub mod error;
-#[path = "../../../lock-runtime/src/fence.rs"]
+#[path = "../../../lock-runtime/src/fence/token.rs"]
 pub mod fence;
 #[path = "../../../lock-runtime/src/gate/mod.rs"]
 mod gate;

@@ -1,4 +1,4 @@
-// Statements have: client: LockClient
+// Statements have: client: LockClient, pool: sqlx::SqlitePool, hold: lock_runtime::LockGuard
 use lock_runtime::{FencingToken, LockClient, LockError, distributed_lock};
 
 type AccountId = u64;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use crate::leash::Leash;
+use crate::leash::{EndBy, Leash};
 use crate::raw_client::RawClient;
 
 pub use builder::RedisServerBuilder;
@@ -186,7 +186,7 @@ impl RedisServer {
         let mut command = Command::new(binary::path());
         command.args(&self.args).envs(self.envs.iter().cloned()).stdin(Stdio::null());
         command.stdout(output.try_clone().expect("a file can be duplicated")).stderr(output);
-        let mut process = Leash::spawn(&mut command, Some(self.dir.path()))
+        let mut process = Leash::spawn(&mut command, Some(self.dir.path()), EndBy::Kill)
             .unwrap_or_else(|error| panic!("{}", binary::missing(&error)));
 
         let deadline = Instant::now() + START_BOUND;

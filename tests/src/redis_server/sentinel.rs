@@ -17,7 +17,7 @@ use super::{
     socket_url,
 };
 use crate::eventually::eventually;
-use crate::leash::Leash;
+use crate::leash::{EndBy, Leash};
 use crate::raw_client::RawClient;
 
 /// How long sentinels may take to find each other, and to agree.
@@ -176,7 +176,7 @@ impl SentinelsBuilder {
         let mut command = Command::new(binary::path());
         command.arg(&file).arg("--sentinel").stdin(Stdio::null());
         command.stdout(output.try_clone().expect("a file can be duplicated")).stderr(output);
-        let mut process = Leash::spawn(&mut command, Some(dir.path()))
+        let mut process = Leash::spawn(&mut command, Some(dir.path()), EndBy::Kill)
             .unwrap_or_else(|error| panic!("{}", binary::missing(&error)));
         let password = self.password.as_deref().map(percent_encoded);
         let client = RawClient::new(&socket_url(&socket_in(&dir), password.as_deref()));

@@ -19,6 +19,7 @@ fn pages() -> Vec<PathBuf> {
         "lock-console",
         "lock-macros",
         "lock-runtime",
+        "lock-sqlx",
         "lock-syntax",
         "lock-tower",
     ];

@@ -1,4 +1,4 @@
-//! A service with a lock on a function, a lock on a route, and the console.
+//! A service with a lock on a function, a lock on a route, the console, and a transaction that is fenced.
 
 use std::time::Duration;
 
@@ -7,8 +7,10 @@ use axum::extract::Path;
 use axum::routing::post;
 use lock_console::ConsoleOptions;
 use lock_runtime::policy::LockConfig;
-use lock_runtime::{KeyPart, LockClient, LockError, LockOptions, distributed_lock};
+use lock_runtime::{KeyPart, LockClient, LockError, LockGuard, LockOptions, distributed_lock};
+use lock_sqlx::{Fence, FenceError};
 use lock_tower::{HeldLock, LockLayer};
+use sqlx::SqlitePool;
 
 #[derive(Clone, Copy, KeyPart)]
 struct OrderId(u64);
@@ -16,6 +18,12 @@ struct OrderId(u64);
 #[distributed_lock(key = "order:{id}", wait = "2s")]
 async fn pay(id: OrderId) -> Result<String, LockError> {
     Ok(format!("paid {}", id.0))
+}
+
+async fn withdraw(hold: &LockGuard, pool: &SqlitePool) -> Result<(), FenceError> {
+    let mut tx = pool.begin().await?;
+    hold.fence(&mut tx).await?;
+    Ok(tx.commit().await?)
 }
 
 async fn pay_over_http(Path(id): Path<u64>, lock: HeldLock) -> String {
@@ -45,6 +53,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let order = client.mutex("order:42");
     let paid = order.run(pay(OrderId(42))).await??;
     assert_eq!(paid, "paid 42");
+    let pool = SqlitePool::connect("sqlite::memory:").await?;
+    lock_sqlx::migrate(&pool).await?;
+    withdraw(&client.mutex("account:7").lock().await?, &pool).await?;
     client.shutdown(Duration::from_secs(5)).await;
     println!("{paid}");
     Ok(())

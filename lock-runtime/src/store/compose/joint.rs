@@ -19,6 +19,10 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
+#[cfg(feature = "redis")]
+use crate::fence::RedisValue;
+#[cfg(feature = "redis")]
+use crate::store::CommandRequest;
 use crate::store::unsent::SentBefore;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, JointPart, OnRenewed, OwnerId, Ownership,
@@ -337,6 +341,23 @@ fn refused(part: &Part<'_>, reply: AcquireReply) -> AcquireReply {
 }
 
 impl Store for JointStore {
+    /// On one store, whatever the kinds of the locks: a script asks for all of them.
+    #[cfg(feature = "redis")]
+    fn command(&self, request: CommandRequest) -> StoreFuture<'_, Option<RedisValue>> {
+        StoreFuture::new(async move {
+            let parts = self.parts(&request.target)?;
+            let store = parts.first().map(|part| Arc::clone(part.store));
+            match store.filter(|_| parts.windows(2).all(|two| two[0].home == two[1].home)) {
+                Some(store) => store.command(request).await,
+                None => {
+                    let message = "these locks are on the servers of several clients, and no command can be run on all of them at once; \
+                         hold a lock of one client for it";
+                    Err(StoreError::new(StoreErrorKind::Config, message))
+                }
+            }
+        })
+    }
+
     fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
         StoreFuture::new(async move {
             let asked = join_all(self.stores.values().map(|store| store.ping(timeout))).await;

@@ -41,7 +41,7 @@ fn a_late_writer_is_refused() {
     let pages = pages();
     let page = pages.iter().find(|page| page.path == "docs/fencing.md").expect("the page is there");
     let blocks = statements(page);
-    let [table, account, fences] = &blocks[..] else {
+    let [fences, table, account] = &blocks[..] else {
         panic!("{} blocks for SQLite", blocks.len())
     };
     let [stamp, write, upsert] = &account[..] else { panic!("{} statements", account.len()) };

@@ -70,6 +70,17 @@ async fn transfer() {
 }
 
 #[tokio::test]
+async fn fenced_transfer() {
+    let check = |lines: &[String]| {
+        assert_eq!(numbers(line(lines, "without a fence:")), [3_000, 2_950]);
+        assert_eq!(numbers(line(lines, "with a fence:")), [3_000, 3_000]);
+        let refused = line(lines, "with a fence, the late transfer is refused: ");
+        assert!(refused.starts_with("the hold of \"account:"), "{lines:#?}");
+    };
+    run_both("fenced_transfer", check).await;
+}
+
+#[tokio::test]
 async fn latch() {
     let check = |lines: &[String]| {
         let loaded: BTreeSet<_> = lines.iter().filter(|line| line.starts_with("worker")).collect();

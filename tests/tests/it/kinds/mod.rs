@@ -20,6 +20,7 @@ mod polled;
 mod quorum;
 mod quorum_start;
 mod quorum_votes;
+mod redis_commands;
 mod run;
 mod rw;
 mod semaphore;

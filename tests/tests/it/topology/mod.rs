@@ -3,6 +3,7 @@
 mod cluster;
 mod one_address;
 mod permissions;
+mod redis_commands;
 mod replicas;
 pub(crate) mod sentinel;
 mod tls;

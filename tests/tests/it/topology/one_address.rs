@@ -111,6 +111,7 @@ both! {
     a_crowd_of_own_keys_is_served,
     what_was_learned_outlasts_a_connection,
     names_of_two_slots_are_refused_with_a_hint,
+    a_command_has_keys_in_the_slot_of_its_lock,
     hold_counts_are_shown,
     an_operator_sees_and_frees,
     shutdown_gives_everything_back,
@@ -270,4 +271,19 @@ async fn shutdown_gives_everything_back(says: Says) {
             assert!(left.is_empty(), "{left:?}");
         }
     }
+}
+
+/// S-37. Nothing ran when the server refuses it.
+async fn a_command_has_keys_in_the_slot_of_its_lock(says: Says) {
+    let world = World::start(says).await;
+    let guard = world.client().await.mutex("order:42").lock().await.unwrap();
+    for _ in 0..2 {
+        let refused = guard.redis("SET").key("total").arg(1).run().await.unwrap_err();
+        let (kind, sentence) = kind_and_sentence(refused);
+        assert_eq!(kind, StoreErrorKind::Config);
+        assert!(sentence.contains("as in \"{order:42}:total\""), "{sentence}");
+    }
+    assert_eq!(world.refused().await, u64::from(says == Says::Standalone), "asked in vain");
+    guard.redis("SET").key("{order:42}:total").arg(1).run().await.unwrap();
+    guard.release().await.unwrap();
 }

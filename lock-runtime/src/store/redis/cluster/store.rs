@@ -14,13 +14,14 @@ use super::ClusterStore;
 use super::route::{Moving, is_divided};
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::fence::FencingToken;
+use crate::fence::{FencingToken, RedisValue};
 use crate::key::LockKey;
+use crate::store::redis::requests::command;
 use crate::store::redis::server::slot::slot_of;
 use crate::store::redis::store::RedisStore;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
-    MissingRight, NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ProcessNames,
+    AcquireReply, AcquireRequest, CommandRequest, CountRequest, HoldKind, Inspection, LatchRequest,
+    Listening, MissingRight, NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ProcessNames,
     ReleaseReply, ReleaseRequest, RenewRequest, ServerFacts, ServerReport, Store, StoreFuture,
     Subscription, Target, not_listened, renewed_in_parts, tell_part,
 };
@@ -282,6 +283,14 @@ impl Store for ClusterStore {
                 store.latch(&target, request, limit)
             })
             .await
+        })
+    }
+
+    fn command(&self, request: CommandRequest) -> StoreFuture<'_, Option<RedisValue>> {
+        StoreFuture::new(async move {
+            let at = (command::slot(&request)?, Moving::Follow);
+            // Its time begins once there is a connection, as on one server.
+            self.at(at, request.timeout, |store, _| store.command(request.clone())).await
         })
     }
 

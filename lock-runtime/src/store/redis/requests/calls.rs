@@ -168,7 +168,7 @@ fn end_of_hold(lock: &Target, owner: &OwnerId) -> String {
 }
 
 /// The field of an owner in a lock's hash.
-fn field<'a>(target: &Target, owner: &'a OwnerId) -> Cow<'a, str> {
+pub(super) fn field<'a>(target: &Target, owner: &'a OwnerId) -> Cow<'a, str> {
     match target.kind() {
         HoldKind::Write => Cow::Owned([owner.as_field(), ":write"].concat()),
         _ => Cow::Borrowed(owner.as_field()),

@@ -4,6 +4,7 @@
 pub(crate) mod answers;
 pub(crate) mod calls;
 pub(crate) mod combine;
+pub(crate) mod command;
 mod holds;
 pub(crate) mod info;
 pub(crate) mod names;

@@ -137,7 +137,8 @@ const FUNCTIONS: &str = concat!(
 
 scripts! {
     RENEW = "time.lua" "time_in_ms.lua" "renew.lua";
-    RENEW_PLAIN = "time.lua" "time_in_ms.lua" "renew_plain.lua";
+    RENEW_PLAIN = "time.lua" "time_in_ms.lua" "is_held.lua" "renew_plain.lua";
+    FENCED = "is_held.lua" "fenced.lua";
     END_LATER = "time.lua" "time_in_ms.lua" "fair_notify.lua" "end_later.lua";
     SHOW_COUNT = "show_count.lua";
     MULTI_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "multi_acquire.lua";

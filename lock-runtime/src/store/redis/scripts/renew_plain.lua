@@ -5,15 +5,6 @@
 -- ARGV[1] lease in ms, 0 only asks   ARGV[i+1] field of the owner
 -- returns 0: all are held by their owners; else a list of the i that are not. One bad key does not fail the others.
 
--- Whether HGET found the owner; for the answers that are not the usual '1'.
-local function is_held(lock, field, count)
-  if type(count) ~= 'table' then
-    return count and count ~= '0'
-  end
-  -- An ACL for mutexes alone does not allow HGET.
-  return not string.find(count.err, 'WRONGTYPE') and call('HEXISTS', lock, field) == 1
-end
-
 -- Moves the end that PEXPIREAT has not moved; `moved` is its answer.
 local function prolong(lock, lease, moved)
   if moved ~= 0 then

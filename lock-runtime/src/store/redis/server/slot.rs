@@ -3,12 +3,15 @@
 /// How many slots there are.
 pub(crate) const SLOTS: u16 = 16_384;
 
-/// The slot of a key or channel: of the text between its first `{` and the next `}` if that is not empty, else of
-/// the whole.
+/// The slot of a key or channel.
 pub(crate) fn slot_of(name: &str) -> u16 {
+    tag_of(name).bytes().fold(0, crc16) % SLOTS
+}
+
+/// What decides the slot of a name: the text between its first `{` and the next `}` if that is not empty, else the whole.
+pub(crate) fn tag_of(name: &str) -> &str {
     let tag = name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
-    let hashed = tag.filter(|tag| !tag.is_empty()).unwrap_or(name);
-    hashed.bytes().fold(0, crc16) % SLOTS
+    tag.filter(|tag| !tag.is_empty()).unwrap_or(name)
 }
 
 /// CRC-16/XMODEM; so little code needs no dependency.

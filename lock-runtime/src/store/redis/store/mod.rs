@@ -20,6 +20,7 @@ use self::messages::publish;
 use super::link::Link;
 use super::requests::answers::{acquired, inspection, number};
 use super::requests::combine::{Asked, Combiner};
+use super::requests::command;
 use super::requests::info::Age;
 use super::requests::renew::renew_all;
 use super::requests::replicated::Replicated;
@@ -28,14 +29,14 @@ use super::scripts::{Answer, MAX_KEYS, ScriptCall};
 use super::server::errors::is_crossslot;
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::fence::FencingToken;
+use crate::fence::{FencingToken, RedisValue};
 use crate::key::LockKey;
 use crate::opaque::opaque_debug;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, Listening,
-    MissingRight, NamesCursor, NamesPage, OnMessage, OnRenewed, ProcessNames, ReleaseReply,
-    ReleaseRequest, RenewRequest, ServerFacts, ServerReport, Store, StoreFuture, Subscription,
-    Target, no_hold,
+    AcquireReply, AcquireRequest, CommandRequest, CountRequest, HoldKind, Inspection, LatchRequest,
+    Listening, MissingRight, NamesCursor, NamesPage, OnMessage, OnRenewed, ProcessNames,
+    ReleaseReply, ReleaseRequest, RenewRequest, ServerFacts, ServerReport, Store, StoreFuture,
+    Subscription, Target, no_hold,
 };
 
 /// A store that keeps locks on one Redis server, version 7.0 or later.
@@ -77,6 +78,15 @@ impl RedisStore {
         self.link.ensure_task();
         let answer = self.link.run(call, Instant::now() + timeout).await;
         Ok(answer.map_err(|error| error.within(timeout))?)
+    }
+
+    /// As [`run`](Self::run), for a call that must not run twice. Its time begins once there is a connection: what is sent just
+    /// before the end of its time is given up at once.
+    async fn run_once(&self, call: &ScriptCall, timeout: Duration) -> Result<Answer, StoreError> {
+        self.link.ensure_task();
+        let connected = self.link.connected(Instant::now() + timeout).await;
+        connected.map_err(|error| error.within(timeout))?;
+        self.run(call, timeout).await
     }
 }
 
@@ -193,14 +203,25 @@ impl Store for RedisStore {
     ) -> StoreFuture<'_, u64> {
         let call = calls::latch(self.link.publish(), target, request);
         StoreFuture::new(async move {
-            if !request.is_repeatable() {
-                // Its time begins once there is a connection: what is sent just before the end of its time is given up at once.
-                self.link.ensure_task();
-                let connected = self.link.connected(Instant::now() + timeout).await;
-                connected.map_err(|error| error.within(timeout))?;
+            let answer = match request.is_repeatable() {
+                true => self.run(&call, timeout).await?,
+                false => self.run_once(&call, timeout).await?,
+            };
+            Ok(u64::try_from(number(&answer)?).unwrap_or(0))
+        })
+    }
+
+    fn command(&self, request: CommandRequest) -> StoreFuture<'_, Option<RedisValue>> {
+        StoreFuture::new(async move {
+            if self.link.is_cluster() {
+                command::slot(&request)?;
             }
-            let count = number(&self.run(&call, timeout).await?)?;
-            Ok(u64::try_from(count).unwrap_or(0))
+            let call = command::call(self.link.publish(), &request);
+            match self.run_once(&call, request.timeout).await {
+                // Nothing ran: the server is a cluster after all (S-40).
+                Err(error) if is_crossslot(&error) => command::slot(&request).and(Err(error)),
+                answer => command::outcome(answer?, &request.command),
+            }
         })
     }
 

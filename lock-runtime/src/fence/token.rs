@@ -1,5 +1,5 @@
-//! Fencing: the order of holds ([`FencingToken`]), and a [`FenceGate`] with which a resource refuses the late
-//! write of an earlier holder as a [`StaleToken`].
+//! The order of holds ([`FencingToken`]), and a [`FenceGate`] with which a resource in memory refuses the late write of an
+//! earlier holder as a [`StaleToken`].
 // S-23, S-24.
 
 use std::fmt;

@@ -1,0 +1,56 @@
+//! The signals that this process handles in place of ending.
+
+use std::fs;
+use std::future::poll_fn;
+use std::task::Poll;
+
+use rustix::process::Signal;
+use tokio::signal::unix::{self, SignalKind, signal};
+
+use crate::failure::Failure;
+
+/// What users and supervisors send to a process that should end, reload or report.
+const PASSED_ON: [Signal; 6] =
+    [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+
+/// The signals of [`PASSED_ON`] that this process was not started to ignore: `nohup lockctl run` ignores SIGHUP, and
+/// its command must inherit that. A handler would end it, because a new program gets the default in place of a handler.
+pub(super) fn passed_on() -> impl Iterator<Item = Signal> {
+    let ignored = ignored();
+    PASSED_ON.into_iter().filter(move |signal| ignored & (1 << (signal.as_raw() - 1)) == 0)
+}
+
+/// A bit for each ignored signal. None where the system has no `/proc`.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// Signals that arrive. From its making on, they do not end this process, not even after its drop.
+pub(super) struct Signals(Vec<(Signal, unix::Signal)>);
+
+impl Signals {
+    pub(super) fn new(signals: impl IntoIterator<Item = Signal>) -> Result<Self, Failure> {
+        let streams = signals.into_iter().map(|one| {
+            let stream = signal(SignalKind::from_raw(one.as_raw())).map_err(|error| {
+                Failure::store(format!("the signal {} cannot be handled: {error}", one.as_raw()))
+            })?;
+            Ok((one, stream))
+        });
+        streams.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Waits for one of them. Cancel safe.
+    pub(super) async fn next(&mut self) -> Signal {
+        poll_fn(|cx| {
+            let mut streams = self.0.iter_mut();
+            match streams.find_map(|(one, stream)| stream.poll_recv(cx).is_ready().then_some(*one))
+            {
+                Some(arrived) => Poll::Ready(arrived),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,64 @@
+//! The terminal, which lets one process group read: that in the foreground. A command in a group of its own would be
+//! stopped at its first read, so `lockctl run` hands it the foreground, as a shell does.
+//!
+//! `flock` and `timeout --foreground` keep the command in their own group instead. Then Ctrl-C reaches the command twice,
+//! once from the terminal and once passed on, and what the command has started cannot be ended with it.
+
+use std::fs::File;
+use std::io::{IsTerminal, stdin, stdout};
+use std::time::Duration;
+
+use rustix::process::{Pid, getpgid, getpgrp, getpid};
+use rustix::termios::{tcgetpgrp, tcsetpgrp};
+use tokio::time::{sleep, timeout};
+
+/// How often, and for how long, the leader of a group looks whether it has the foreground.
+const LOOK: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The terminal that controls this process, whatever the standard streams are.
+fn controlling() -> Option<File> {
+    File::options().read(true).write(true).open("/dev/tty").ok()
+}
+
+/// The same, if the command is to have it. In a pipeline, `| less` needs the foreground, which it shares with `lockctl`.
+fn for_the_command() -> Option<File> {
+    (stdin().is_terminal() && stdout().is_terminal()).then(controlling).flatten()
+}
+
+/// True if a terminal controls this process.
+pub(super) fn is_there() -> bool {
+    controlling().is_some()
+}
+
+/// Makes `group` the foreground group if this process's own is. Only a process of the foreground group may do that: any
+/// other is stopped for it. So nothing here takes the foreground; each owner hands it on.
+pub(super) fn hand_to(group: Pid) {
+    // In this order: a group of another PID namespace has no number here, which `tcgetpgrp` says and `getpgrp` cannot.
+    if let Some(terminal) = for_the_command()
+        && let Ok(foreground) = tcgetpgrp(&terminal)
+        && foreground == getpgrp()
+    {
+        // Fails if the terminal has gone, which leaves nothing to hand on.
+        let _ = tcsetpgrp(&terminal, group);
+    }
+}
+
+/// Waits until the group of `parent` has handed the foreground on, and returns that group. `None` if it does not have it.
+pub(super) async fn receive_from(parent: Pid) -> Option<Pid> {
+    let terminal = for_the_command()?;
+    // As above; if the parent has been faster, its group is not in the foreground any more, and this one is.
+    let foreground = tcgetpgrp(&terminal).ok()?;
+    let group = getpgid(Some(parent)).ok()?;
+    if foreground != group && foreground != getpid() {
+        return None;
+    }
+    let handed_on = async {
+        while tcgetpgrp(&terminal) == Ok(group) {
+            sleep(LOOK).await;
+        }
+    };
+    // Without it, the command is stopped when it reads, and goes on when its job is in the foreground.
+    let _ = timeout(PATIENCE, handed_on).await;
+    Some(group)
+}

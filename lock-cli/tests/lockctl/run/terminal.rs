@@ -1,0 +1,146 @@
+//! `lockctl run` on a terminal: the command reads it, and keys reach the command once.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use lock_tests::eventually::eventually_blocking;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use crate::world::{SOON, World};
+
+/// A session with a terminal of its own, in which a program runs.
+struct Session {
+    keyboard: File,
+    screen: Receiver<String>,
+    seen: String,
+    /// How much of that a test has waited for.
+    read: usize,
+    program: Child,
+}
+
+impl Session {
+    fn start(program: &str, args: &[&str]) -> Self {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+        let theirs = File::options().read(true).write(true).open(name).unwrap();
+        let theirs = || Stdio::from(theirs.try_clone().unwrap());
+        let program = Command::new("setsid")
+            .args(["--ctty", "--wait", program])
+            .args(args)
+            .env("HISTFILE", "/dev/null")
+            .env("PS1", PROMPT)
+            .stdin(theirs())
+            .stdout(theirs())
+            .stderr(theirs())
+            .spawn()
+            .unwrap();
+        let keyboard = File::from(ours);
+        let mut output = keyboard.try_clone().unwrap();
+        let (sender, screen) = channel();
+        // Ends with an error once the session has ended.
+        thread::spawn(move || {
+            let mut bytes = [0; 1024];
+            while let Ok(read @ 1..) = output.read(&mut bytes) {
+                let _ = sender.send(String::from_utf8_lossy(&bytes[..read]).into_owned());
+            }
+        });
+        Self { keyboard, screen, seen: String::new(), read: 0, program }
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until that is on the screen, after what was waited for before.
+    #[track_caller]
+    fn shows(&mut self, text: &str) {
+        eventually_blocking(SOON, &format!("{text:?} is shown"), || {
+            self.seen.extend(self.screen.recv_timeout(Duration::from_millis(10)));
+            let found = self.seen[self.read..].find(text);
+            found.inspect(|at| self.read += at + text.len()).is_some()
+        });
+    }
+
+    fn code(&mut self) -> Option<i32> {
+        eventually_blocking(SOON, "it ends", || self.program.try_wait().unwrap().is_some());
+        self.program.wait().unwrap().code()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+/// Keys that are typed before the shell has the terminal may be lost.
+const PROMPT: &str = "your turn: ";
+
+const LOCKCTL: &str = env!("CARGO_BIN_EXE_lockctl");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_reads_the_terminal() {
+    let world = World::start().await;
+    let url = world.server.url();
+    let read = "echo ready; read line; echo got $line; exit 6";
+    let mut session =
+        Session::start(LOCKCTL, &["--url", &url, "run", "backup", "--", "sh", "-c", read]);
+    session.shows("ready");
+    session.types("words\n");
+    session.shows("got words");
+    assert_eq!(session.code(), Some(6));
+}
+
+/// Ctrl-C reaches the command once, and the script around `lockctl` reads the terminal afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupt_reaches_the_command_once() {
+    let world = World::start().await;
+    let counts = "trap \"echo interrupted\" INT; echo ready; while ! read line; do :; done; exit 7";
+    let around = format!(
+        "trap : INT; {LOCKCTL} --url {} run backup -- sh -c '{counts}'; echo code $?; read line; echo then $line",
+        world.server.url()
+    );
+    let mut session = Session::start("sh", &["-c", &around]);
+    session.shows("ready");
+    session.types("\u{3}");
+    session.shows("interrupted");
+    session.types("go\n");
+    session.shows("code 7");
+    session.types("words\n");
+    session.shows("then words");
+    assert_eq!(session.seen.matches("interrupted").count(), 1, "{}", session.seen);
+    assert_eq!(session.code(), Some(0));
+}
+
+/// Ctrl-Z gives the terminal to the shell, and `fg` gives it back to the command.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shell_stops_and_continues_it() {
+    let world = World::start().await;
+    let mut session = Session::start("bash", &["--norc", "--noprofile", "-i"]);
+    let run = format!(
+        "{LOCKCTL} --url {} run backup -- sh -c 'echo re''ady; read line; echo got $line'\n",
+        world.server.url()
+    );
+    session.shows(PROMPT);
+    session.types(&run);
+    session.shows("ready");
+    session.types("\u{1a}");
+    session.shows("Stopped");
+    session.shows(PROMPT);
+    session.types("echo sh''ell\n");
+    session.shows("shell");
+    session.shows(PROMPT);
+    session.types("fg\n");
+    session.types("words\n");
+    session.shows("got words");
+    session.shows(PROMPT);
+    session.types("exit 8\n");
+    assert_eq!(session.code(), Some(8));
+}

@@ -1,0 +1,95 @@
+//! A command under `lockctl run`, line by line.
+
+use std::process::Stdio;
+
+use lock_runtime::LockClient;
+use lock_tests::eventually;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use crate::world::{Ran, SOON, command, ended};
+
+/// A command that never ends by itself, and ignores nothing.
+pub(super) const SLEEP: &str = "echo $$; exec sleep 600";
+
+/// What `run` gets for a shell script under the lock `backup`.
+pub(super) fn script<'a>(options: &[&'a str], script: &'a str) -> Vec<&'a str> {
+    [&["run"], options, &["backup", "--", "sh", "-c", script]].concat()
+}
+
+/// `lockctl run`, whose command writes lines.
+pub(super) struct Running {
+    child: Child,
+    pub(super) stdin: Option<ChildStdin>,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    pub(super) fn start(args: &[&str]) -> Self {
+        Self::spawn(&mut command(args))
+    }
+
+    pub(super) fn spawn(command: &mut Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.kill_on_drop(true).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { stdin: child.stdin.take(), child, lines }
+    }
+
+    /// The next line of the command.
+    pub(super) async fn line(&mut self) -> String {
+        let line = timeout(SOON, self.lines.next_line()).await.expect("no line").unwrap();
+        line.expect("it has ended")
+    }
+
+    /// The process ids in the next line.
+    pub(super) async fn pids(&mut self) -> Vec<Pid> {
+        let line = self.line().await;
+        line.split_whitespace().map(|word| Pid::from_raw(word.parse().unwrap()).unwrap()).collect()
+    }
+
+    pub(super) fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap()
+    }
+
+    pub(super) fn send(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// True if it has not ended.
+    pub(super) fn runs(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits until it ends. `stdout` is what no one has read before.
+    pub(super) async fn end(mut self) -> Ran {
+        drop(self.stdin.take());
+        let rest = async {
+            let mut rest = String::new();
+            while let Some(line) = self.lines.next_line().await.unwrap() {
+                rest = rest + &line + "\n";
+            }
+            rest
+        };
+        let rest = timeout(SOON, rest).await.expect("the command goes on");
+        let ran = timeout(SOON, ended(self.child)).await.expect("lockctl goes on");
+        Ran { stdout: rest, ..ran }
+    }
+}
+
+/// Waits until these processes have gone. Zombies count as gone: their parents run.
+pub(super) async fn gone(pids: &[Pid]) {
+    let is_alive = |pid: &Pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+        test_kill_process(*pid).is_ok() && !matches!(state, None | Some("Z" | "X"))
+    };
+    eventually(SOON, "the processes are gone", async || !pids.iter().any(is_alive)).await;
+}
+
+/// True if a client holds the lock `backup`.
+pub(super) async fn is_held(client: &LockClient) -> bool {
+    !client.admin().inspect("backup").await.unwrap().holders.is_empty()
+}

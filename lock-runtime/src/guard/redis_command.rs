@@ -1,0 +1,128 @@
+//! [`RedisCommand`]: a command that the server runs only while a hold owns its lock.
+// S-37.
+
+use std::fmt;
+
+use tokio::task::coop::consume_budget;
+
+use super::LockWatch;
+use crate::error::LockError;
+use crate::fence::{Fenced, RedisValue};
+use crate::store::{Command, CommandRequest};
+
+/// A Redis command that runs only if its hold owns the lock at that moment: made by
+/// [`LockGuard::redis`](super::LockGuard::redis).
+///
+/// One script on the server compares the owner and runs the command, so there is no moment between the two: a process that was
+/// paused past its lease writes nothing. The command uses the connection and the database of the client. Its keys are as they
+/// are given, without the client's namespace.
+///
+/// The hold must exclude all others: that of a mutex, a fair mutex, the write side of a read/write lock, or several of these.
+/// The store must be one Redis server, a master that sentinels name, or a cluster. In a cluster each key needs the hash tag of
+/// the lock: for the lock `order:42` that is `{order:42}`, as in `{order:42}:total`.
+///
+/// A write that was confirmed can still be lost with its server, as any write to Redis.
+///
+/// # Examples
+///
+/// ```
+/// # async fn example(client: lock_runtime::LockClient) -> Result<(), lock_runtime::LockError> {
+/// let hold = client.mutex("stock:7").lock().await?;
+/// let left = hold.redis("HGET").key("stock").arg(7).run().await?.as_integer().unwrap_or(0);
+/// hold.redis("HSET").key("stock").arg(7).arg(left - 1).run().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a command is not sent until `run` is awaited"]
+pub struct RedisCommand {
+    watch: LockWatch,
+    command: Command,
+}
+
+impl RedisCommand {
+    pub(super) fn new(watch: LockWatch, name: String) -> Self {
+        Self { watch, command: Command::new(name) }
+    }
+
+    /// Adds an argument that is a key, as text. A cluster runs no command on a key that is given as another argument.
+    pub fn key(mut self, key: impl fmt::Display) -> Self {
+        let key = key.to_string();
+        self.command.args.push(key.clone().into_bytes());
+        self.command.keys.push(key);
+        self
+    }
+
+    /// Adds an argument: text, or a number.
+    pub fn arg(self, arg: impl fmt::Display) -> Self {
+        self.bytes(arg.to_string())
+    }
+
+    /// Adds an argument of any bytes.
+    pub fn bytes(mut self, arg: impl Into<Vec<u8>>) -> Self {
+        self.command.args.push(arg.into());
+        self
+    }
+
+    /// Runs the command and returns the server's answer.
+    ///
+    /// The command is sent once. If its answer does not come, it is not repeated, and the hold passes to no other task of this
+    /// process but is released to the store.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Lost`] if the hold does not own the lock, or its guard is released; nothing ran.
+    /// - [`LockError::NotExclusive`] for a read lock and a semaphore, and for several locks of which one is such; nothing was sent.
+    /// - [`LockError::Store`] of the kind [`OutcomeUnknown`] if the answer did not come: the command may or may not have run.
+    /// - [`LockError::Store`] of another kind if nothing ran, and the hold goes on: [`Command`], [`WrongType`], [`Denied`] and the
+    ///   like, with the server's words, if the server refused the command; [`Command`] for a key that is the lock itself, and above 4 000 arguments or 4 MiB; [`Config`]
+    ///   if a key is in another slot of the cluster, on a quorum, in the store in memory, and for locks of several clients.
+    ///
+    /// [`OutcomeUnknown`]: crate::error::StoreErrorKind::OutcomeUnknown
+    /// [`Command`]: crate::error::StoreErrorKind::Command
+    /// [`WrongType`]: crate::error::StoreErrorKind::WrongType
+    /// [`Denied`]: crate::error::StoreErrorKind::Denied
+    /// [`Config`]: crate::error::StoreErrorKind::Config
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe: if the future is dropped before it resolves, the command may or may not run, but only under this hold.
+    pub async fn run(self) -> Result<RedisValue, LockError> {
+        let Self { watch, command } = self;
+        watch.fences()?;
+        command.check(&watch.hold().target)?;
+        watch.check()?;
+        let leases = watch.leases()?;
+        leases.check_caller()?;
+        consume_budget().await;
+        let hold = watch.hold();
+        // Begun before the check: a hold that passes on between the two would make this a command of the next holder.
+        let Some(under_way) = hold.begin_command() else { return Err(watch.released()) };
+        if let Err(lost) = watch.check() {
+            under_way.conclude();
+            return Err(lost);
+        }
+        let (target, timeout) = (hold.target.clone(), leases.timing.command_timeout);
+        let request = CommandRequest::new(target, hold.owner.clone(), command, timeout);
+        let outcome = leases.store.command(request).await;
+        if !matches!(&outcome, Err(error) if error.kind().may_have_run()) {
+            under_way.conclude();
+        }
+        match outcome? {
+            Some(answer) => Ok(answer),
+            None => {
+                // A guard that was released meanwhile has lost nothing.
+                watch.check()?;
+                Err(hold.lost_error(leases.watchdog.not_owner(hold)))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for RedisCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisCommand")
+            .field("watch", &self.watch)
+            .field("command", &self.command)
+            .finish()
+    }
+}

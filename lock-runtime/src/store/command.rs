@@ -1,0 +1,89 @@
+//! A command of the caller's own, which a store runs under a hold.
+// S-37.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::owner::OwnerId;
+use super::target::Target;
+use crate::error::{StoreError, StoreErrorKind};
+
+/// The most arguments of a command: a script that passes on more fails.
+const MAX_ARGS: usize = 4_000;
+
+/// The most bytes of a command: the renewals of the client's locks wait behind it on their connection.
+const MAX_BYTES: usize = 4 << 20;
+
+/// A command with its arguments.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Command {
+    /// Its name.
+    pub name: String,
+    /// Those of its arguments that are keys.
+    pub keys: Vec<String>,
+    /// All its arguments, in order.
+    pub args: Vec<Vec<u8>>,
+}
+
+impl Command {
+    /// A command without arguments.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), keys: Vec::new(), args: Vec::new() }
+    }
+
+    /// Fails for one that is too long to be sent, and for one that would overwrite its own lock.
+    pub(crate) fn check(&self, target: &Target) -> Result<(), StoreError> {
+        let refused = |problem: String| {
+            let message = format!("the command {:?} has {problem}", self.name);
+            Err(StoreError::new(StoreErrorKind::Command, message))
+        };
+        let mut locks = target.locks().map(|lock| lock.key().as_str());
+        if let Some(lock) = locks.find(|lock| self.keys.iter().any(|key| key == lock)) {
+            return refused(format!(
+                "the key {lock:?}, which is the lock itself; give the data another name"
+            ));
+        }
+        let bytes = self.args.iter().map(Vec::len).sum::<usize>();
+        let problem = match self.args.len() {
+            args if args > MAX_ARGS => format!("{args} arguments, and {MAX_ARGS} are allowed"),
+            _ if bytes > MAX_BYTES => format!("{bytes} bytes, and {MAX_BYTES} are allowed"),
+            _ => return Ok(()),
+        };
+        refused(format!("{problem}; write in smaller parts"))
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without its arguments, which may be secret.
+        f.debug_struct("Command")
+            .field("name", &self.name)
+            .field("keys", &self.keys)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A request to run a command while an owner holds a lock.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CommandRequest {
+    /// The lock.
+    pub target: Arc<Target>,
+    /// The owner of the hold.
+    pub owner: OwnerId,
+    /// What to run.
+    pub command: Arc<Command>,
+    /// How long to wait for the answer.
+    pub timeout: Duration,
+}
+
+impl CommandRequest {
+    /// A request to run `command` once.
+    #[must_use]
+    pub fn new(target: Arc<Target>, owner: OwnerId, command: Command, timeout: Duration) -> Self {
+        Self { target, owner, command: Arc::new(command), timeout }
+    }
+}

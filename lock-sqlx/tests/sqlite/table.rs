@@ -1,0 +1,59 @@
+//! The table: its names, how it is made, and how it is pruned.
+
+use lock_runtime::LockClient;
+use lock_sqlx::Fence;
+
+use super::*;
+
+/// Names differ if one byte differs, and no byte has a meaning.
+#[tokio::test]
+async fn names_are_compared_as_bytes() {
+    let (database, locks) = (Database::start().await, LockClient::in_memory());
+    let longest = "ü".repeat(256);
+    let names = ["job", "Job", "job ", "jöb", "it's", "\\", "$1", "?", longest.as_str()];
+    for name in names {
+        let hold = locks.mutex(name).lock().await.unwrap();
+        let mut tx = database.begin().await;
+        hold.fence(&mut tx).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    let mut names = names.map(str::to_owned).to_vec();
+    names.sort();
+    let stored: Vec<_> = database.fences().await.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(stored, names);
+}
+
+#[tokio::test]
+async fn programs_migrate_at_once() {
+    let database = Database::empty().await;
+    let mut pools = Vec::new();
+    for _ in 0..8 {
+        pools.push(pool(&database.folder, 1).await);
+    }
+    let migrations = pools.iter().map(lock_sqlx::migrate);
+    futures_util::future::try_join_all(migrations).await.unwrap();
+    assert!(database.fences().await.is_empty());
+}
+
+/// The newest token is the present.
+#[tokio::test]
+async fn old_names_are_pruned() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let (database, locks) = (Database::start().await, LockClient::in_memory());
+    assert_eq!(lock_sqlx::prune(&database.pool, MINUTE).await.unwrap(), 0);
+    let hold = locks.mutex("now").lock().await.unwrap();
+    let mut tx = database.begin().await;
+    hold.fence(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    let now = stored(hold.token());
+    let minute = i64::try_from(MINUTE.as_micros()).unwrap();
+    for (name, token) in [("older", now - minute - 1), ("as old", now - minute)] {
+        let insert = sqlx::query("INSERT INTO lock_fences VALUES ($1, $2)").bind(name).bind(token);
+        insert.execute(&database.pool).await.unwrap();
+    }
+    assert_eq!(lock_sqlx::prune(&database.pool, Duration::MAX).await.unwrap(), 0);
+    assert_eq!(lock_sqlx::prune(&database.pool, MINUTE).await.unwrap(), 1);
+    let kept: Vec<_> = database.fences().await.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(kept, ["as old", "now"]);
+    assert_eq!(lock_sqlx::prune(&database.pool, Duration::ZERO).await.unwrap(), 1);
+}
