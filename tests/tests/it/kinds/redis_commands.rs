@@ -252,17 +252,18 @@ async fn an_error_of_the_command_is_told_in_the_servers_words() {
     raw.cmd(&["SET", "text", "t"]).await;
     let guard = client.mutex("errors").lock().await.unwrap();
     for (command, expected, words) in [
-        (guard.redis("HSET").key("text").arg(1).arg(2), WrongType, "WRONGTYPE Operation against"),
+        (guard.redis("HSET").key("text").arg(1).arg(2), WrongType, "wrongtype operation against"),
         (guard.redis("INCR").key("text"), Command, "not an integer"),
-        (guard.redis("NOSUCH").key("text"), Command, "nknown"),
-        (guard.redis("GET"), Command, "rong number of args"),
+        (guard.redis("NOSUCH").key("text"), Command, "unknown"),
+        (guard.redis("GET"), Command, "wrong number of args"),
         (guard.redis("SUBSCRIBE").arg("c"), Command, "not allowed from script"),
-        (guard.redis(""), Command, "nknown"),
+        (guard.redis(""), Command, "unknown"),
     ] {
         let asked = format!("{command:?}");
         let (kind, sentence) = kind_and_sentence(command.run().await.unwrap_err());
         assert_eq!(kind, expected, "{asked}: {sentence}");
-        assert!(sentence.contains(words), "{asked}: {sentence}");
+        // Servers differ in capitals.
+        assert!(sentence.to_lowercase().contains(words), "{asked}: {sentence}");
         assert!(sentence.starts_with("the server refused "), "{sentence}");
     }
     let user = ["ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all", "-incr"];
