@@ -17,7 +17,8 @@ fi
 
 # One of several sources may be out of order without being the one that is needed.
 apt-get update || true
-apt-get install --yes --no-install-recommends "$1"
+# A package may conflict with one that a developer has, as mariadb-server does with mysql-server.
+apt-get install --yes --no-remove --no-install-recommends "$1"
 
 case "$1" in
 redis-server | postgresql | pgbouncer) service=$1 ;;
