@@ -1,5 +1,5 @@
 use diesel::sql_types::{BigInt, Text};
-use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use lock_runtime::fence::Fenced;
 
 /// Fences a transaction. Call it first in the closure of `transaction`, and return its error.
@@ -9,6 +9,8 @@ async fn fence(
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let fences = hold.fences()?;
     let token = i64::try_from(fences.token().get())?;
+    // An error outside of a transaction, where each statement would be committed at once.
+    tx.batch_execute("SAVEPOINT lock_fence; RELEASE SAVEPOINT lock_fence").await?;
     for name in fences.names() {
         let raise = diesel::sql_query(
             "INSERT INTO lock_fences (name, token) VALUES ($1, $2) \
@@ -47,6 +49,12 @@ async fn a_late_hold_is_refused() {
     let config = format!("host={} user=postgres dbname={name}", postgres.sockets());
     let mut connection = AsyncPgConnection::establish(&config).await.unwrap();
     let (early, late) = crate::holds::early_and_late("account:7").await;
+
+    // Had this fenced, the earlier hold would be refused.
+    let error = fence(&mut connection, &late.watch()).await.unwrap_err();
+    assert!(error.to_string().contains("can only be used in transaction blocks"), "{error}");
+    assert!(error.is::<diesel::result::Error>(), "{error:?}");
+
     let mut results = Vec::new();
     for hold in [&early, &late.watch(), &early] {
         let result: Done =
@@ -54,6 +62,6 @@ async fn a_late_hold_is_refused() {
         results.push(result);
     }
     let last = results.pop().unwrap();
-    super::is_refused(last.map_err(|Failure(error)| error));
+    super::is_refused::<diesel::result::Error>(last.map_err(|Failure(error)| error));
     results.into_iter().for_each(Result::unwrap);
 }

@@ -28,5 +28,5 @@ async fn a_late_hold_is_refused() {
         fence(&tx, hold).unwrap();
         tx.commit().unwrap();
     }
-    super::is_refused(fence(&connection.transaction().unwrap(), &early));
+    super::is_refused::<rusqlite::Error>(fence(&connection.transaction().unwrap(), &early));
 }

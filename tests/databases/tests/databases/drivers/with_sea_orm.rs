@@ -38,5 +38,5 @@ async fn a_late_hold_is_refused() {
         tx.commit().await.unwrap();
     }
     let tx = database.begin().await.unwrap();
-    super::is_refused(fence(&tx, &early).await);
+    super::is_refused::<sea_orm::DbErr>(fence(&tx, &early).await);
 }

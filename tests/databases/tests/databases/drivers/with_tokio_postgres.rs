@@ -36,5 +36,5 @@ async fn a_late_hold_is_refused() {
         tx.commit().await.unwrap();
     }
     let tx = client.transaction().await.unwrap();
-    super::is_refused(fence(&tx, &early).await);
+    super::is_refused::<tokio_postgres::Error>(fence(&tx, &early).await);
 }
