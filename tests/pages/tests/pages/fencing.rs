@@ -1,6 +1,7 @@
 //! The statements of `docs/fencing.md` refuse a late writer, in SQLite.
 
 use lock_page_tests::{Page, pages};
+use lock_sqlx::FenceDatabase;
 use rusqlite::{Connection, ToSql};
 
 const EARLIER: i64 = 7;
@@ -45,7 +46,7 @@ fn a_late_writer_is_refused() {
         panic!("{} blocks for SQLite", blocks.len())
     };
     let [stamp, write, upsert] = &account[..] else { panic!("{} statements", account.len()) };
-    let [create, check] = &fences[..] else { panic!("{} statements", fences.len()) };
+    let [check] = &fences[..] else { panic!("{} statements", fences.len()) };
 
     let database = Connection::open_in_memory().unwrap();
     database.execute_batch(&table[0]).unwrap();
@@ -62,7 +63,7 @@ fn a_late_writer_is_refused() {
     assert_eq!(rows(&database, upsert, &[&LATER, &ID, &960]), [ID]);
     assert_eq!(rows(&database, "SELECT cents FROM account", &[]), [960]);
 
-    database.execute_batch(create).unwrap();
+    database.execute_batch(sqlx::Sqlite::MIGRATION).unwrap();
     assert_eq!(rows(&database, check, &[&"order:42", &LATER]), [LATER]);
     assert_eq!(rows(&database, check, &[&"order:42", &EARLIER]), [] as [i64; 0]);
     assert_eq!(rows(&database, check, &[&"order:42", &LATER]), [LATER]);

@@ -1,9 +1,10 @@
 //! SQL on the pages. The first line of a block says which database it is for.
 //!
-//! Statements for SQLite run, page by page, in a database in memory. For PostgreSQL and MySQL the tests have no server;
-//! their statements are parsed with the grammar of each.
+//! Statements for SQLite run, page by page, in a database in memory that has the table of `lock-sqlx`. For PostgreSQL and
+//! MySQL the tests have no server; their statements are parsed with the grammar of each.
 
 use lock_page_tests::pages;
+use lock_sqlx::FenceDatabase;
 use rusqlite::Connection;
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use sqlparser::dialect::{Dialect, MySqlDialect, PostgreSqlDialect};
@@ -46,6 +47,7 @@ fn statements_run_or_parse() {
     let mut mistakes = Vec::new();
     for page in pages() {
         let connection = Connection::open_in_memory().expect("SQLite is part of this program");
+        connection.execute_batch(sqlx::Sqlite::MIGRATION).expect("the table can be created");
         for block in page.in_language("sql") {
             if let Err(error) = check(&connection, &block.code) {
                 mistakes.push(format!("{}: {error}", page.place(block)));
