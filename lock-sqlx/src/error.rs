@@ -25,7 +25,8 @@ use lock_runtime::{FencingToken, LockKey};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FenceError {
-    /// A later hold of this name has fenced: this one was lost, and another holder has worked since.
+    /// A hold of this name with a greater token has fenced: usually this one was lost. If every new
+    /// hold gets this, see [what it promises](crate#how-to-use-it).
     #[error(
         "the hold of {name:?} is late: its token is {token}, and a hold with {newest} has fenced since; roll back, and acquire the \
          lock again if the work is still to be done"

@@ -27,13 +27,13 @@
 //! # What it promises
 //!
 //! After `fence` returned `Ok`, the transaction commits before the `fence` of any later hold of the same name returns, or not at all.
-//! A hold that is later than another one's fence gets [`FenceError::Stale`]. This holds at each isolation level, and for every
-//! write of the transaction, whichever library issues it.
+//! A hold whose token is below one that has fenced gets [`FenceError::Stale`]. So the protection begins with the later hold's fence, not
+//! with its acquire. This holds at each isolation level, and for every write of the transaction, whichever library issues it.
 //!
 //! # How to use it
 //!
-//! - **Fence first.** At REPEATABLE READ and SERIALIZABLE a transaction reads from a snapshot that its first statement takes, and
-//!   what it read before its fence may be old. PostgreSQL and SQLite refuse a fence after that; MySQL does not notice.
+//! - **Fence first.** What a transaction has read before its fence may be old. SQLite refuses a fence then, and PostgreSQL does above
+//!   READ COMMITTED; at READ COMMITTED and in MySQL nothing notices. In MySQL do not begin WITH CONSISTENT SNAPSHOT, which reads at once.
 //! - **Read what you change in a fenced transaction**: in this one, or in an earlier one of the same hold. What was read before any
 //!   fence may be changed afterwards by an earlier holder that is late.
 //! - **Drop the transaction after any error**, as `?` does; of a connection outside of a pool call `tx.rollback().await`, since sqlx sends
@@ -41,11 +41,19 @@
 //!   included, and runs what follows without a transaction. A statement that commits, such as COMMIT itself or, in MySQL, CREATE TABLE, also ends the
 //!   fence. A `fence` in a transaction that has ended is [`FenceError::Ended`].
 //! - **A nested transaction that is rolled back takes its fence with it.** Fence the outer one.
-//! - **A later holder waits for the commit of an earlier one**, also if that is paused. Bound this: in PostgreSQL with
+//! - **A fence waits for each other open transaction that has fenced the name**, also for one of the same hold: inside of a fenced
+//!   transaction pass it on, and do not begin another. It also waits for one whose process is paused. Bound this: in PostgreSQL with
 //!   `idle_in_transaction_session_timeout` for the earlier one and `statement_timeout` or `lock_timeout` for the later one, in MySQL with
-//!   `wait_timeout` and `innodb_lock_wait_timeout`, in SQLite with `busy_timeout` (5 s in sqlx; the lock of a paused process lasts until
-//!   it ends).
-//! - **All holders of a name use one table.** It belongs to one database, and the promise ends there.
+//!   `wait_timeout` (in MariaDB `idle_transaction_timeout`) and `innodb_lock_wait_timeout`, in SQLite with `busy_timeout` (5 s in sqlx; the
+//!   lock of a paused process lasts until it ends).
+//! - **Two holds in one transaction** can wait for each other if another transaction fences them in the other order: the database
+//!   ends one of the two, which can be repeated. A multi lock of both names has one order.
+//! - **All holders of a name use one table**, in one schema, on the one primary that takes the writes. The promise ends there: in a cluster
+//!   with several primaries, as of Galera, the lock of a row is known to one of them.
+//!
+//! `Stale` stays where the stored token is ahead of all new ones: the Redis server was replaced by one whose clock is behind, or two
+//! servers have locks of the same names. `newest`, in microseconds since 1970, is then later than now. Once nobody holds the lock, delete
+//! its row; give each Redis server's locks a namespace of their own.
 //!
 //! # The table
 //!
@@ -60,7 +68,8 @@
 //! | diesel | `diesel migration generate lock_fences`, copy the text into `up.sql`, and write `DROP TABLE lock_fences` into `down.sql` |
 //! | sea-orm | `manager.get_connection().execute_unprepared(Postgres::MIGRATION).await?` in `up` |
 //!
-//! A row is small, and there is one for each name that was ever fenced: see [`prune`].
+//! A row is small, and there is one for each name that was ever fenced: see [`prune`]. A fence needs the rights to select, insert and
+//! update in it, `prune` also to delete.
 //!
 //! # Features
 //!
@@ -76,7 +85,7 @@ mod database;
 mod error;
 mod observe;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_runtime::FencingToken;
 use lock_runtime::fence::{Fenced, Fences};
@@ -93,14 +102,14 @@ pub trait Fence: Fenced {
     /// Protects the writes of a transaction from earlier holds, and those of later holds from this transaction. Call it before the
     /// first statement: see [how to use it](crate#how-to-use-it).
     ///
-    /// After `Ok` the transaction commits before the `fence` of any later hold of the same name returns, or not at all. Waits while a
-    /// transaction of another hold of the name is open. Several names are fenced one after the other, sorted.
+    /// After `Ok` the transaction commits before the `fence` of any later hold of the same name returns, or not at all. Waits while
+    /// another transaction is open that has fenced the name. Several names are fenced one after the other, sorted.
     ///
-    /// It takes one round trip for each name. The same hold may fence any number of transactions.
+    /// It takes one round trip for each name. The same hold may fence any number of transactions, one after the other.
     ///
     /// # Errors
     ///
-    /// - [`FenceError::Stale`]: a later hold has fenced.
+    /// - [`FenceError::Stale`]: a hold with a greater token has fenced.
     /// - [`FenceError::NotExclusive`]: others may have this hold too. The database was not asked.
     /// - [`FenceError::Ended`]: the database is in no transaction. It was not written to.
     /// - [`FenceError::NoTable`], [`FenceError::NameTooLong`]: the table is missing, or is not that of the migration.
@@ -128,14 +137,15 @@ pub trait Fence: Fenced {
     /// }
     ///
     /// async fn take_with_retry(pool: &SqlitePool, hold: &LockGuard) -> Result<(), FenceError> {
-    ///     loop {
+    ///     for _ in 0..4 {
     ///         match take(pool, hold).await {
-    ///             // SQLITE_BUSY. In PostgreSQL 40001 and 40P01, in MySQL 40001.
+    ///             // SQLITE_BUSY and its variants. In PostgreSQL 40001 and 40P01, in MySQL 40001.
     ///             Err(FenceError::Sql(sqlx::Error::Database(error)))
-    ///                 if error.code().as_deref() == Some("5") => {}
+    ///                 if matches!(error.code().as_deref(), Some("5" | "261" | "517")) => {}
     ///             done => return done,
     ///         }
     ///     }
+    ///     take(pool, hold).await
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")]
@@ -205,7 +215,8 @@ async fn raise<DB: FenceDatabase>(
     Ok(())
 }
 
-/// Creates the table `lock_fences` unless it is there. Several programs may do so at once.
+/// Creates the table `lock_fences` unless it is there. Several programs may do so at once, and where the table is there no right to create
+/// one is needed.
 ///
 /// # Errors
 ///
@@ -230,11 +241,13 @@ pub async fn migrate<DB: FenceDatabase>(pool: &Pool<DB>) -> Result<(), sqlx::Err
     DB::create(&mut *pool.acquire().await?).await
 }
 
-/// Deletes the names that no hold has fenced for `older_than`, and returns how many these were. Microseconds count.
+/// Deletes the names that no hold has fenced for `older_than`, and returns how many it deleted.
 ///
 /// A hold that waits to fence for longer than `older_than` is no longer refused: choose more than any process can be paused, such as
-/// thirty days. The age of a token is what it is behind the newest one of the table, since both are times of the Redis server's
-/// clock; no clock of this process or of the database is asked.
+/// thirty days. A token is the time of the Redis server in microseconds. Its age counts from the newest token of the table, or from this
+/// process's clock if that is earlier: one clock that is ahead makes no token old.
+///
+/// Do not prune a table with tokens of Redisson's `RFencedLock` alone: those count from 1, and look old.
 ///
 /// # Errors
 ///
@@ -262,6 +275,10 @@ pub async fn prune<DB: FenceDatabase>(
     pool: &Pool<DB>,
     older_than: Duration,
 ) -> Result<u64, sqlx::Error> {
-    let age = i64::try_from(older_than.as_micros()).unwrap_or(i64::MAX);
-    DB::prune(&mut *pool.acquire().await?, age).await
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    DB::prune(&mut *pool.acquire().await?, micros(since_1970), micros(older_than)).await
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }

@@ -50,8 +50,8 @@ impl Fences {
         Self { names, token }
     }
 
-    /// Returns the full names of all its locks, namespaces included. They are sorted and differ, so whoever stores tokens in
-    /// this order waits for nobody who waits for them.
+    /// Returns the full names of all its locks, namespaces included, sorted and each once. Two transactions that store tokens in
+    /// this order never wait for each other.
     pub fn names(&self) -> impl Iterator<Item = &LockKey> {
         self.names.iter()
     }

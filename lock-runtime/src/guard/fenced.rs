@@ -19,7 +19,10 @@ impl Fenced for LockWatch {
 }
 
 fn fences_of(hold: &Hold, token: FencingToken) -> Result<Fences, NotExclusive> {
-    let shares = |kind| matches!(kind, HoldKind::Read | HoldKind::Semaphore | HoldKind::Latch);
+    let shares = |kind| match kind {
+        HoldKind::Read | HoldKind::Semaphore | HoldKind::Latch => true,
+        HoldKind::Mutex | HoldKind::Fair | HoldKind::Write | HoldKind::Multi => false,
+    };
     match hold.target.locks().find(|lock| shares(lock.kind())) {
         Some(lock) => Err(NotExclusive::new(lock.key().clone(), lock.kind())),
         None => {

@@ -28,7 +28,7 @@ pub trait FenceDatabase: Statements {
     const MIGRATION: &'static str;
 }
 
-/// Where users cannot name it.
+/// Private, so that users can neither call nor implement [`Statements`](statements::Statements).
 mod statements {
     use lock_runtime::LockKey;
 
@@ -51,13 +51,20 @@ mod statements {
             token: i64,
         ) -> impl Future<Output = Result<i64, FenceError>> + Send;
 
-        /// Deletes each name whose token is smaller than the greatest one by more than `age`, in microseconds. Returns how many.
+        /// Deletes each name whose token is smaller by more than `age` than the greatest one, or than `now` if that is smaller; all are
+        /// in microseconds. Returns how many it deleted.
         fn prune(
             connection: &mut Self::Connection,
+            now: i64,
             age: i64,
         ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
     }
 }
+
+/// Asks whether the table is there. A database first asks for the right to create it, and a second program may create it at the
+/// same time.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+const LOOK: &str = "SELECT name, token FROM lock_fences LIMIT 0";
 
 /// The digits of the name's bytes, for statements that take no parameters: no name can end a literal of such digits.
 #[cfg(any(feature = "mysql", feature = "postgres"))]

@@ -4,7 +4,7 @@ use lock_runtime::LockKey;
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Row};
 
-use super::{FenceDatabase, Statements, hex};
+use super::{FenceDatabase, LOOK, Statements, hex};
 use crate::FenceError;
 
 impl FenceDatabase for MySql {
@@ -13,7 +13,9 @@ impl FenceDatabase for MySql {
 
 impl Statements for MySql {
     async fn create(connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
-        sqlx::raw_sql(Self::MIGRATION).execute(connection).await.map(drop)
+        let created = sqlx::raw_sql(Self::MIGRATION).execute(&mut *connection).await;
+        let is_there = created.is_err() && sqlx::raw_sql(LOOK).execute(connection).await.is_ok();
+        if is_there { Ok(()) } else { created.map(drop) }
     }
 
     /// In one round trip; prepared statements would make it three.
@@ -39,12 +41,16 @@ impl Statements for MySql {
     }
 
     /// By primary key: a condition on the token would lock each row that is looked at, and wait for all fenced transactions.
-    async fn prune(connection: &mut MySqlConnection, age: i64) -> Result<u64, sqlx::Error> {
+    async fn prune(
+        connection: &mut MySqlConnection,
+        now: i64,
+        age: i64,
+    ) -> Result<u64, sqlx::Error> {
         let newest = sqlx::query_scalar("SELECT MAX(token) FROM lock_fences");
         let Some(newest): Option<i64> = newest.fetch_one(&mut *connection).await? else {
             return Ok(0);
         };
-        let oldest = newest.saturating_sub(age);
+        let oldest = newest.min(now).saturating_sub(age);
         let names = sqlx::query_scalar("SELECT name FROM lock_fences WHERE token < ?").bind(oldest);
         let names: Vec<Vec<u8>> = names.fetch_all(&mut *connection).await?;
         let mut pruned = 0;

@@ -4,7 +4,7 @@ use lock_runtime::LockKey;
 use sqlx::error::DatabaseError;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row};
 
-use super::{FenceDatabase, Statements, hex};
+use super::{FenceDatabase, LOOK, Statements, hex};
 use crate::FenceError;
 
 impl FenceDatabase for Postgres {
@@ -13,17 +13,10 @@ impl FenceDatabase for Postgres {
 
 impl Statements for Postgres {
     async fn create(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-        let Err(error) = sqlx::raw_sql(Self::MIGRATION).execute(&mut *connection).await else {
-            return Ok(());
-        };
-        // IF NOT EXISTS looks before it creates. Of two that look at once, one fails after the other has committed, so that a second
-        // look finds the table.
-        match code(&error).as_deref() {
-            Some("23505" | "42710" | "42P07") => {
-                sqlx::raw_sql(Self::MIGRATION).execute(connection).await.map(drop)
-            }
-            _ => Err(error),
-        }
+        let created = sqlx::raw_sql(Self::MIGRATION).execute(&mut *connection).await;
+        // IF NOT EXISTS looks before it creates. Of two that look at once, one fails after the other has committed.
+        let is_there = created.is_err() && sqlx::raw_sql(LOOK).execute(connection).await.is_ok();
+        if is_there { Ok(()) } else { created.map(drop) }
     }
 
     /// In one round trip, as without the two statements in front; prepared statements would make it three.
@@ -45,10 +38,14 @@ impl Statements for Postgres {
         Ok(rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?)
     }
 
-    async fn prune(connection: &mut PgConnection, age: i64) -> Result<u64, sqlx::Error> {
-        let delete =
-            "DELETE FROM lock_fences WHERE token < (SELECT MAX(token) FROM lock_fences) - $1";
-        Ok(sqlx::query(delete).bind(age).execute(connection).await?.rows_affected())
+    /// Without what open transactions have fenced: to wait for one would hold up the fences of all names that are deleted with it.
+    async fn prune(connection: &mut PgConnection, now: i64, age: i64) -> Result<u64, sqlx::Error> {
+        // No prepared statement, which another connection of a pooling proxy would not know.
+        let delete = format!(
+            "DELETE FROM lock_fences WHERE name IN (SELECT name FROM lock_fences \
+             WHERE token < LEAST((SELECT MAX(token) FROM lock_fences), {now}) - {age} FOR UPDATE SKIP LOCKED)"
+        );
+        Ok(sqlx::raw_sql(AssertSqlSafe(delete)).execute(connection).await?.rows_affected())
     }
 }
 

@@ -1,27 +1,11 @@
-//! The table: its names, how it is made, and how it is pruned.
+//! The table: how it is made, and how it is pruned.
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use lock_runtime::LockClient;
 use lock_sqlx::Fence;
 
 use super::*;
-
-/// Names differ if one byte differs, and no byte has a meaning.
-#[tokio::test]
-async fn names_are_compared_as_bytes() {
-    let (database, locks) = (Database::start().await, LockClient::in_memory());
-    let longest = "ü".repeat(256);
-    let names = ["job", "Job", "job ", "jöb", "it's", "\\", "$1", "?", longest.as_str()];
-    for name in names {
-        let hold = locks.mutex(name).lock().await.unwrap();
-        let mut tx = database.begin().await;
-        hold.fence(&mut tx).await.unwrap();
-        tx.commit().await.unwrap();
-    }
-    let mut names = names.map(str::to_owned).to_vec();
-    names.sort();
-    let stored: Vec<_> = database.fences().await.into_iter().map(|(name, _)| name).collect();
-    assert_eq!(stored, names);
-}
 
 #[tokio::test]
 async fn programs_migrate_at_once() {
@@ -56,4 +40,20 @@ async fn old_names_are_pruned() {
     let kept: Vec<_> = database.fences().await.into_iter().map(|(name, _)| name).collect();
     assert_eq!(kept, ["as old", "now"]);
     assert_eq!(lock_sqlx::prune(&database.pool, Duration::ZERO).await.unwrap(), 1);
+}
+
+/// The clock of a Redis server that was once ahead makes no other name old.
+#[tokio::test]
+async fn a_token_of_the_future_is_no_present() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let database = Database::start().await;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    for (name, at) in [("ahead", now + 40 * DAY), ("just now", now), ("old", now - 31 * DAY)] {
+        let insert = sqlx::query("INSERT INTO lock_fences VALUES ($1, $2)").bind(name);
+        let token = i64::try_from(at.as_micros()).unwrap();
+        insert.bind(token).execute(&database.pool).await.unwrap();
+    }
+    assert_eq!(lock_sqlx::prune(&database.pool, 30 * DAY).await.unwrap(), 1);
+    let kept: Vec<_> = database.fences().await.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(kept, ["ahead", "just now"]);
 }

@@ -1,5 +1,7 @@
 //! What is refused with a sentence, and writes nothing.
 
+use std::pin::Pin;
+
 use lock_runtime::LockClient;
 use lock_sqlx::{Fence, FenceError};
 use sqlx::Connection;
@@ -54,6 +56,44 @@ async fn a_transaction_that_has_ended_is_refused() {
         hold.fence(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
         assert_eq!(database.fences().await.len(), 1, "{end}");
+    }
+}
+
+/// Rolls everything back from inside of so many nested transactions, and fences the innermost.
+fn end_and_fence<'t>(
+    tx: &'t mut Transaction<'_, Sqlite>,
+    nested: u32,
+    hold: &'t LockGuard,
+) -> Pin<Box<dyn Future<Output = Result<(), FenceError>> + 't>> {
+    Box::pin(async move {
+        if nested > 0 {
+            let mut inner = tx.begin().await?;
+            return end_and_fence(&mut inner, nested - 1, hold).await;
+        }
+        sqlx::raw_sql("ROLLBACK").execute(&mut **tx).await?;
+        hold.fence(tx).await
+    })
+}
+
+/// The same in nested transactions: whoever has the connection next can commit.
+#[tokio::test]
+async fn a_nested_transaction_that_has_ended_is_refused() {
+    let (database, locks) = (Database::start().await, LockClient::in_memory());
+    let hold = locks.mutex("job").lock().await.unwrap();
+    let pool = pool(&database.folder, 1).await;
+    for nested in 1..=3 {
+        let mut tx = pool.begin().await.unwrap();
+        let refused = end_and_fence(&mut tx, nested, &hold).await;
+        assert!(matches!(refused, Err(FenceError::Ended { .. })), "{nested}: {refused:?}");
+        drop(tx);
+
+        let mut tx = pool.begin().await.unwrap();
+        hold.fence(&mut tx).await.unwrap();
+        let note = format!("after {nested}");
+        write(&mut tx, &note).await;
+        tx.commit().await.unwrap();
+        // As another connection sees it.
+        assert_eq!(database.notes().await.last(), Some(&note));
     }
 }
 
