@@ -248,7 +248,8 @@ impl LockError {
 
     /// Returns true if the same call may succeed later without a change.
     ///
-    /// A lost hold does not count as retryable: the body may have run in part.
+    /// A lost hold does not count as retryable: the body may have run in part. Of a command under a hold, whose outcome can be unknown,
+    /// repeat only one that may run twice.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {

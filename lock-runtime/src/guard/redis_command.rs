@@ -19,7 +19,11 @@ use crate::store::{Command, CommandRequest};
 ///
 /// The hold must exclude all others: that of a mutex, a fair mutex, the write side of a read/write lock, or several of these.
 /// The store must be one Redis server, a master that sentinels name, or a cluster. In a cluster each key needs the hash tag of
-/// the lock: for the lock `order:42` that is `{order:42}`, as in `{order:42}:total`.
+/// the lock: for the lock `order:42` that is `{order:42}`, as in `{order:42}:total`. The client's user needs the rights to the command
+/// and to its keys.
+///
+/// The server does nothing else while it runs the command, and the renewals of the client's locks wait for the answer: no long
+/// commands, and no large answers. Commands that wait, such as `BLPOP`, are refused.
 ///
 /// A write that was confirmed can still be lost with its server, as any write to Redis.
 ///
@@ -44,7 +48,8 @@ impl RedisCommand {
         Self { watch, command: Command::new(name) }
     }
 
-    /// Adds an argument that is a key, as text. A cluster runs no command on a key that is given as another argument.
+    /// Adds an argument that is a key, as text. A cluster runs no command on a key that is given as another argument; so there a key
+    /// that is no text cannot be given.
     pub fn key(mut self, key: impl fmt::Display) -> Self {
         let key = key.to_string();
         self.command.args.push(key.clone().into_bytes());
@@ -72,9 +77,11 @@ impl RedisCommand {
     ///
     /// - [`LockError::Lost`] if the hold does not own the lock, or its guard is released; nothing ran.
     /// - [`LockError::NotExclusive`] for a read lock and a semaphore, and for several locks of which one is such; nothing was sent.
-    /// - [`LockError::Store`] of the kind [`OutcomeUnknown`] if the answer did not come: the command may or may not have run.
+    /// - [`LockError::Store`] of the kind [`OutcomeUnknown`] if the answer did not come: the command may or may not have run. Although
+    ///   [`is_retryable`](LockError::is_retryable) is true of it, repeat only what may run twice.
+    /// - [`LockError::Store`] of the kind [`Protocol`] if it ran, and its answer is a list with an error in it.
     /// - [`LockError::Store`] of another kind if nothing ran, and the hold goes on: [`Command`], [`WrongType`], [`Denied`] and the
-    ///   like, with the server's words, if the server refused the command; [`Command`] for a key that is the lock itself, and above 4 000 arguments or 4 MiB; [`Config`]
+    ///   like, with the server's words, if the server refused the command; [`Command`] for a key of the lock's own, and above 4 000 arguments or 4 MiB; [`Config`]
     ///   if a key is in another slot of the cluster, on a quorum, in the store in memory, and for locks of several clients.
     ///
     /// [`OutcomeUnknown`]: crate::error::StoreErrorKind::OutcomeUnknown
@@ -82,6 +89,7 @@ impl RedisCommand {
     /// [`WrongType`]: crate::error::StoreErrorKind::WrongType
     /// [`Denied`]: crate::error::StoreErrorKind::Denied
     /// [`Config`]: crate::error::StoreErrorKind::Config
+    /// [`Protocol`]: crate::error::StoreErrorKind::Protocol
     ///
     /// # Cancel safety
     ///

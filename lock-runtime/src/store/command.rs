@@ -34,16 +34,18 @@ impl Command {
         Self { name: name.into(), keys: Vec::new(), args: Vec::new() }
     }
 
-    /// Fails for one that is too long to be sent, and for one that would overwrite its own lock.
+    /// Fails for one that is too long to be sent, and for one that names a key of its own lock.
     pub(crate) fn check(&self, target: &Target) -> Result<(), StoreError> {
         let refused = |problem: String| {
             let message = format!("the command {:?} has {problem}", self.name);
             Err(StoreError::new(StoreErrorKind::Command, message))
         };
-        let mut locks = target.locks().map(|lock| lock.key().as_str());
-        if let Some(lock) = locks.find(|lock| self.keys.iter().any(|key| key == lock)) {
+        let mut own = target.locks().flat_map(|lock| {
+            std::iter::once(lock.key().as_str()).chain(lock.companions().iter().map(String::as_str))
+        });
+        if let Some(own) = own.find(|own| self.keys.iter().any(|key| key == own)) {
             return refused(format!(
-                "the key {lock:?}, which is the lock itself; give the data another name"
+                "the key {own:?}, which is the lock's own; give the data another name"
             ));
         }
         let bytes = self.args.iter().map(Vec::len).sum::<usize>();

@@ -42,6 +42,8 @@ pub enum Step {
     Between,
     /// The transaction that writes has begun.
     Begun,
+    /// Right before the fence, without a halt.
+    Fencing,
     /// It has been fenced.
     Fenced,
     /// The balance has been read in it.
@@ -56,11 +58,30 @@ impl Shape {
     /// The places of a round, in order.
     pub fn steps(self) -> &'static [Step] {
         match self {
-            Self::One => &[Step::Begun, Step::Fenced, Step::Read, Step::Written, Step::Committing],
-            Self::Two => {
-                &[Step::Between, Step::Begun, Step::Fenced, Step::Written, Step::Committing]
-            }
+            Self::One => &[
+                Step::Begun,
+                Step::Fencing,
+                Step::Fenced,
+                Step::Read,
+                Step::Written,
+                Step::Committing,
+            ],
+            Self::Two => &[
+                Step::Between,
+                Step::Begun,
+                Step::Fencing,
+                Step::Fenced,
+                Step::Written,
+                Step::Committing,
+            ],
         }
+    }
+}
+
+impl Step {
+    /// True if a worker waits there to be told to go on.
+    pub fn is_halt(self) -> bool {
+        !matches!(self, Self::Fencing | Self::Committing)
     }
 }
 

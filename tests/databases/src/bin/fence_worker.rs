@@ -126,6 +126,7 @@ where
         let balance = match job.shape {
             Shape::One => {
                 pause.at(Step::Begun).await?;
+                pause.at(Step::Fencing).await?;
                 fence(job, hold, &mut tx).await?;
                 pause.at(Step::Fenced).await?;
                 let balance = read(&mut *tx).await.map_err(FenceError::Sql)?;
@@ -139,6 +140,7 @@ where
                 pause.at(Step::Between).await?;
                 tx = database.begin_with(begin()).await.map_err(FenceError::Sql)?;
                 pause.at(Step::Begun).await?;
+                pause.at(Step::Fencing).await?;
                 fence(job, hold, &mut tx).await?;
                 pause.at(Step::Fenced).await?;
                 balance
@@ -170,8 +172,8 @@ impl Pause<'_> {
             return Ok(());
         }
         say(&Report::Halted)?;
-        // The test kills the worker while it commits.
-        if step == Step::Committing {
+        // The test stops or kills the worker during what it does next.
+        if !step.is_halt() {
             return Ok(());
         }
         let command = self.commands.next_line().await?.ok_or("the test has gone")?;

@@ -1,12 +1,12 @@
 //! Worker processes that add to one balance under one lock, while they are stopped and killed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::select_all;
-use lock_database_tests::protocol::{Command, Job, Outcome, Report, Step};
+use lock_database_tests::protocol::{Command, Job, Outcome, Report, Shape, Step};
 use lock_tests::Worker;
 use lock_tests::history::Stamp;
 use tokio::time::{Instant, timeout_at};
@@ -15,10 +15,11 @@ use tokio::time::{Instant, timeout_at};
 const BOUND: Duration = Duration::from_secs(60);
 
 /// What happens to a worker when it halts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fault {
     /// SIGSTOP until a later holder has the lock, and for one more lease unless all others have ended.
     Stop,
+    /// SIGKILL.
     Kill,
 }
 
@@ -35,8 +36,8 @@ struct Member {
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) rounds: usize,
-    pub(crate) stopped: usize,
-    pub(crate) killed: usize,
+    /// How often each fault befell a worker at each step.
+    pub(crate) faults: BTreeMap<(Step, Fault), usize>,
     stale: usize,
     retried: usize,
     /// Rounds that cannot have been committed are in neither.
@@ -76,8 +77,9 @@ impl Tally {
 
     pub(crate) fn add(&mut self, other: &Self) {
         self.rounds += other.rounds;
-        self.stopped += other.stopped;
-        self.killed += other.killed;
+        for (fault, times) in &other.faults {
+            *self.faults.entry(*fault).or_default() += times;
+        }
         self.stale += other.stale;
         self.retried += other.retried;
     }
@@ -85,12 +87,15 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rounds, stopped, killed, stale, retried, .. } = self;
-        write!(
-            f,
-            "{rounds} rounds, {stopped} stopped, {killed} killed, {stale} stale, {retried} retried"
-        )
+        let Self { rounds, faults, stale, retried, .. } = self;
+        write!(f, "{rounds} rounds, {stale} stale, {retried} retried, {faults:?}")
     }
+}
+
+/// Each fault at each step.
+pub(crate) fn plans(shape: Shape) -> impl Iterator<Item = (Step, Fault)> {
+    let steps = shape.steps().iter();
+    steps.flat_map(|step| [Fault::Stop, Fault::Kill].map(|fault| (*step, fault)))
 }
 
 /// The workers of one lock.
@@ -115,11 +120,7 @@ impl Crew {
 
     /// Lets the workers do at least so many rounds, and stops and kills each of them at each step. Returns what they did.
     pub(crate) async fn work(mut self, rounds: usize) -> Tally {
-        let steps = self.job.shape.steps();
-        let stops = steps.iter().filter(|step| **step != Step::Committing);
-        let stops = stops.map(|step| Some((*step, Fault::Stop)));
-        let kills = steps.iter().map(|step| Some((*step, Fault::Kill)));
-        let plans: Vec<_> = stops.chain(kills).chain([None]).collect();
+        let plans: Vec<_> = plans(self.job.shape).map(Some).chain([None]).collect();
         let size = self.members.len();
         for turn in 0.. {
             // Once each plan had each victim, this goes on until there were enough rounds.
@@ -173,19 +174,17 @@ impl Crew {
         if self.members[victim].has_ended() {
             return;
         }
+        *self.tally.faults.entry((step, fault)).or_default() += 1;
         if fault == Fault::Kill {
             self.members[victim].worker.sigkill();
             self.members[victim].is_killed = true;
-            self.tally.killed += 1;
             // What it wrote before its end.
             while let Some(line) = self.members[victim].worker.try_next_line(BOUND).await {
                 self.members[victim].hear(&line, &mut self.tally);
             }
             return;
         }
-        assert_ne!(step, Step::Committing, "it does not wait there");
         self.members[victim].worker.sigstop();
-        self.tally.stopped += 1;
         let held = self.members[victim].held;
         let is_later = |members: &[Member]| members.iter().any(|member| member.held > held);
         assert!(self.until(BOUND, is_later).await, "the lease of a stopped holder does not end");
@@ -196,7 +195,9 @@ impl Crew {
         };
         self.until(self.job.lease, others_have_ended).await;
         self.members[victim].worker.sigcont();
-        self.members[victim].say(Command::Go);
+        if step.is_halt() {
+            self.members[victim].say(Command::Go);
+        }
     }
 
     /// Counts how the rounds ended.

@@ -48,7 +48,10 @@ pub(crate) fn outcome(answer: Answer, command: &Command) -> Result<Option<RedisV
         Answer::Number(0) => Ok(None),
         Answer::Other(Value::Array(parts)) => match <[Value; 2]>::try_from(parts) {
             Ok([Value::Int(1), Value::ServerError(error)]) => Err(refused(error, command)),
-            Ok([Value::Int(1), answer]) => value(answer).map(Some).ok_or(unexpected),
+            Ok([Value::Int(1), answer]) => match value(answer) {
+                Some(answer) => Ok(Some(answer)),
+                None => Err(unreadable(command)),
+            },
             _ => Err(unexpected),
         },
         _ => Err(unexpected),
@@ -68,6 +71,11 @@ fn refused(error: ServerError, command: &Command) -> StoreError {
     };
     // Not as the source, by which a request to a cluster is repeated.
     StoreError::new(kind, format!("the server refused {:?}: {code} {detail}{help}", command.name))
+}
+
+fn unreadable(command: &Command) -> StoreError {
+    let message = format!("{:?} ran, and a part of its answer is an error", command.name);
+    StoreError::new(StoreErrorKind::Protocol, message)
 }
 
 /// What a script answers in RESP2, which has no other types.
