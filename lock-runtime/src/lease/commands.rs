@@ -10,7 +10,11 @@ use std::sync::atomic::Ordering;
 use super::Hold;
 
 /// In place of the number of commands: the hold passes to another task, or is being released.
-const PASSING: u32 = u32::MAX;
+const PASSING: u8 = u8::MAX;
+
+/// So many or more: they are not counted any more, as if the outcome of one were never known. A byte has room in a hold; four make it
+/// larger.
+const MANY: u8 = PASSING - 1;
 
 impl Hold {
     /// Counts a command before it is sent; `None` once the hold passes on. The caller then checks that its guard has the hold:
@@ -18,7 +22,10 @@ impl Hold {
     #[cfg(feature = "redis")]
     pub(crate) fn begin_command(&self) -> Option<CommandUnderWay<'_>> {
         let order = Ordering::SeqCst;
-        let begun = self.commands.fetch_update(order, order, |commands| commands.checked_add(1));
+        let begun = self.commands.fetch_update(order, order, |commands| match commands {
+            PASSING => None,
+            commands => Some(MANY.min(commands + 1)),
+        });
         begun.ok().map(|_| CommandUnderWay { hold: self })
     }
 
@@ -46,6 +53,10 @@ pub(crate) struct CommandUnderWay<'a> {
 impl CommandUnderWay<'_> {
     /// Records that the command has run, or will never run.
     pub(crate) fn conclude(self) {
-        self.hold.commands.fetch_sub(1, Ordering::SeqCst);
+        let order = Ordering::SeqCst;
+        let _ = self.hold.commands.fetch_update(order, order, |commands| match commands {
+            MANY | PASSING => None,
+            commands => Some(commands - 1),
+        });
     }
 }

@@ -96,7 +96,7 @@ pub(crate) struct Hold {
     shown_count: AtomicU32,
     count_queued: AtomicBool,
     /// Commands whose outcome is not known.
-    commands: AtomicU32,
+    commands: AtomicU8,
     /// The fencing token of its current holder.
     token: AtomicU64,
     place: Place,
@@ -164,7 +164,7 @@ impl Hold {
             count: AtomicU32::new(1),
             shown_count: AtomicU32::new(1),
             count_queued: AtomicBool::new(false),
-            commands: AtomicU32::new(0),
+            commands: AtomicU8::new(0),
             token: AtomicU64::new(token.get()),
             place: Place::default(),
             reentries: Reentries::default(),

@@ -13,6 +13,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("AnyLock::shadow_lock", "as `lock`, for layers; it is not documented"),
     ("HeldLock::from_request_parts", "never pending"),
     ("Admin::force_release_from", "as `Admin::force_release`"),
+    (
+        "RedisCommand::run",
+        "the store in memory runs none; `it` drops one in `kinds::redis_commands`",
+    ),
 ];
 
 /// Types that are futures; a function that returns one of them returns a future.
