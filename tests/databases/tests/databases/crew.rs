@@ -209,7 +209,8 @@ impl Crew {
                 }
                 (Some(Outcome::Stale), _) => self.tally.stale += 1,
                 (None, Some(token)) if index == victim => {
-                    if plan.is_some_and(|(step, _)| step == Step::Committing) {
+                    // Where a worker does not halt, it may come as far as its commit.
+                    if plan.is_some_and(|(step, _)| !step.is_halt()) {
                         self.tally.unknown.insert(token);
                     }
                 }
