@@ -127,7 +127,7 @@ impl Hold {
     }
 
     /// Counts a renewal that is sent now. False if `most` are under way.
-    pub(super) fn renewal_begins(&self, most: u32) -> bool {
+    pub(super) fn renewal_begins(&self, most: u8) -> bool {
         let one_more = |under_way| (under_way < most).then_some(under_way + 1);
         self.renewals.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
     }

@@ -87,7 +87,7 @@ pub(crate) struct Hold {
     /// Leases that nested guards want a fixed hold renewed with.
     renewal_wishes: Mutex<Option<Box<Wishes>>>,
     /// Renewals under way.
-    renewals: AtomicU32,
+    renewals: AtomicU8,
     /// When renewals end, in nanoseconds of a [`Tick`] (`max_hold`).
     renew_until: AtomicU64,
     /// Guards that use this hold at once, without those that [`Reentries::guards`] counts.
@@ -159,7 +159,7 @@ impl Hold {
             place_at_gate,
             renewal: AtomicU64::new(renewal),
             renewal_wishes: Mutex::default(),
-            renewals: AtomicU32::new(0),
+            renewals: AtomicU8::new(0),
             renew_until: AtomicU64::new(u64::MAX),
             count: AtomicU32::new(1),
             shown_count: AtomicU32::new(1),

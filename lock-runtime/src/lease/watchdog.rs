@@ -31,7 +31,7 @@ use crate::observe::RenewOutcome;
 use crate::store::{CountRequest, OnRenewed, Ownership, RenewRequest, Store};
 
 /// Renewals of one hold that may be under way at once.
-const MAX_UNDER_WAY: u32 = 4;
+const MAX_UNDER_WAY: u8 = 4;
 
 /// The longest the task sleeps while there are holds.
 const HEARTBEAT: Duration = Duration::from_secs(1);
