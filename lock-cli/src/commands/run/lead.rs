@@ -1,28 +1,40 @@
 //! `lockctl lead`: the process between `lockctl run` and the command, and the leader of the command's process group.
 //!
 //! The kernel can tell a process that its parent has died, but not a whole group, and not a program that does not know
-//! of it. The leader is told, and kills the group. It also knows when the last process of the group has ended, and it
-//! hands the terminal back.
+//! of it. The leader is told, and ends what the command has started. It adopts what leaves the command's group or
+//! session, so it can reach that, too. It knows when the last process has ended, and it hands the terminal back.
 
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, getppid, kill_current_process_group, wait, waitpgid,
+    Pid, Signal, WaitOptions, getpid, getppid, getsid, kill_current_process_group, kill_process,
+    wait,
 };
+use tokio::time::{Instant, sleep, timeout};
 
+use super::descendants::{Process, descendants, send};
 use super::signals::{Signals, passed_on};
-use super::{exit_code, terminal};
+use super::{BY_FORCE, LOOK, exit_code, exit_code_of, terminal};
 use crate::answer::Answer;
 use crate::args::Lead;
 use crate::failure::{Failure, NO};
 
-/// Says that the parent has died. A signal that nobody sends to a group, and that ends no process.
-const PARENT_DIED: Signal = Signal::URG;
+/// Says that the parent has died. The kernel continues a stopped process for it, as SIGKILL of a group would.
+const PARENT_DIED: Signal = Signal::CONT;
+
+/// `lockctl run` sends it before it ends the command: from here on, daemons are waited for as well. By default, it ends no
+/// process.
+pub(super) const WAIT_FOR_ALL: Signal = Signal::URG;
+
+/// How often the leader looks whether what the command has left behind has become a daemon.
+const LOOK_AT_REST: Duration = Duration::from_millis(200);
 
 pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
     // What is passed on to the group is for the command: its leader has handlers, which the command does not inherit.
-    let mut signals = Signals::new(passed_on().chain([PARENT_DIED, Signal::CHILD]))?;
+    let handled = passed_on().chain([PARENT_DIED, WAIT_FOR_ALL, Signal::CHILD]);
+    let mut signals = Signals::new(handled)?;
     follow_parent()?;
     let parent = Pid::from_raw(lead.parent);
     let is_orphan = || getppid() != parent;
@@ -37,31 +49,104 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
     let [program, arguments @ ..] = &lead.command[..] else {
         return Err(Failure::usage("no command is given; write it behind --"));
     };
+    // Only the handlers of this process know of a signal that has come so far.
+    let ends = |signal: &Signal| ![Signal::CONT, Signal::CHILD].contains(signal);
+    if let Some(signal) = signals.arrived().await.into_iter().find(ends) {
+        hand_back(hands_back_to);
+        return Ok(Answer::end().with_code(exit_code_of(signal.as_raw())));
+    }
     let command = Command::new(program).args(arguments).spawn();
-    let command = command.map_err(|error| Failure::not_started(program, &error))?;
+    let command = command.map_err(|error| {
+        hand_back(hands_back_to);
+        Failure::not_started(program, &error)
+    })?;
     let command = Pid::from_child(&command);
+    // Until its program starts, a new process has the handlers of this one, so it may have missed these.
+    let mut arrived = signals.arrived().await;
+    for signal in &arrived {
+        let _ = kill_process(command, *signal);
+    }
     let mut code = None;
+    let mut waits_for_all = false;
     loop {
+        for signal in arrived {
+            match signal {
+                Signal::CHILD => {}
+                WAIT_FOR_ALL => waits_for_all = true,
+                signal => pass_on(signal),
+            }
+        }
         if is_orphan() {
-            // This process, too.
-            let _ = kill_current_process_group(Signal::KILL);
+            end_all().await;
+            hand_back(hands_back_to);
+            return Ok(Answer::end().with_code(NO));
         }
-        // All children, since this process adopts what the command leaves behind, also in other groups.
-        while let Ok(Some((child, status))) = wait(WaitOptions::NOHANG) {
-            if child == command {
-                code = Some(exit_code(status));
+        // All children, since this process adopts what the command leaves behind.
+        let is_alone = loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((child, status))) if child == command => code = Some(exit_code(status)),
+                Ok(Some(_)) => {}
+                Ok(None) => break false,
+                Err(error) => break error == Errno::CHILD,
             }
+        };
+        // A command that has ended for the end of all has done so after this process was told.
+        arrived = signals.arrived().await;
+        if !arrived.is_empty() {
+            continue;
         }
-        // The group has the number of its leader.
-        if let Some(code) = code
-            && waitpgid(getpid(), WaitOptions::NOHANG).err() == Some(Errno::CHILD)
-        {
-            if let Some(group) = hands_back_to {
-                terminal::hand_to(group);
-            }
+        let Some(code) = code else {
+            arrived = vec![signals.next().await];
+            continue;
+        };
+        if is_alone || !waits_for_all && only_daemons_are_left() {
+            hand_back(hands_back_to);
             return Ok(Answer::end().with_code(code));
         }
-        signals.next().await;
+        arrived = timeout(LOOK_AT_REST, signals.next()).await.into_iter().collect();
+    }
+}
+
+/// Sends a signal, which the group has, to what has left the group.
+fn pass_on(signal: Signal) {
+    let own = getpid().as_raw_pid();
+    let mut others = descendants(getpid());
+    others.retain(|process| process.group != own);
+    send(&others, signal);
+}
+
+/// True if each child is in a session of its own, or started by such a child.
+fn only_daemons_are_left() -> bool {
+    let me = getpid();
+    let Ok(session) = getsid(None) else { return false };
+    let is_child = |process: &Process| process.parent == me.as_raw_pid();
+    let children = descendants(me).into_iter().filter(is_child);
+    let mut sessions = children.map(|child| child.session).peekable();
+    // There is a child, so nothing is known where none is seen.
+    sessions.peek().is_some() && sessions.all(|child| child != session.as_raw_pid())
+}
+
+/// Ends all descendants by force. Those of another user stay.
+async fn end_all() {
+    let start = Instant::now();
+    while start.elapsed() < BY_FORCE {
+        let left = descendants(getpid());
+        if left.is_empty() && wait(WaitOptions::NOHANG).err() != Some(Errno::CHILD) {
+            // There is no /proc: then the group, and this process with it.
+            let _ = kill_current_process_group(Signal::KILL);
+        }
+        send(&left, Signal::KILL);
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+        if wait(WaitOptions::NOHANG).err() == Some(Errno::CHILD) {
+            return;
+        }
+        sleep(LOOK).await;
+    }
+}
+
+fn hand_back(to: Option<Pid>) {
+    if let Some(group) = to {
+        terminal::hand_to(group);
     }
 }
 

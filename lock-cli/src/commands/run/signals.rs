@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind, signal};
+use tokio::task::yield_now;
 
 use crate::failure::Failure;
 
@@ -13,14 +14,21 @@ use crate::failure::Failure;
 const PASSED_ON: [Signal; 6] =
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
-/// The signals of [`PASSED_ON`] that this process was not started to ignore: `nohup lockctl run` ignores SIGHUP, and
-/// its command must inherit that. A handler would end it, because a new program gets the default in place of a handler.
+/// The signals of [`PASSED_ON`] that this process was not started to ignore.
 pub(super) fn passed_on() -> impl Iterator<Item = Signal> {
-    let ignored = ignored();
-    PASSED_ON.into_iter().filter(move |signal| ignored & (1 << (signal.as_raw() - 1)) == 0)
+    not_ignored(PASSED_ON)
 }
 
-/// A bit for each ignored signal. None where the system has no `/proc`.
+/// The signals that this process was not started to ignore: `nohup lockctl run` ignores SIGHUP, and its command must
+/// inherit that. A handler would end it, because a new program gets the default in place of a handler.
+pub(super) fn not_ignored(
+    signals: impl IntoIterator<Item = Signal>,
+) -> impl Iterator<Item = Signal> {
+    let ignored = ignored();
+    signals.into_iter().filter(move |signal| ignored & (1 << (signal.as_raw() - 1)) == 0)
+}
+
+/// A bit for each ignored signal. Zero where the system has no `/proc`.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -41,16 +49,36 @@ impl Signals {
         streams.collect::<Result<_, _>>().map(Self)
     }
 
+    /// False if there are none: then `next` never returns.
+    pub(super) fn handles_some(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// Waits for one of them. Cancel safe.
     pub(super) async fn next(&mut self) -> Signal {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// Returns those that have arrived, each once.
+    pub(super) async fn arrived(&mut self) -> Vec<Signal> {
+        // The runtime looks after the handlers meanwhile.
+        yield_now().await;
+        let mut arrived = Vec::new();
         poll_fn(|cx| {
-            let mut streams = self.0.iter_mut();
-            match streams.find_map(|(one, stream)| stream.poll_recv(cx).is_ready().then_some(*one))
-            {
-                Some(arrived) => Poll::Ready(arrived),
-                None => Poll::Pending,
+            while let Poll::Ready(signal) = self.poll(cx) {
+                arrived.push(signal);
             }
+            Poll::Ready(())
         })
-        .await
+        .await;
+        arrived
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Signal> {
+        let mut streams = self.0.iter_mut();
+        match streams.find_map(|(one, stream)| stream.poll_recv(cx).is_ready().then_some(*one)) {
+            Some(arrived) => Poll::Ready(arrived),
+            None => Poll::Pending,
+        }
     }
 }

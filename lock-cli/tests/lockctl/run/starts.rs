@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
 
 use super::world::{Running, SLEEP, is_held, script};
-use crate::world::{World, lockctl};
+use crate::world::{World, command, lockctl};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_exit_code_is_the_commands() {
@@ -52,9 +52,18 @@ async fn the_command_knows_its_lock_and_its_token() {
         assert!(token > last, "{token} is no greater than {last}");
         last = token;
     }
-    for kind in ["fair", "read", "write", "semaphore(2)"] {
-        let ran = world.run(&["run", "--kind", kind, kind, "--", "true"]).await;
+    // Holders that share a lock are in no order. A token from around is that of another lock.
+    let url = world.server.url();
+    for (kind, has_token) in
+        [("mutex", true), ("fair", true), ("read", false), ("write", true), ("semaphore(2)", false)]
+    {
+        let args = ["--url", &*url, "run", "--kind", kind, kind, "--", "sh", "-c"];
+        let mut lockctl = command(&[&args[..], &["echo $LOCK_NAME ${LOCK_TOKEN-none}"]].concat());
+        let ran = Running::spawn(lockctl.env("LOCK_TOKEN", "around")).end().await;
         assert_eq!((ran.code, &*ran.stderr), (0, ""), "{kind}: {ran:?}");
+        let (name, token) = ran.stdout.trim().split_once(' ').unwrap();
+        assert_eq!((name, token != "none"), (kind, has_token), "{ran:?}");
+        assert_ne!(token, "around");
     }
 }
 
@@ -88,7 +97,8 @@ async fn a_busy_lock_has_an_exit_code_and_a_holder() {
         (&["--no-wait"][..], "is busy"),
         (&["--wait", "none"], "is busy"),
         (&["--wait", "0s"], "is busy"),
-        (&["--wait", "200ms"], "is still held after waiting 20"),
+        (&["--wait", "0"], "is busy"),
+        (&["--wait", "200ms"], "is still held after waiting 2"),
     ] {
         let ran = world.run(&[&["run"], options, &never].concat()).await;
         ran.failed(75, says);
@@ -169,6 +179,9 @@ async fn shells_get_completions() {
         let ran = lockctl(&["completions", shell]).await;
         assert_eq!((ran.code, &*ran.stderr), (0, ""), "{ran:?}");
         assert!(ran.stdout.contains("busy-ok") && ran.stdout.contains("deadlocks"), "{shell}");
+        // Hidden: the process between `run` and its command.
+        let words = ran.stdout.split(|c: char| !c.is_alphanumeric() && c != '-');
+        assert!(!words.into_iter().any(|word| word == "lead"), "{shell} offers `lead`");
     }
     assert_eq!(lockctl(&["completions", "tcsh"]).await.code, 2);
 }
