@@ -112,7 +112,7 @@ async fn a_full_pipe_does_not_delay_the_end() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signal_right_after_the_grant_counts() {
     let world = World::start().await;
-    for _ in 0..20 {
+    for _ in 0..10 {
         let url = world.server.url();
         let running = Running::start(&[&["--url", &*url], &script(&[], SLEEP)[..]].concat());
         eventually(SOON, "it is held", async || is_held(&world.billing).await).await;

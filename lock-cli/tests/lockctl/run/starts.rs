@@ -6,6 +6,7 @@ use std::time::Duration;
 use lock_tests::eventually;
 use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
+use tokio::time::Instant;
 
 use super::world::{Running, SLEEP, is_held, script};
 use crate::world::{World, command, lockctl};
@@ -171,6 +172,29 @@ async fn a_signal_ends_a_wait() {
     assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (143, "", ""), "{ran:?}");
     assert_eq!(waiting().await, 0, "its place is left");
     held.release().await.unwrap();
+}
+
+/// The way to the command costs little more than a connection: less than 30 ms on this machine's own network.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_starts_soon() {
+    let world = World::start().await;
+    let url = world.server.url();
+    let (mut plain, mut started) = (Duration::MAX, Duration::MAX);
+    // Other programs slow down most starts on a busy machine, but hardly all.
+    for _ in 0..15 {
+        let start = Instant::now();
+        assert_eq!(world.run(&["show", "backup"]).await.code, 1);
+        plain = plain.min(start.elapsed());
+
+        let start = Instant::now();
+        let mut running =
+            Running::start(&["--url", &url, "run", "backup", "--", "echo", "started"]);
+        assert_eq!(running.line().await, "started");
+        started = started.min(start.elapsed());
+        assert_eq!(running.end().await.code, 0);
+    }
+    let bound = Duration::from_millis(30);
+    assert!(started < plain + bound, "{started:?} to the command, {plain:?} to an answer");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -214,3 +214,18 @@ async fn an_end_by_force_hands_the_terminal_back() {
     session.shows("then words");
     assert_eq!(session.code(), Some(0));
 }
+
+/// A signal that comes before the command ends the start. The leader waits for the terminal here, which nothing hands on.
+#[test]
+fn a_signal_before_the_start_starts_nothing() {
+    // The leader has handlers once the bit of SIGTERM is set.
+    let run = format!(
+        "{LOCKCTL} lead $$ -- sh -c 'echo r''an' < /dev/tty & \
+         until grep -q 'SigCgt:.*[4-7c-f]...$' /proc/$!/status; do :; done; \
+         kill -TERM $!; wait $!; echo code $?"
+    );
+    let mut session = Session::start("sh", &["-c", &run]);
+    session.shows("code 143");
+    assert!(!session.seen.contains("ran"), "{}", session.seen);
+    assert_eq!(session.code(), Some(0));
+}
