@@ -15,14 +15,14 @@ pub(super) struct Process {
     pub(super) is_zombie: bool,
 }
 
-/// Returns the descendants of a process. Empty on systems without Linux's `/proc`.
+/// Returns the descendants of a process. `None` without Linux's `/proc`.
 ///
 /// One look may miss a process whose parent ends meanwhile, so an end by force looks until there is none.
-pub(super) fn descendants(ancestor: Pid) -> Vec<Process> {
+pub(super) fn descendants(ancestor: Pid) -> Option<Vec<Process>> {
     // The numbers of another PID namespace would be those of other processes.
     let own = fs::read_link("/proc/self").ok();
     if own.is_none_or(|own| own.to_str() != Some(&getpid().to_string())) {
-        return Vec::new();
+        return None;
     }
     let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -37,7 +37,7 @@ pub(super) fn descendants(ancestor: Pid) -> Vec<Process> {
         found.extend(children.remove(&process.pid.as_raw_pid()).unwrap_or_default());
         at += 1;
     }
-    found
+    Some(found)
 }
 
 /// Returns the parent of a process, if it has one that this process can see.

@@ -15,17 +15,17 @@ use rustix::process::{
 use tokio::time::{Instant, sleep, timeout};
 
 use super::descendants::{Process, descendants, send};
-use super::signals::{Signals, passed_on};
+use super::signals::{Signals, handles, passed_on};
 use super::{BY_FORCE, LOOK, exit_code, exit_code_of, terminal};
 use crate::answer::Answer;
 use crate::args::Lead;
 use crate::failure::{Failure, NO};
 
-/// Says that the parent has died. The kernel continues a stopped process for it, as SIGKILL of a group would.
+/// Says that the parent has died. A leader that is stopped goes on for it.
 const PARENT_DIED: Signal = Signal::CONT;
 
-/// `lockctl run` sends it before it ends the command: from here on, daemons are waited for as well. By default, it ends no
-/// process.
+/// `lockctl run` sends it before it ends the command: from then on, the leader also waits for daemons. A process that does
+/// not handle it ignores it.
 pub(super) const WAIT_FOR_ALL: Signal = Signal::URG;
 
 /// How often the leader looks whether what the command has left behind has become a daemon.
@@ -38,10 +38,6 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
     follow_parent()?;
     let parent = Pid::from_raw(lead.parent);
     let is_orphan = || getppid() != parent;
-    // The parent may have died before the kernel was asked to say so.
-    if is_orphan() {
-        return Ok(Answer::end().with_code(NO));
-    }
     let hands_back_to = match parent {
         Some(parent) => terminal::receive_from(parent).await,
         None => None,
@@ -55,15 +51,19 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
         hand_back(hands_back_to);
         return Ok(Answer::end().with_code(exit_code_of(signal.as_raw())));
     }
+    // Also if the parent died before the kernel was asked to say so.
+    if is_orphan() {
+        return Ok(Answer::end().with_code(NO));
+    }
     let command = Command::new(program).args(arguments).spawn();
     let command = command.map_err(|error| {
         hand_back(hands_back_to);
         Failure::not_started(program, &error)
     })?;
     let command = Pid::from_child(&command);
-    // Until its program starts, a new process has the handlers of this one, so it may have missed these.
+    // The command needs what came before it. What came after it has ended it, unless it handles the signal.
     let mut arrived = signals.arrived().await;
-    for signal in &arrived {
+    for signal in arrived.iter().filter(|signal| !handles(command, **signal)) {
         let _ = kill_process(command, *signal);
     }
     let mut code = None;
@@ -90,7 +90,7 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
                 Err(error) => break error == Errno::CHILD,
             }
         };
-        // A command that has ended for the end of all has done so after this process was told.
+        // `WAIT_FOR_ALL` is sent before the signals that end the command, so it is here if the command has ended for them.
         arrived = signals.arrived().await;
         if !arrived.is_empty() {
             continue;
@@ -110,7 +110,7 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
 /// Sends a signal, which the group has, to what has left the group.
 fn pass_on(signal: Signal) {
     let own = getpid().as_raw_pid();
-    let mut others = descendants(getpid());
+    let mut others = descendants(getpid()).unwrap_or_default();
     others.retain(|process| process.group != own);
     send(&others, signal);
 }
@@ -119,28 +119,27 @@ fn pass_on(signal: Signal) {
 fn only_daemons_are_left() -> bool {
     let me = getpid();
     let Ok(session) = getsid(None) else { return false };
-    let is_child = |process: &Process| process.parent == me.as_raw_pid();
-    let children = descendants(me).into_iter().filter(is_child);
-    let mut sessions = children.map(|child| child.session).peekable();
-    // There is a child, so nothing is known where none is seen.
-    sessions.peek().is_some() && sessions.all(|child| child != session.as_raw_pid())
+    let is_child = |process: &&Process| process.parent == me.as_raw_pid();
+    let all = descendants(me).unwrap_or_default();
+    let mut children = all.iter().filter(is_child).peekable();
+    // There is a child. If it cannot be seen, it may be any.
+    children.peek().is_some() && children.all(|child| child.session != session.as_raw_pid())
 }
 
 /// Ends all descendants by force. Those of another user stay.
 async fn end_all() {
     let start = Instant::now();
     while start.elapsed() < BY_FORCE {
-        let left = descendants(getpid());
-        if left.is_empty() && wait(WaitOptions::NOHANG).err() != Some(Errno::CHILD) {
-            // There is no /proc: then the group, and this process with it.
-            let _ = kill_current_process_group(Signal::KILL);
+        match descendants(getpid()) {
+            Some(left) => send(&left, Signal::KILL),
+            // This process, too.
+            None => drop(kill_current_process_group(Signal::KILL)),
         }
-        send(&left, Signal::KILL);
+        sleep(LOOK).await;
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
         if wait(WaitOptions::NOHANG).err() == Some(Errno::CHILD) {
             return;
         }
-        sleep(LOOK).await;
     }
 }
 

@@ -291,14 +291,13 @@ impl Group {
         let _ = kill_process_group(self.leader, signal);
     }
 
-    /// Sends a signal that cannot be handled. The leader gets it only where nothing else tells the processes apart: it
-    /// must see the others end.
+    /// Sends a signal that cannot be handled, also to what has left the group. The leader must see the others end, so it
+    /// gets the signal only where the processes are not known.
     fn send_to_each(&self, signal: Signal) {
-        let all = descendants(self.leader);
-        if all.is_empty() {
-            self.send(signal);
+        match descendants(self.leader) {
+            Some(all) => send(&all, signal),
+            None => self.send(signal),
         }
-        send(&all, signal);
     }
 
     /// Waits until the leader ends or is stopped. Cancel safe.
@@ -339,8 +338,14 @@ impl Group {
                 return End::BySigkill;
             }
         }
-        let left = descendants(self.leader).into_iter().filter(|process| !process.is_zombie);
-        End::Not(left.map(|process| process.pid).collect())
+        let mut left = descendants(self.leader).unwrap_or_default();
+        left.retain(|process| !process.is_zombie);
+        // The rest of the group, and the leader if it hangs.
+        self.send(Signal::KILL);
+        match left.is_empty() {
+            true => End::BySigkill,
+            false => End::Not(left.iter().map(|process| process.pid).collect()),
+        }
     }
 
     async fn ended(&mut self) {

@@ -4,7 +4,7 @@ use std::fs;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::task::yield_now;
 
@@ -24,15 +24,24 @@ pub(super) fn passed_on() -> impl Iterator<Item = Signal> {
 pub(super) fn not_ignored(
     signals: impl IntoIterator<Item = Signal>,
 ) -> impl Iterator<Item = Signal> {
-    let ignored = ignored();
-    signals.into_iter().filter(move |signal| ignored & (1 << (signal.as_raw() - 1)) == 0)
+    let ignored = mask("self", "SigIgn:");
+    signals.into_iter().filter(move |signal| ignored & bit(*signal) == 0)
 }
 
-/// A bit for each ignored signal. Zero where the system has no `/proc`.
-fn ignored() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+/// True if a process has a handler for the signal.
+pub(super) fn handles(process: Pid, signal: Signal) -> bool {
+    mask(&process.to_string(), "SigCgt:") & bit(signal) != 0
+}
+
+/// A bit for each signal of this line. Zero where the system has no `/proc`.
+fn mask(process: &str, line: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|one| one.strip_prefix(line));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn bit(signal: Signal) -> u64 {
+    1 << (signal.as_raw() - 1)
 }
 
 /// Signals that arrive. From its making on, they do not end this process, not even after its drop.
