@@ -15,7 +15,7 @@ pub(super) struct Process {
     pub(super) is_zombie: bool,
 }
 
-/// Returns the descendants of a process. `None` without Linux's `/proc`.
+/// Returns the descendants of a process, each behind its parent. `None` without Linux's `/proc`.
 ///
 /// One look may miss a process whose parent ends meanwhile, so an end by force looks until there is none.
 pub(super) fn descendants(ancestor: Pid) -> Option<Vec<Process>> {

@@ -150,19 +150,20 @@ fn hand_back(to: Option<Pid>) {
 }
 
 /// Has the kernel send [`PARENT_DIED`], and make this process the parent of what the command leaves behind.
-#[cfg(target_os = "linux")]
 fn follow_parent() -> Result<(), Failure> {
-    use rustix::process::{set_child_subreaper, set_parent_process_death_signal};
-
     // The signal follows the thread that started this process: in `lockctl run` its main thread, which lives to the end.
-    let told = set_parent_process_death_signal(Some(PARENT_DIED));
-    told.and_then(|()| set_child_subreaper(Some(getpid()))).map_err(|error| {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(PARENT_DIED)).map_err(|error| {
         Failure::store(format!("the system does not say when lockctl dies: {error}"))
-    })
+    })?;
+    adopt_orphans()
 }
 
-/// Other systems have neither: the command outlives a killed `lockctl`, as its help says.
-#[cfg(not(target_os = "linux"))]
-fn follow_parent() -> Result<(), Failure> {
+/// Makes this process the parent of what its descendants leave behind. Only Linux can, so on other systems the command
+/// outlives a killed `lockctl`, as its help says.
+pub(super) fn adopt_orphans() -> Result<(), Failure> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(getpid()))
+        .map_err(|error| Failure::store(format!("the system lets orphans go: {error}")))?;
     Ok(())
 }

@@ -232,6 +232,8 @@ fn go_on(group: &Group) {
 /// The process group of the command.
 struct Group {
     leader: Pid,
+    /// What this process had started before: a shell may have, and then become this process.
+    others: Vec<Pid>,
     /// SIGCHLD.
     children: Signals,
 }
@@ -268,6 +270,9 @@ impl Group {
     fn start(guard: &LockGuard, run: &Run) -> Result<Self, Failure> {
         // Before there is a child, or its end could go by unnoticed.
         let children = Signals::new([Signal::CHILD])?;
+        let others = descendants(getpid()).unwrap_or_default();
+        let others = others.iter().map(|process| process.pid).collect();
+        lead::adopt_orphans()?;
         let failure = |error| Failure::store(format!("lockctl cannot start itself: {error}"));
         let mut leader = Command::new(own_executable().map_err(failure)?);
         leader.arg0("lockctl").args(["lead", &id().to_string(), "--"]).args(&run.command);
@@ -281,7 +286,7 @@ impl Group {
         let leader = leader.process_group(0).spawn().map_err(failure)?;
         let leader = Pid::from_child(&leader);
         terminal::hand_to(leader);
-        Ok(Self { leader, children })
+        Ok(Self { leader, others, children })
     }
 
     /// Sends a signal to each process of the group. Those that can be handled also reach what has left the group, because
@@ -313,8 +318,7 @@ impl Group {
                     return Change::Stopped(Signal::from_named_raw(signal).unwrap_or(Signal::STOP));
                 }
                 if status.signaled() {
-                    // Somebody has killed the leader alone: nothing would end the others with this process.
-                    self.send(Signal::KILL);
+                    self.end_orphans();
                 }
                 return Change::Ended(exit_code(status));
             }
@@ -345,6 +349,32 @@ impl Group {
         match left.is_empty() {
             true => End::BySigkill,
             false => End::Not(left.iter().map(|process| process.pid).collect()),
+        }
+    }
+
+    /// Ends by force what a leader that was killed has left behind: nothing else would end it.
+    fn end_orphans(&self) {
+        self.send(Signal::KILL);
+        let start = Instant::now();
+        while start.elapsed() < BY_FORCE {
+            let mut orphans = descendants(getpid()).unwrap_or_default();
+            let mut others = self.others.clone();
+            // Each process stands behind its parent.
+            orphans.retain(|process| {
+                let is_other = others
+                    .iter()
+                    .any(|other| *other == process.pid || other.as_raw_pid() == process.parent);
+                if is_other {
+                    others.push(process.pid);
+                }
+                !is_other && !process.is_zombie
+            });
+            if orphans.is_empty() {
+                return;
+            }
+            send(&orphans, Signal::KILL);
+            // Nothing else is to be done meanwhile, and the caller can be cancelled where it waits.
+            std::thread::sleep(LOOK);
         }
     }
 

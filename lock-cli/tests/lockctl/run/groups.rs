@@ -32,10 +32,15 @@ async fn start(world: &World, leaver: &str, text: &str) -> (Running, Vec<Pid>) {
     let run = ["--url", &*url, "run", "--lease", "3s", "backup", "--", "sh", "-c", leaver, text];
     let mut running = Running::start(&run);
     let pids = running.pids().await;
-    let leader = fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.pid())).unwrap();
-    let leader = Pid::from_raw(leader.trim().parse().unwrap()).unwrap();
-    assert_ne!(getpgid(Some(pids[0])).unwrap(), leader, "{leaver}: it has left the group");
+    let group = getpgid(Some(pids[0])).unwrap();
+    assert_ne!(group, leader(&running), "{leaver}: it has left the group");
     (running, pids)
+}
+
+/// The only child of `lockctl`.
+fn leader(running: &Running) -> Pid {
+    let children = format!("/proc/{0}/task/{0}/children", running.pid());
+    Pid::from_raw(fs::read_to_string(children).unwrap().trim().parse().unwrap()).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -71,6 +76,18 @@ async fn no_group_outlives_a_killed_lockctl() {
         running.send(Signal::KILL);
         gone(&pids).await;
         world.run(&["release", "backup", "--yes"]).await;
+    }
+}
+
+/// A leader that is killed alone takes every group with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_group_outlives_a_killed_leader() {
+    let world = World::start().await;
+    for leaver in LEAVERS {
+        let (running, pids) = start(&world, leaver, STUBBORN).await;
+        kill_process(leader(&running), Signal::KILL).unwrap();
+        assert_eq!(running.end().await.code, 137, "{leaver}");
+        gone(&pids).await;
     }
 }
 
