@@ -61,7 +61,7 @@ pub(crate) struct StoreArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a command while this process holds a lock: lockctl run backup -- ./backup.sh
+    /// Run a command while this process holds a lock: lockctl run backup -- ./backup.sh (Unix only)
     Run(Run),
     /// The process between `run` and its command
     #[command(hide = true)]
@@ -110,8 +110,15 @@ pub(crate) enum Command {
 #[command(
     after_help = "Exit codes: the command's; 128 + n if signal n ended it; 75 another holder has the lock; \
 76 the lock was lost, so the command was ended; 126 the command cannot be executed; 127 it is not found; \
-1, 2, 3 as for all commands of lockctl, before the command starts. \
-The command has LOCK_NAME and LOCK_TOKEN in its environment."
+1, 2, 3 as for all commands of lockctl, before the command starts. The command can have each of them as its own.
+
+Environment: the command has LOCK_NAME, and LOCK_TOKEN if the kind is mutex, fair or write: each later holder has a \
+greater token.
+
+Limits: lockctl cannot end a command of another user. In place of `lockctl run NAME -- sudo COMMAND`, run lockctl as \
+that user: `sudo lockctl run NAME -- COMMAND`. Only on Linux does lockctl end processes that leave the command's process \
+group (timeout, set -m, setsid), does a lockctl that is killed with SIGKILL take the command with it, and do signals that \
+lockctl was started to ignore (nohup) stay ignored. lockctl run needs Unix."
 )]
 pub(crate) struct Run {
     /// How long to wait while another holder has the lock: a time, none or forever [default: 30s]
@@ -151,7 +158,10 @@ pub(crate) struct Lead {
 
 /// A wait, as a configuration file spells it.
 fn wait(text: &str) -> Result<Wait, String> {
-    // Where a file must say "none", flock users write 0.
+    // Where a file must say "none", users of flock write 0.
+    if text == "0" {
+        return Ok(Wait::None);
+    }
     Ok(match setting("wait", text)?.wait.unwrap_or_default() {
         Wait::UpTo(Duration::ZERO) => Wait::None,
         wait => wait,

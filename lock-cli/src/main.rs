@@ -8,6 +8,7 @@ mod connect;
 mod failure;
 mod text;
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
     let code = match answer.and_then(|answer| print(&args, answer)) {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("lockctl: {failure}");
+            say(&failure);
             failure.code()
         }
     };
@@ -47,9 +48,14 @@ fn print(args: &Args, answer: Answer) -> Result<u8, Failure> {
         return Ok(code);
     }
     for note in notes {
-        eprintln!("lockctl: {note}");
+        say(&note);
     }
     Ok(code)
+}
+
+/// Writes a sentence to the standard error. The exit code is the same if nothing reads it.
+fn say(sentence: &dyn Display) {
+    let _ = writeln!(io::stderr(), "lockctl: {sentence}");
 }
 
 /// Writes to the standard output. False if nothing reads it any more.

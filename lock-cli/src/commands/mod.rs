@@ -8,6 +8,7 @@ mod deadlocks;
 mod doctor;
 mod ls;
 mod release;
+#[cfg(unix)]
 mod run;
 mod schema;
 mod show;
@@ -28,8 +29,14 @@ pub(crate) async fn run(args: &Args) -> Result<Answer, Failure> {
         Command::Check { file } => return check::check(file),
         Command::Schema => return schema::schema(),
         Command::Completions { shell } => return Ok(completions::completions(*shell)),
+        #[cfg(unix)]
         Command::Run(run) => return run::run(args, run).await,
+        #[cfg(unix)]
         Command::Lead(lead) => return run::lead(lead).await,
+        #[cfg(not(unix))]
+        Command::Run(_) | Command::Lead(_) => {
+            return Err(Failure::usage("`lockctl run` needs Unix: process groups and signals"));
+        }
         _ => {}
     }
     // This client answers no surveys, so it lists only the services.

@@ -10,6 +10,7 @@ mod permissions;
 mod reads;
 mod release;
 mod rights;
+#[cfg(unix)]
 mod run;
 mod watch;
 mod world;

@@ -1,35 +1,43 @@
 //! `lockctl lead`: the process between `lockctl run` and the command, and the leader of the command's process group.
 //!
 //! The kernel can tell a process that its parent has died, but not a whole group, and not a program that does not know
-//! of it. The leader is told, and kills the group. It also knows when the last process of the group has ended, and it
-//! hands the terminal back.
+//! of it. The leader is told, and ends what the command has started. It adopts what leaves the command's group or
+//! session, so it can reach that, too. It knows when the last process has ended, and it hands the terminal back.
 
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, getppid, kill_current_process_group, wait, waitpgid,
+    Pid, Signal, WaitOptions, getpid, getppid, getsid, kill_current_process_group, kill_process,
+    wait,
 };
+use tokio::time::{Instant, sleep, timeout};
 
-use super::signals::{Signals, passed_on};
-use super::{exit_code, terminal};
+use super::descendants::{Process, descendants, send};
+use super::signals::{Signals, handles, passed_on};
+use super::{BY_FORCE, LOOK, exit_code, exit_code_of, terminal};
 use crate::answer::Answer;
 use crate::args::Lead;
 use crate::failure::{Failure, NO};
 
-/// Says that the parent has died. A signal that nobody sends to a group, and that ends no process.
-const PARENT_DIED: Signal = Signal::URG;
+/// Says that the parent has died. A leader that is stopped goes on for it.
+const PARENT_DIED: Signal = Signal::CONT;
+
+/// `lockctl run` sends it before it ends the command: from then on, the leader also waits for daemons. A process that does
+/// not handle it ignores it.
+pub(super) const WAIT_FOR_ALL: Signal = Signal::URG;
+
+/// How often the leader looks whether what the command has left behind has become a daemon.
+const LOOK_AT_REST: Duration = Duration::from_millis(200);
 
 pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
     // What is passed on to the group is for the command: its leader has handlers, which the command does not inherit.
-    let mut signals = Signals::new(passed_on().chain([PARENT_DIED, Signal::CHILD]))?;
+    let handled = passed_on().chain([PARENT_DIED, WAIT_FOR_ALL, Signal::CHILD]);
+    let mut signals = Signals::new(handled)?;
     follow_parent()?;
     let parent = Pid::from_raw(lead.parent);
     let is_orphan = || getppid() != parent;
-    // The parent may have died before the kernel was asked to say so.
-    if is_orphan() {
-        return Ok(Answer::end().with_code(NO));
-    }
     let hands_back_to = match parent {
         Some(parent) => terminal::receive_from(parent).await,
         None => None,
@@ -37,48 +45,125 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
     let [program, arguments @ ..] = &lead.command[..] else {
         return Err(Failure::usage("no command is given; write it behind --"));
     };
+    // Only the handlers of this process know of a signal that has come so far.
+    let ends = |signal: &Signal| ![Signal::CONT, Signal::CHILD].contains(signal);
+    if let Some(signal) = signals.arrived().await.into_iter().find(ends) {
+        hand_back(hands_back_to);
+        return Ok(Answer::end().with_code(exit_code_of(signal.as_raw())));
+    }
+    // Also if the parent died before the kernel was asked to say so.
+    if is_orphan() {
+        return Ok(Answer::end().with_code(NO));
+    }
     let command = Command::new(program).args(arguments).spawn();
-    let command = command.map_err(|error| Failure::not_started(program, &error))?;
+    let command = command.map_err(|error| {
+        hand_back(hands_back_to);
+        Failure::not_started(program, &error)
+    })?;
     let command = Pid::from_child(&command);
+    // The command needs what came before it. What came after it has ended it, unless it handles the signal.
+    let mut arrived = signals.arrived().await;
+    for signal in arrived.iter().filter(|signal| !handles(command, **signal)) {
+        let _ = kill_process(command, *signal);
+    }
     let mut code = None;
+    let mut waits_for_all = false;
     loop {
+        for signal in arrived {
+            match signal {
+                Signal::CHILD => {}
+                WAIT_FOR_ALL => waits_for_all = true,
+                signal => pass_on(signal),
+            }
+        }
         if is_orphan() {
-            // This process, too.
-            let _ = kill_current_process_group(Signal::KILL);
+            end_all().await;
+            hand_back(hands_back_to);
+            return Ok(Answer::end().with_code(NO));
         }
-        // All children, since this process adopts what the command leaves behind, also in other groups.
-        while let Ok(Some((child, status))) = wait(WaitOptions::NOHANG) {
-            if child == command {
-                code = Some(exit_code(status));
+        // All children, since this process adopts what the command leaves behind.
+        let is_alone = loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((child, status))) if child == command => code = Some(exit_code(status)),
+                Ok(Some(_)) => {}
+                Ok(None) => break false,
+                Err(error) => break error == Errno::CHILD,
             }
+        };
+        // `WAIT_FOR_ALL` is sent before the signals that end the command, so it is here if the command has ended for them.
+        arrived = signals.arrived().await;
+        if !arrived.is_empty() {
+            continue;
         }
-        // The group has the number of its leader.
-        if let Some(code) = code
-            && waitpgid(getpid(), WaitOptions::NOHANG).err() == Some(Errno::CHILD)
-        {
-            if let Some(group) = hands_back_to {
-                terminal::hand_to(group);
-            }
+        let Some(code) = code else {
+            arrived = vec![signals.next().await];
+            continue;
+        };
+        if is_alone || !waits_for_all && only_daemons_are_left() {
+            hand_back(hands_back_to);
             return Ok(Answer::end().with_code(code));
         }
-        signals.next().await;
+        arrived = timeout(LOOK_AT_REST, signals.next()).await.into_iter().collect();
+    }
+}
+
+/// Sends a signal, which the group has, to what has left the group.
+fn pass_on(signal: Signal) {
+    let own = getpid().as_raw_pid();
+    let mut others = descendants(getpid()).unwrap_or_default();
+    others.retain(|process| process.group != own);
+    send(&others, signal);
+}
+
+/// True if each child is in a session of its own, or started by such a child.
+fn only_daemons_are_left() -> bool {
+    let me = getpid();
+    let Ok(session) = getsid(None) else { return false };
+    let is_child = |process: &&Process| process.parent == me.as_raw_pid();
+    let all = descendants(me).unwrap_or_default();
+    let mut children = all.iter().filter(is_child).peekable();
+    // There is a child. If it cannot be seen, it may be any.
+    children.peek().is_some() && children.all(|child| child.session != session.as_raw_pid())
+}
+
+/// Ends all descendants by force. Those of another user stay.
+async fn end_all() {
+    let start = Instant::now();
+    while start.elapsed() < BY_FORCE {
+        match descendants(getpid()) {
+            Some(left) => send(&left, Signal::KILL),
+            // This process, too.
+            None => drop(kill_current_process_group(Signal::KILL)),
+        }
+        sleep(LOOK).await;
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+        if wait(WaitOptions::NOHANG).err() == Some(Errno::CHILD) {
+            return;
+        }
+    }
+}
+
+fn hand_back(to: Option<Pid>) {
+    if let Some(group) = to {
+        terminal::hand_to(group);
     }
 }
 
 /// Has the kernel send [`PARENT_DIED`], and make this process the parent of what the command leaves behind.
-#[cfg(target_os = "linux")]
 fn follow_parent() -> Result<(), Failure> {
-    use rustix::process::{set_child_subreaper, set_parent_process_death_signal};
-
     // The signal follows the thread that started this process: in `lockctl run` its main thread, which lives to the end.
-    let told = set_parent_process_death_signal(Some(PARENT_DIED));
-    told.and_then(|()| set_child_subreaper(Some(getpid()))).map_err(|error| {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(PARENT_DIED)).map_err(|error| {
         Failure::store(format!("the system does not say when lockctl dies: {error}"))
-    })
+    })?;
+    adopt_orphans()
 }
 
-/// Other systems have neither: the command outlives a killed `lockctl`, as its help says.
-#[cfg(not(target_os = "linux"))]
-fn follow_parent() -> Result<(), Failure> {
+/// Makes this process the parent of what its descendants leave behind. Only Linux can, so on other systems the command
+/// outlives a killed `lockctl`, as its help says.
+pub(super) fn adopt_orphans() -> Result<(), Failure> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(getpid()))
+        .map_err(|error| Failure::store(format!("the system lets orphans go: {error}")))?;
     Ok(())
 }

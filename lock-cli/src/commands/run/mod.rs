@@ -1,26 +1,30 @@
 //! `lockctl run`: a command under a lock.
 //!
 //! Three processes: this one holds the lock; [`lead`](mod@lead) is the leader of a process group; the command is in that
-//! group. Everything that ends the command goes to the group.
+//! group. Signals go to the group, and the leader passes them on to [what has left it](descendants).
 
+mod descendants;
 mod lead;
 mod signals;
 mod terminal;
 
-use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, id};
 use std::time::Duration;
+use std::{env, fmt};
 
 use lock_runtime::error::LossCause;
-use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions, Wait};
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockKind, LockOptions, Wait};
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, kill_current_process_group, kill_process_group, wait,
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_current_process_group, kill_process,
+    kill_process_group, wait,
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
+use self::descendants::{descendants, send};
+use self::lead::WAIT_FOR_ALL;
 pub(super) use self::lead::lead;
-use self::signals::{Signals, passed_on};
+use self::signals::{Signals, not_ignored, passed_on};
 use super::own_name;
 use super::show::{find, is_held};
 use crate::answer::Answer;
@@ -33,7 +37,13 @@ use crate::text::harmless;
 const GRACE: u32 = 6;
 
 /// What the command gets to end by itself when the lock is another holder's already.
-const GRACE_AFTER_LOSS: Duration = Duration::from_secs(1);
+const GRACE_TO_END: Duration = Duration::from_secs(1);
+
+/// How long processes are ended by force. Those that are left are another user's, or wait for a device.
+const BY_FORCE: Duration = Duration::from_secs(1);
+
+/// How often meanwhile.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// How long holders may take to say who they are.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -67,20 +77,32 @@ pub(super) async fn run(args: &Args, run: &Run) -> Result<Answer, Failure> {
         Err(error) => return Err(error.into()),
     };
     let ended = under(&guard, run, &mut signals).await;
-    // The group has ended, and the lock is not needed any more, even if the command did not start.
+    // All processes have ended, and the lock is not needed any more, even if the command did not start.
     let released = guard.release().await;
-    let (note, code) = match (released, ended?) {
-        // What has happened is said, and only the lease can end what an outage keeps.
-        (_, LOST) => return Ok(Answer::end().with_code(LOST)),
-        (Ok(()), code) => return Ok(Answer::end().with_code(code)),
-        (Err(error), _) if error.is_lost() => {
-            (format!("{error}; the command had ended by then"), LOST)
+    let (note, code) = match (ended?, released) {
+        // Only the lease can end what an outage keeps.
+        (Ended::Lost(sentence), _) => (Some(sentence), LOST),
+        (Ended::Stuck(sentence), _) => (Some(sentence), exit_code_of(Signal::TERM.as_raw())),
+        (Ended::Itself(code), Ok(())) => (None, code),
+        (Ended::Itself(_), Err(error)) if error.is_lost() => {
+            (Some(format!("{error}; the command had ended by then")), LOST)
         }
-        (Err(error), code) => {
-            (format!("the lock stays held until its lease ends: {}", with_causes(&error)), code)
+        (Ended::Itself(code), Err(error)) => {
+            let causes = with_causes(&error);
+            (Some(format!("the lock stays held until its lease ends: {causes}")), code)
         }
     };
-    Ok(Answer::end().with_notes(vec![note]).with_code(code))
+    Ok(Answer::end().with_notes(note.into_iter().collect()).with_code(code))
+}
+
+/// How the command has ended.
+enum Ended {
+    /// With this exit code.
+    Itself(u8),
+    /// By this process, because of the lock. The sentence says why.
+    Lost(String),
+    /// By this process, because it could not go on.
+    Stuck(String),
 }
 
 fn options(run: &Run) -> LockOptions {
@@ -111,29 +133,55 @@ async fn busy(client: &LockClient, args: &Args, name: &str, error: &LockError) -
     }
 }
 
-/// Runs the command under the hold, until its whole group has ended, and returns the exit code.
-async fn under(guard: &LockGuard, run: &Run, signals: &mut Signals) -> Result<u8, Failure> {
+/// Runs the command under the hold, until all its processes have ended.
+async fn under(guard: &LockGuard, run: &Run, signals: &mut Signals) -> Result<Ended, Failure> {
+    // Ctrl-Z.
+    let mut stops = Signals::new(not_ignored([Signal::TSTP]))?;
     let mut group = Group::start(guard, run)?;
     let grace = guard.remaining() / GRACE;
+    let mut has_waited_for_the_terminal = false;
     loop {
         tokio::select! {
             signal = signals.next() => group.send(signal),
+            _ = stops.next() => stop_job(guard, &group),
             change = group.changes() => match change {
-                Change::Ended(code) => return Ok(code),
-                Change::Stopped => stop_job(guard, &group),
+                Change::Ended(code) => return Ok(Ended::Itself(code)),
+                Change::Stopped(_) if !terminal::is_there() => {}
+                // Its shell sees this process only, and the other processes of this job are stopped as well.
+                Change::Stopped(_) if stops.handles_some() && terminal::is_job() => {
+                    let _ = kill_current_process_group(Signal::TSTP);
+                }
+                Change::Stopped(signal) => {
+                    let waits_for_the_terminal = [Signal::TTIN, Signal::TTOU].contains(&signal);
+                    if waits_for_the_terminal && has_waited_for_the_terminal {
+                        let end = group.end(GRACE_TO_END).await;
+                        return Ok(Ended::Stuck(format!(
+                            "the command needs the terminal, but is not in the foreground, and no shell can change \
+                             that; {end}"
+                        )));
+                    }
+                    has_waited_for_the_terminal = waits_for_the_terminal;
+                    go_on(&group);
+                }
             },
-            (sentence, left) = danger(guard, grace) => {
-                eprintln!("lockctl: {sentence}");
-                group.end(left).await;
-                return Ok(LOST);
+            danger = danger(guard, grace) => {
+                // Nothing is written before: what reads the standard error may be slow.
+                let end = group.end(danger.left).await;
+                return Ok(Ended::Lost(format!("{}; {end}", danger.sentence)));
             }
         }
     }
 }
 
-/// Waits until the hold is lost, or will be if nothing renews it for another `grace`. Returns what is to be said, and what
-/// the command has left. Cancel safe.
-async fn danger(guard: &LockGuard, grace: Duration) -> (String, Duration) {
+/// Why the command must end.
+struct Danger {
+    sentence: String,
+    /// What the command has left.
+    left: Duration,
+}
+
+/// Waits until the hold is lost, or will be if nothing renews it for another `grace`. Cancel safe.
+async fn danger(guard: &LockGuard, grace: Duration) -> Danger {
     let late = async {
         loop {
             match guard.remaining().saturating_sub(grace) {
@@ -151,42 +199,41 @@ async fn danger(guard: &LockGuard, grace: Duration) -> (String, Duration) {
             let remaining = guard.remaining();
             // The kernel takes a moment to end a process. The lock may be another holder's at the end of the lease.
             let left = remaining - remaining / 10;
-            let (name, seconds) = (guard.key().as_str(), left.as_secs_f64());
-            let sentence = format!(
-                "the lock {name:?} cannot be renewed; its command gets SIGTERM, and SIGKILL {seconds:.1} s later"
-            );
-            (sentence, left)
+            let name = guard.key().as_str();
+            Danger { sentence: format!("the lock {name:?} cannot be renewed"), left }
         }
         Err(error @ LockError::Lost { cause: LossCause::Deadline, .. }) => {
-            (format!("{error}; its command gets SIGKILL"), Duration::ZERO)
+            Danger { sentence: error.to_string(), left: Duration::ZERO }
         }
-        Err(error) => {
-            let seconds = GRACE_AFTER_LOSS.as_secs();
-            let sentence =
-                format!("{error}; its command gets SIGTERM, and SIGKILL {seconds} s later");
-            (sentence, GRACE_AFTER_LOSS)
-        }
+        Err(error) => Danger { sentence: error.to_string(), left: GRACE_TO_END },
     }
 }
 
-/// Stops this job, because its command was stopped: by Ctrl-Z, or by a read in the background. The shell sees only this
-/// process, and lets it go on with `fg` or `bg`.
+/// Stops the command and this process, as the terminal has asked for. The shell lets it go on with `fg` or `bg`.
 fn stop_job(guard: &LockGuard, group: &Group) {
-    if !terminal::is_there() {
+    if !terminal::is_job() {
+        // The kernel drops a stop that no shell could end.
         return;
     }
-    // SIGTSTP, as the terminal sends it: the kernel drops it where no shell could let the job go on.
-    let _ = kill_current_process_group(Signal::TSTP);
+    group.send_to_each(Signal::STOP);
+    let _ = kill_process(getpid(), Signal::STOP);
     // From here on, the job goes on. Its lease may have ended meanwhile: then the command must not.
     if guard.check().is_ok() {
-        terminal::hand_to(group.leader);
-        group.send(Signal::CONT);
+        go_on(group);
     }
+}
+
+fn go_on(group: &Group) {
+    terminal::hand_to(group.leader);
+    // The leader passes it on to what has left its group.
+    group.send(Signal::CONT);
 }
 
 /// The process group of the command.
 struct Group {
     leader: Pid,
+    /// What this process had started before: a shell may have, and then become this process.
+    others: Vec<Pid>,
     /// SIGCHLD.
     children: Signals,
 }
@@ -194,28 +241,68 @@ struct Group {
 /// What has happened to the leader.
 enum Change {
     Ended(u8),
-    Stopped,
+    Stopped(Signal),
+}
+
+/// How [`Group::end`] has ended the command.
+enum End {
+    BySigterm,
+    BySigkill,
+    /// Some processes go on.
+    Not(Vec<Pid>),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BySigterm => f.write_str("its command was ended by SIGTERM"),
+            Self::BySigkill => f.write_str("its command was ended by SIGKILL"),
+            Self::Not(left) => {
+                let left: Vec<_> = left.iter().map(ToString::to_string).collect();
+                let left = left.join(", ");
+                write!(f, "these processes go on, because they cannot be ended: {left}")
+            }
+        }
+    }
 }
 
 impl Group {
     fn start(guard: &LockGuard, run: &Run) -> Result<Self, Failure> {
         // Before there is a child, or its end could go by unnoticed.
         let children = Signals::new([Signal::CHILD])?;
+        let others = descendants(getpid()).unwrap_or_default();
+        let others = others.iter().map(|process| process.pid).collect();
+        lead::adopt_orphans()?;
         let failure = |error| Failure::store(format!("lockctl cannot start itself: {error}"));
         let mut leader = Command::new(own_executable().map_err(failure)?);
         leader.arg0("lockctl").args(["lead", &id().to_string(), "--"]).args(&run.command);
         leader.env("LOCK_NAME", guard.key().as_str());
-        leader.env("LOCK_TOKEN", guard.token().get().to_string());
+        if orders_holders(run.kind) {
+            leader.env("LOCK_TOKEN", guard.token().get().to_string());
+        } else {
+            // One from around would be another lock's.
+            leader.env_remove("LOCK_TOKEN");
+        }
         let leader = leader.process_group(0).spawn().map_err(failure)?;
         let leader = Pid::from_child(&leader);
         terminal::hand_to(leader);
-        Ok(Self { leader, children })
+        Ok(Self { leader, others, children })
     }
 
-    /// Sends a signal to each process of the group.
+    /// Sends a signal to each process of the group. Those that can be handled also reach what has left the group, because
+    /// the leader passes them on.
     fn send(&self, signal: Signal) {
         // Fails if all have ended, which SIGCHLD says as well.
         let _ = kill_process_group(self.leader, signal);
+    }
+
+    /// Sends a signal that cannot be handled, also to what has left the group. The leader must see the others end, so it
+    /// gets the signal only where the processes are not known.
+    fn send_to_each(&self, signal: Signal) {
+        match descendants(self.leader) {
+            Some(all) => send(&all, signal),
+            None => self.send(signal),
+        }
     }
 
     /// Waits until the leader ends or is stopped. Cancel safe.
@@ -227,12 +314,11 @@ impl Group {
                 if child != self.leader {
                     continue;
                 }
-                if status.stopped() {
-                    return Change::Stopped;
+                if let Some(signal) = status.stopping_signal() {
+                    return Change::Stopped(Signal::from_named_raw(signal).unwrap_or(Signal::STOP));
                 }
                 if status.signaled() {
-                    // Somebody has killed the leader alone: nothing would end the others with this process.
-                    self.send(Signal::KILL);
+                    self.end_orphans();
                 }
                 return Change::Ended(exit_code(status));
             }
@@ -240,20 +326,66 @@ impl Group {
         }
     }
 
-    /// Ends all processes of the group, by force once the time is over.
-    async fn end(&mut self, within: Duration) {
+    /// Ends the command and all that it has started, by force once the time is over.
+    async fn end(&mut self, within: Duration) -> End {
+        let _ = kill_process(self.leader, WAIT_FOR_ALL);
         self.send(Signal::TERM);
         // A stopped process cannot end.
         self.send(Signal::CONT);
-        if timeout(within, self.ended()).await.is_err() {
-            self.send(Signal::KILL);
-            self.ended().await;
+        if timeout(within, self.ended()).await.is_ok() {
+            return End::BySigterm;
+        }
+        let start = Instant::now();
+        while start.elapsed() < BY_FORCE {
+            self.send_to_each(Signal::KILL);
+            if timeout(LOOK, self.ended()).await.is_ok() {
+                return End::BySigkill;
+            }
+        }
+        let mut left = descendants(self.leader).unwrap_or_default();
+        left.retain(|process| !process.is_zombie);
+        // The rest of the group, and the leader if it hangs.
+        self.send(Signal::KILL);
+        match left.is_empty() {
+            true => End::BySigkill,
+            false => End::Not(left.iter().map(|process| process.pid).collect()),
+        }
+    }
+
+    /// Ends by force what a leader that was killed has left behind: nothing else would end it.
+    fn end_orphans(&self) {
+        self.send(Signal::KILL);
+        let start = Instant::now();
+        while start.elapsed() < BY_FORCE {
+            let mut orphans = descendants(getpid()).unwrap_or_default();
+            let mut others = self.others.clone();
+            // Each process stands behind its parent.
+            orphans.retain(|process| {
+                let is_other = others
+                    .iter()
+                    .any(|other| *other == process.pid || other.as_raw_pid() == process.parent);
+                if is_other {
+                    others.push(process.pid);
+                }
+                !is_other && !process.is_zombie
+            });
+            if orphans.is_empty() {
+                return;
+            }
+            send(&orphans, Signal::KILL);
+            // Nothing else is to be done meanwhile, and the caller can be cancelled where it waits.
+            std::thread::sleep(LOOK);
         }
     }
 
     async fn ended(&mut self) {
         while !matches!(self.changes().await, Change::Ended(_)) {}
     }
+}
+
+/// True if the token of a later holder is greater than those of all earlier ones, and no two have the lock at once.
+fn orders_holders(kind: LockKind) -> bool {
+    matches!(kind, LockKind::Mutex | LockKind::Fair | LockKind::Write)
 }
 
 /// The file of this program. On Linux also if it was replaced or deleted since.

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use tokio::signal::unix::{self, SignalKind, signal};
+use tokio::task::yield_now;
 
 use crate::failure::Failure;
 
@@ -13,18 +14,34 @@ use crate::failure::Failure;
 const PASSED_ON: [Signal; 6] =
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
-/// The signals of [`PASSED_ON`] that this process was not started to ignore: `nohup lockctl run` ignores SIGHUP, and
-/// its command must inherit that. A handler would end it, because a new program gets the default in place of a handler.
+/// The signals of [`PASSED_ON`] that this process was not started to ignore.
 pub(super) fn passed_on() -> impl Iterator<Item = Signal> {
-    let ignored = ignored();
-    PASSED_ON.into_iter().filter(move |signal| ignored & (1 << (signal.as_raw() - 1)) == 0)
+    not_ignored(PASSED_ON)
 }
 
-/// A bit for each ignored signal. None where the system has no `/proc`.
-fn ignored() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+/// The signals that this process was not started to ignore: `nohup lockctl run` ignores SIGHUP, and its command must
+/// inherit that. A handler would end it, because a new program gets the default in place of a handler.
+pub(super) fn not_ignored(
+    signals: impl IntoIterator<Item = Signal>,
+) -> impl Iterator<Item = Signal> {
+    let ignored = mask("self", "SigIgn:");
+    signals.into_iter().filter(move |signal| ignored & bit(*signal) == 0)
+}
+
+/// True if a process has a handler for the signal.
+pub(super) fn handles(process: Pid, signal: Signal) -> bool {
+    mask(&process.to_string(), "SigCgt:") & bit(signal) != 0
+}
+
+/// A bit for each signal of this line. Zero where the system has no `/proc`.
+fn mask(process: &str, line: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|one| one.strip_prefix(line));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn bit(signal: Signal) -> u64 {
+    1 << (signal.as_raw() - 1)
 }
 
 /// Signals that arrive. From its making on, they do not end this process, not even after its drop.
@@ -41,16 +58,36 @@ impl Signals {
         streams.collect::<Result<_, _>>().map(Self)
     }
 
+    /// False if there are none: then `next` never returns.
+    pub(super) fn handles_some(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// Waits for one of them. Cancel safe.
     pub(super) async fn next(&mut self) -> Signal {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// Returns those that have arrived, each once.
+    pub(super) async fn arrived(&mut self) -> Vec<Signal> {
+        // The runtime looks after the handlers meanwhile.
+        yield_now().await;
+        let mut arrived = Vec::new();
         poll_fn(|cx| {
-            let mut streams = self.0.iter_mut();
-            match streams.find_map(|(one, stream)| stream.poll_recv(cx).is_ready().then_some(*one))
-            {
-                Some(arrived) => Poll::Ready(arrived),
-                None => Poll::Pending,
+            while let Poll::Ready(signal) = self.poll(cx) {
+                arrived.push(signal);
             }
+            Poll::Ready(())
         })
-        .await
+        .await;
+        arrived
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Signal> {
+        let mut streams = self.0.iter_mut();
+        match streams.find_map(|(one, stream)| stream.poll_recv(cx).is_ready().then_some(*one)) {
+            Some(arrived) => Poll::Ready(arrived),
+            None => Poll::Pending,
+        }
     }
 }

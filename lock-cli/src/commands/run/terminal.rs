@@ -8,9 +8,11 @@ use std::fs::File;
 use std::io::{IsTerminal, stdin, stdout};
 use std::time::Duration;
 
-use rustix::process::{Pid, getpgid, getpgrp, getpid};
+use rustix::process::{Pid, getpgid, getpgrp, getpid, getsid};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use tokio::time::{sleep, timeout};
+
+use super::descendants::parent_of;
 
 /// How often, and for how long, the leader of a group looks whether it has the foreground.
 const LOOK: Duration = Duration::from_millis(1);
@@ -29,6 +31,19 @@ fn for_the_command() -> Option<File> {
 /// True if a terminal controls this process.
 pub(super) fn is_there() -> bool {
     controlling().is_some()
+}
+
+/// True if a shell can stop this job and let it go on: the parent of its first process is in the same session. Otherwise
+/// its group is an orphan, which the kernel does not stop for a terminal either.
+pub(super) fn is_job() -> bool {
+    let mut at = getpid();
+    while let Some(parent) = parent_of(at) {
+        if getpgid(Some(parent)) != Ok(getpgrp()) {
+            return getsid(Some(parent)) == getsid(None);
+        }
+        at = parent;
+    }
+    false
 }
 
 /// Makes `group` the foreground group if this process's own is. Only a process of the foreground group may do that: any

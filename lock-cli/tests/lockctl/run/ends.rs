@@ -75,6 +75,8 @@ async fn an_ignored_signal_stays_ignored() {
     running.send(Signal::HUP);
     kill_process(command[0], Signal::HUP).unwrap();
     running.send(Signal::USR1);
+    // Before its input ends.
+    gone(&command).await;
     let ran = running.end().await;
     assert_eq!(ran.code, 128 + Signal::USR1.as_raw(), "only the second signal counts: {ran:?}");
 }

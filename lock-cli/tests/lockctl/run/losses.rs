@@ -28,7 +28,10 @@ async fn a_forced_release_ends_the_command() {
     assert_eq!(polite.line().await, "ready");
     assert_eq!(world.run(&["release", "backup", "--yes"]).await.code, 0);
     assert_eq!(polite.line().await, "terminated");
-    polite.end().await.failed(76, "no longer knows it as the owner; its command gets SIGTERM");
+    polite
+        .end()
+        .await
+        .failed(76, "no longer knows it as the owner; its command was ended by SIGTERM");
 
     let mut stubborn = start(&world, &lease, STUBBORN);
     let pids = stubborn.pids().await;
@@ -48,7 +51,7 @@ async fn an_outage_ends_the_command_within_the_lease() {
     assert_eq!(polite.line().await, "terminated");
     // The release is tried meanwhile.
     world.server.resume();
-    polite.end().await.failed(76, "cannot be renewed; its command gets SIGTERM");
+    polite.end().await.failed(76, "cannot be renewed; its command was ended by SIGTERM");
     eventually(SOON, "it is free", async || !is_held(&world.billing).await).await;
 
     let mut stubborn = start(&world, &["--lease", "3s"], STUBBORN);

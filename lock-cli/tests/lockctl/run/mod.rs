@@ -1,6 +1,7 @@
 //! `lockctl run`.
 
 mod ends;
+mod groups;
 mod losses;
 mod servers;
 mod starts;

@@ -1,6 +1,6 @@
 //! `lockctl run` on a terminal: the command reads it, and keys reach the command once.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -143,4 +143,89 @@ async fn a_shell_stops_and_continues_it() {
     session.shows(PROMPT);
     session.types("exit 8\n");
     assert_eq!(session.code(), Some(8));
+}
+
+/// Ctrl-Z while the output is redirected: the terminal is not the command's, which stops with `lockctl` nevertheless.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shell_stops_a_command_without_the_terminal() {
+    let world = World::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pids");
+    let mut session = Session::start("bash", &["--norc", "--noprofile", "-i"]);
+    // `timeout` leaves the group.
+    let run = format!(
+        "{LOCKCTL} --url {} run backup -- sh -c 'timeout 600 sleep 600 & echo $$ $!; wait' > {}\n",
+        world.server.url(),
+        file.display()
+    );
+    session.shows(PROMPT);
+    session.types(&run);
+    let pids = || fs::read_to_string(&file).unwrap_or_default();
+    eventually_blocking(SOON, "it runs", || pids().split_whitespace().count() == 2);
+    let are = |state| pids().split_whitespace().all(|pid| self::state(pid) == state);
+    eventually_blocking(SOON, "they wait", || are("S"));
+    session.types("\u{1a}");
+    session.shows("Stopped");
+    session.shows(PROMPT);
+    eventually_blocking(SOON, "they stop", || are("T"));
+    session.types("bg\n");
+    session.shows(PROMPT);
+    eventually_blocking(SOON, "they go on", || are("S"));
+    session.types("kill %1; wait; exit 8\n");
+    assert_eq!(session.code(), Some(8));
+    assert!(are(""), "they have ended");
+}
+
+/// The letter that `/proc` has for the state of a process.
+fn state(pid: &str) -> String {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let rest = stat.rsplit(')').next().unwrap_or_default();
+    rest.split_whitespace().next().unwrap_or_default().to_owned()
+}
+
+/// No shell could hand the terminal over, so a command in the background would wait for it for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_that_nothing_can_serve_ends_the_command() {
+    let world = World::start().await;
+    let run = format!(
+        "{LOCKCTL} --url {} run backup -- sh -c 'read line' > /dev/null; echo code $?",
+        world.server.url()
+    );
+    let mut session = Session::start("sh", &["-c", &run]);
+    session.shows("is not in the foreground");
+    session.shows("code 143");
+    assert_eq!(session.code(), Some(0));
+}
+
+/// After an end by force, the script around `lockctl` reads the terminal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_by_force_hands_the_terminal_back() {
+    let world = World::start().await;
+    let around = format!(
+        "{LOCKCTL} --url {} run --lease 900ms backup -- sh -c 'trap \"\" TERM; echo ready; sleep 600'; \
+         echo code $?; read line; echo then $line",
+        world.server.url()
+    );
+    let mut session = Session::start("sh", &["-c", &around]);
+    session.shows("ready");
+    assert_eq!(world.run(&["release", "backup", "--yes"]).await.code, 0);
+    session.shows("code 76");
+    session.types("words\n");
+    session.shows("then words");
+    assert_eq!(session.code(), Some(0));
+}
+
+/// A signal that comes before the command ends the start. The leader waits for the terminal here, which nothing hands on.
+#[test]
+fn a_signal_before_the_start_starts_nothing() {
+    // The leader has handlers once the bit of SIGTERM is set.
+    let run = format!(
+        "{LOCKCTL} lead $$ -- sh -c 'echo r''an' < /dev/tty & \
+         until grep -q 'SigCgt:.*[4-7c-f]...$' /proc/$!/status; do :; done; \
+         kill -TERM $!; wait $!; echo code $?"
+    );
+    let mut session = Session::start("sh", &["-c", &run]);
+    session.shows("code 143");
+    assert!(!session.seen.contains("ran"), "{}", session.seen);
+    assert_eq!(session.code(), Some(0));
 }

@@ -32,7 +32,11 @@ impl Running {
     }
 
     pub(super) fn spawn(command: &mut Command) -> Self {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::spawn_with(command, Stdio::piped())
+    }
+
+    pub(super) fn spawn_with(command: &mut Command, stderr: Stdio) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.kill_on_drop(true).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { stdin: child.stdin.take(), child, lines }

@@ -1,0 +1,174 @@
+//! Commands that leave the process group, or the session, in which `lockctl run` starts them.
+
+use std::fs;
+use std::io::{Write, pipe};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::Stdio;
+use std::thread;
+
+use lock_tests::eventually;
+use rustix::process::{Pid, Signal, getpgid, kill_process};
+
+use super::world::{Running, SLEEP, gone, is_held, script};
+use crate::world::{SOON, World, command};
+
+/// Ends for SIGTERM.
+const POLITE: &str = "echo $$; exec sleep 600";
+
+/// Does not, and neither does what it starts.
+const STUBBORN: &str = "trap '' TERM HUP INT; sleep 600 & echo $$ $!; wait";
+
+/// The ways out of a process group. Each runs `$0` in a shell.
+const LEAVERS: [&str; 4] = [
+    "exec timeout 600 sh -c \"$0\"",
+    "exec bash -c 'set -m; sh -c \"$0\" & wait' \"$0\"",
+    "exec setsid sh -c \"$0\"",
+    "setsid --wait sh -c \"$0\"; exit",
+];
+
+/// Starts the script in a group of its own. Returns the ids of its processes.
+async fn start(world: &World, leaver: &str, text: &str) -> (Running, Vec<Pid>) {
+    let url = world.server.url();
+    let run = ["--url", &*url, "run", "--lease", "3s", "backup", "--", "sh", "-c", leaver, text];
+    let mut running = Running::start(&run);
+    let pids = running.pids().await;
+    let group = getpgid(Some(pids[0])).unwrap();
+    assert_ne!(group, leader(&running), "{leaver}: it has left the group");
+    (running, pids)
+}
+
+/// The only child of `lockctl`.
+fn leader(running: &Running) -> Pid {
+    let children = format!("/proc/{0}/task/{0}/children", running.pid());
+    Pid::from_raw(fs::read_to_string(children).unwrap().trim().parse().unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loss_ends_every_group() {
+    let world = World::start().await;
+    for leaver in LEAVERS {
+        for (text, says) in [(POLITE, "SIGTERM"), (STUBBORN, "SIGKILL")] {
+            let (running, pids) = start(&world, leaver, text).await;
+            assert_eq!(world.run(&["release", "backup", "--yes"]).await.code, 0);
+            gone(&pids).await;
+            running.end().await.failed(76, says);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_reaches_every_group() {
+    let world = World::start().await;
+    for leaver in LEAVERS {
+        let (running, pids) = start(&world, leaver, POLITE).await;
+        running.send(Signal::TERM);
+        gone(&pids).await;
+        let ran = running.end().await;
+        assert_eq!((ran.code, is_held(&world.billing).await), (143, false), "{leaver}: {ran:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_group_outlives_a_killed_lockctl() {
+    let world = World::start().await;
+    for leaver in LEAVERS {
+        let (running, pids) = start(&world, leaver, STUBBORN).await;
+        running.send(Signal::KILL);
+        gone(&pids).await;
+        world.run(&["release", "backup", "--yes"]).await;
+    }
+}
+
+/// A leader that is killed alone takes every group with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_group_outlives_a_killed_leader() {
+    let world = World::start().await;
+    for leaver in LEAVERS {
+        let (running, pids) = start(&world, leaver, STUBBORN).await;
+        kill_process(leader(&running), Signal::KILL).unwrap();
+        assert_eq!(running.end().await.code, 137, "{leaver}");
+        gone(&pids).await;
+    }
+}
+
+/// A job in a group of its own is no daemon: its session is that of `lockctl`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_is_left_behind_keeps_the_lock() {
+    let world = World::start().await;
+    let leaves = "exec bash -c 'set -m; sh -c \"$0\" & read line <&3; exit 5' \"$0\" 3<&0";
+    let (mut running, pids) = start(&world, leaves, POLITE).await;
+    drop(running.stdin.take());
+    world.run(&["run", "--wait", "300ms", "backup", "--", "true"]).await.failed(75, "lockctl@");
+    assert!(running.runs(), "it has not waited");
+    kill_process(pids[0], Signal::KILL).unwrap();
+    assert_eq!(running.end().await.code, 5, "the code is the command's");
+}
+
+/// No reader of the standard error keeps a command alive.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_pipe_does_not_delay_the_end() {
+    let world = World::start().await;
+    let (reader, mut writer) = pipe().unwrap();
+    let theirs = Stdio::from(writer.try_clone().unwrap());
+    // Blocks, and fails when the reader has gone.
+    thread::spawn(move || while writer.write_all(&[b'x'; 4096]).is_ok() {});
+    let url = world.server.url();
+    let mut lockctl =
+        command(&[&["--url", &*url], &script(&["--lease", "900ms"], POLITE)[..]].concat());
+    let mut running = Running::spawn_with(&mut lockctl, theirs);
+    // `Command` has a copy of the writer, which would keep the pipe.
+    drop(lockctl);
+    let pids = running.pids().await;
+    assert_eq!(world.run(&["release", "backup", "--yes"]).await.code, 0);
+    gone(&pids).await;
+    drop(reader);
+    assert_eq!(running.end().await.code, 76);
+}
+
+/// A signal that comes while the command is being started ends it, or it is not started.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_right_after_the_grant_counts() {
+    let world = World::start().await;
+    for _ in 0..10 {
+        let url = world.server.url();
+        let running = Running::start(&[&["--url", &*url], &script(&[], SLEEP)[..]].concat());
+        eventually(SOON, "it is held", async || is_held(&world.billing).await).await;
+        running.send(Signal::TERM);
+        let ran = running.end().await;
+        assert_eq!((ran.code, &*ran.stderr), (143, ""), "{ran:?}");
+    }
+}
+
+/// A process of another user can be neither signalled nor ended, which is said. Needs root, and a file system with setuid.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_ended_is_named() {
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    let world = World::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = |from: &str, name: &str| {
+        let to = folder.path().join(name);
+        fs::copy(from, &to).unwrap();
+        chown(&to, Some(0), Some(0)).unwrap();
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o4755)).unwrap();
+        to.display().to_string()
+    };
+    let sudo = copy("/usr/bin/setpriv", "sudo");
+    let lockctl = folder.path().join("lockctl");
+    fs::copy(env!("CARGO_BIN_EXE_lockctl"), &lockctl).unwrap();
+    let url = world.server.url();
+    let mut running = Running::spawn(
+        tokio::process::Command::new("setpriv")
+            .args(["--reuid=65534", "--clear-groups"])
+            .arg(&lockctl)
+            .args(["--url", &url, "run", "--lease", "900ms", "backup", "--"])
+            .args([&*sudo, "--reuid=0", "sh", "-c", SLEEP]),
+    );
+    let pids = running.pids().await;
+    assert_eq!(world.run(&["release", "backup", "--yes"]).await.code, 0);
+    eventually(SOON, "lockctl gives up", async || !running.runs()).await;
+    kill_process(pids[0], Signal::KILL).unwrap();
+    running.end().await.failed(76, &format!("cannot be ended: {}", pids[0]));
+}
