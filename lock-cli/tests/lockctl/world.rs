@@ -74,8 +74,14 @@ impl Ran {
 }
 
 pub(crate) fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockctl"));
-    command.args(args).env_remove("LOCK_URL").env_remove("LOCK_NAMESPACE").stdin(Stdio::null());
+    // Whoever runs the tests may ignore signals, as a shell does for what runs in its background.
+    let mut command = Command::new("env");
+    command
+        .args(["--default-signal", env!("CARGO_BIN_EXE_lockctl")])
+        .args(args)
+        .env_remove("LOCK_URL")
+        .env_remove("LOCK_NAMESPACE")
+        .stdin(Stdio::null());
     command
 }
 

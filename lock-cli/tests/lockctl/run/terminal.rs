@@ -30,8 +30,8 @@ impl Session {
         let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
         let theirs = File::options().read(true).write(true).open(name).unwrap();
         let theirs = || Stdio::from(theirs.try_clone().unwrap());
-        let program = Command::new("setsid")
-            .args(["--ctty", "--wait", program])
+        let program = Command::new("env")
+            .args(["--default-signal", "setsid", "--ctty", "--wait", program])
             .args(args)
             .env("HISTFILE", "/dev/null")
             .env("PS1", PROMPT)
