@@ -85,7 +85,7 @@ mod database;
 mod error;
 mod observe;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use lock_runtime::FencingToken;
 use lock_runtime::fence::{Fenced, Fences};
@@ -244,8 +244,8 @@ pub async fn migrate<DB: FenceDatabase>(pool: &Pool<DB>) -> Result<(), sqlx::Err
 /// Deletes the names that no hold has fenced for `older_than`, and returns how many it deleted.
 ///
 /// A hold that waits to fence for longer than `older_than` is no longer refused: choose more than any process can be paused, such as
-/// thirty days. A token is the time of the Redis server in microseconds. Its age counts from the newest token of the table, or from this
-/// process's clock if that is earlier: one clock that is ahead makes no token old.
+/// thirty days. A token is the time of the Redis server in microseconds. Its age counts from the newest token of the table, or from the
+/// database's time if that is earlier: one clock that is ahead makes no token old.
 ///
 /// Do not prune a table with tokens of Redisson's `RFencedLock` alone: those count from 1, and look old.
 ///
@@ -275,10 +275,6 @@ pub async fn prune<DB: FenceDatabase>(
     pool: &Pool<DB>,
     older_than: Duration,
 ) -> Result<u64, sqlx::Error> {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    DB::prune(&mut *pool.acquire().await?, micros(since_1970), micros(older_than)).await
-}
-
-fn micros(time: Duration) -> i64 {
-    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+    let age = i64::try_from(older_than.as_micros()).unwrap_or(i64::MAX);
+    DB::prune(&mut *pool.acquire().await?, age).await
 }

@@ -51,11 +51,10 @@ mod statements {
             token: i64,
         ) -> impl Future<Output = Result<i64, FenceError>> + Send;
 
-        /// Deletes each name whose token is smaller by more than `age` than the greatest one, or than `now` if that is smaller; all are
-        /// in microseconds. Returns how many it deleted.
+        /// Deletes each name whose token is smaller by more than `age` than the greatest one, or than the database's time if that is
+        /// smaller; all are in microseconds. Returns how many it deleted.
         fn prune(
             connection: &mut Self::Connection,
-            now: i64,
             age: i64,
         ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
     }

@@ -41,16 +41,13 @@ impl Statements for MySql {
     }
 
     /// By primary key: a condition on the token would lock each row that is looked at, and wait for all fenced transactions.
-    async fn prune(
-        connection: &mut MySqlConnection,
-        now: i64,
-        age: i64,
-    ) -> Result<u64, sqlx::Error> {
-        let newest = sqlx::query_scalar("SELECT MAX(token) FROM lock_fences");
+    async fn prune(connection: &mut MySqlConnection, age: i64) -> Result<u64, sqlx::Error> {
+        let newest = "SELECT LEAST(MAX(token), CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)) FROM lock_fences";
+        let newest = sqlx::query_scalar(newest);
         let Some(newest): Option<i64> = newest.fetch_one(&mut *connection).await? else {
             return Ok(0);
         };
-        let oldest = newest.min(now).saturating_sub(age);
+        let oldest = newest.saturating_sub(age);
         let names = sqlx::query_scalar("SELECT name FROM lock_fences WHERE token < ?").bind(oldest);
         let names: Vec<Vec<u8>> = names.fetch_all(&mut *connection).await?;
         let mut pruned = 0;

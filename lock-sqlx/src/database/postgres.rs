@@ -39,11 +39,12 @@ impl Statements for Postgres {
     }
 
     /// Without what open transactions have fenced: to wait for one would hold up the fences of all names that are deleted with it.
-    async fn prune(connection: &mut PgConnection, now: i64, age: i64) -> Result<u64, sqlx::Error> {
+    async fn prune(connection: &mut PgConnection, age: i64) -> Result<u64, sqlx::Error> {
         // No prepared statement, which another connection of a pooling proxy would not know.
         let delete = format!(
             "DELETE FROM lock_fences WHERE name IN (SELECT name FROM lock_fences \
-             WHERE token < LEAST((SELECT MAX(token) FROM lock_fences), {now}) - {age} FOR UPDATE SKIP LOCKED)"
+             WHERE token < LEAST((SELECT MAX(token) FROM lock_fences), \
+             (EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT) - {age} FOR UPDATE SKIP LOCKED)"
         );
         Ok(sqlx::raw_sql(AssertSqlSafe(delete)).execute(connection).await?.rows_affected())
     }

@@ -45,13 +45,10 @@ impl Statements for Sqlite {
         })
     }
 
-    async fn prune(
-        connection: &mut SqliteConnection,
-        now: i64,
-        age: i64,
-    ) -> Result<u64, sqlx::Error> {
-        let delete = "DELETE FROM lock_fences WHERE token < MIN((SELECT MAX(token) FROM lock_fences), $1) - $2";
-        Ok(sqlx::query(delete).bind(now).bind(age).execute(connection).await?.rows_affected())
+    async fn prune(connection: &mut SqliteConnection, age: i64) -> Result<u64, sqlx::Error> {
+        let delete = "DELETE FROM lock_fences WHERE token < MIN((SELECT MAX(token) FROM lock_fences), \
+            CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)) - $1";
+        Ok(sqlx::query(delete).bind(age).execute(connection).await?.rows_affected())
     }
 }
 

@@ -1,7 +1,5 @@
 //! The table: how it is made, and how it is pruned.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use lock_runtime::LockClient;
 use lock_sqlx::Fence;
 
@@ -42,12 +40,18 @@ async fn old_names_are_pruned() {
     assert_eq!(lock_sqlx::prune(&database.pool, Duration::ZERO).await.unwrap(), 1);
 }
 
+/// The time that the database has, too.
+#[allow(clippy::disallowed_types, reason = "a token is a time; nothing is decided by this one")]
+fn since_1970() -> Duration {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap()
+}
+
 /// The clock of a Redis server that was once ahead makes no other name old.
 #[tokio::test]
 async fn a_token_of_the_future_is_no_present() {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let database = Database::start().await;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now = since_1970();
     for (name, at) in [("ahead", now + 40 * DAY), ("just now", now), ("old", now - 31 * DAY)] {
         let insert = sqlx::query("INSERT INTO lock_fences VALUES ($1, $2)").bind(name);
         let token = i64::try_from(at.as_micros()).unwrap();
