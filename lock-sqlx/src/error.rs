@@ -26,7 +26,7 @@ use lock_runtime::{FencingToken, LockKey};
 #[non_exhaustive]
 pub enum FenceError {
     /// A hold of this name with a greater token has fenced: usually this one was lost. If every new
-    /// hold gets this, see [what it promises](crate#how-to-use-it).
+    /// hold gets this, see [how to use it](crate#how-to-use-it).
     #[error(
         "the hold of {name:?} is late: its token is {token}, and a hold with {newest} has fenced since; roll back, and acquire the \
          lock again if the work is still to be done"

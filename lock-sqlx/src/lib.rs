@@ -32,8 +32,9 @@
 //!
 //! # How to use it
 //!
-//! - **Fence first.** What a transaction has read before its fence may be old. SQLite refuses a fence then, and PostgreSQL does above
-//!   READ COMMITTED; at READ COMMITTED and in MySQL nothing notices. In MySQL do not begin WITH CONSISTENT SNAPSHOT, which reads at once.
+//! - **Fence first.** What a transaction has read before its fence may be old. If another hold has fenced in between, SQLite refuses the
+//!   fence, and so does PostgreSQL above READ COMMITTED; at READ COMMITTED and in MySQL nothing notices. In MySQL do not begin WITH
+//!   CONSISTENT SNAPSHOT, which reads at once.
 //! - **Read what you change in a fenced transaction**: in this one, or in an earlier one of the same hold. What was read before any
 //!   fence may be changed afterwards by an earlier holder that is late.
 //! - **Drop the transaction after any error**, as `?` does; of a connection outside of a pool call `tx.rollback().await`, since sqlx sends
@@ -41,8 +42,8 @@
 //!   included, and runs what follows without a transaction. A statement that commits, such as COMMIT itself or, in MySQL, CREATE TABLE, also ends the
 //!   fence. A `fence` in a transaction that has ended is [`FenceError::Ended`].
 //! - **A nested transaction that is rolled back takes its fence with it.** Fence the outer one.
-//! - **A fence waits for each other open transaction that has fenced the name**, also for one of the same hold: inside of a fenced
-//!   transaction pass it on, and do not begin another. It also waits for one whose process is paused. Bound this: in PostgreSQL with
+//! - **A fence waits for each other open transaction that has fenced the name** (in SQLite: that has written), also for one of the same
+//!   hold: inside of a fenced transaction pass it on, and do not begin another. It also waits for one whose process is paused. Bound this: in PostgreSQL with
 //!   `idle_in_transaction_session_timeout` for the earlier one and `statement_timeout` or `lock_timeout` for the later one, in MySQL with
 //!   `wait_timeout` (in MariaDB `idle_transaction_timeout`) and `innodb_lock_wait_timeout`, in SQLite with `busy_timeout` (5 s in sqlx; the
 //!   lock of a paused process lasts until it ends).
