@@ -14,6 +14,7 @@ const PASSING: u8 = u8::MAX;
 
 /// So many or more: they are not counted any more, as if the outcome of one were never known. A byte has room in a hold; four make it
 /// larger.
+#[cfg(feature = "redis")]
 const MANY: u8 = PASSING - 1;
 
 impl Hold {
