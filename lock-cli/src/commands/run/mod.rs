@@ -1,7 +1,7 @@
 //! `lockctl run`: a command under a lock.
 //!
 //! Three processes: this one holds the lock; [`lead`](mod@lead) is the leader of a process group; the command is in that
-//! group. Signals go to the group, and the leader passes them on to [what has left it](descendants).
+//! group. Signals go to the group, and the leader passes them on to [what has left it](mod@descendants).
 
 mod descendants;
 mod lead;
