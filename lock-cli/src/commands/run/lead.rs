@@ -14,7 +14,7 @@ use rustix::process::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::descendants::{Process, descendants, send};
+use super::descendants::{children, descendants, end, send};
 use super::signals::{Signals, handles, passed_on};
 use super::{BY_FORCE, LOOK, exit_code, exit_code_of, terminal};
 use crate::answer::Answer;
@@ -117,13 +117,10 @@ fn pass_on(signal: Signal) {
 
 /// True if each child is in a session of its own, or started by such a child.
 fn only_daemons_are_left() -> bool {
-    let me = getpid();
     let Ok(session) = getsid(None) else { return false };
-    let is_child = |process: &&Process| process.parent == me.as_raw_pid();
-    let all = descendants(me).unwrap_or_default();
-    let mut children = all.iter().filter(is_child).peekable();
+    let all = children(getpid()).unwrap_or_default();
     // There is a child. If it cannot be seen, it may be any.
-    children.peek().is_some() && children.all(|child| child.session != session.as_raw_pid())
+    !all.is_empty() && all.iter().all(|child| child.session != session.as_raw_pid())
 }
 
 /// Ends all descendants by force. Those of another user stay.
@@ -131,7 +128,7 @@ async fn end_all() {
     let start = Instant::now();
     while start.elapsed() < BY_FORCE {
         match descendants(getpid()) {
-            Some(left) => send(&left, Signal::KILL),
+            Some(left) => end(&left),
             // This process, too.
             None => drop(kill_current_process_group(Signal::KILL)),
         }

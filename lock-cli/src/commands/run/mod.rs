@@ -21,7 +21,7 @@ use rustix::process::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use self::descendants::{descendants, send};
+use self::descendants::{descendants, end, send};
 use self::lead::WAIT_FOR_ALL;
 pub(super) use self::lead::lead;
 use self::signals::{Signals, not_ignored, passed_on};
@@ -300,6 +300,7 @@ impl Group {
     /// gets the signal only where the processes are not known.
     fn send_to_each(&self, signal: Signal) {
         match descendants(self.leader) {
+            Some(all) if signal == Signal::KILL => end(&all),
             Some(all) => send(&all, signal),
             None => self.send(signal),
         }
@@ -343,7 +344,7 @@ impl Group {
             }
         }
         let mut left = descendants(self.leader).unwrap_or_default();
-        left.retain(|process| !process.is_zombie);
+        left.retain(|process| !process.is_zombie());
         // The rest of the group, and the leader if it hangs.
         self.send(Signal::KILL);
         match left.is_empty() {
@@ -367,12 +368,12 @@ impl Group {
                 if is_other {
                     others.push(process.pid);
                 }
-                !is_other && !process.is_zombie
+                !is_other && !process.is_zombie()
             });
             if orphans.is_empty() {
                 return;
             }
-            send(&orphans, Signal::KILL);
+            end(&orphans);
             // Nothing else is to be done meanwhile, and the caller can be cancelled where it waits.
             std::thread::sleep(LOOK);
         }

@@ -79,6 +79,25 @@ async fn no_group_outlives_a_killed_lockctl() {
     }
 }
 
+/// The kernel cuts the name of a program at 15 bytes, here within a character. What the program starts has left the group.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_is_cut_hides_no_process() {
+    let world = World::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let backup = folder.path().join("datensicherungü.sh");
+    let text = "#!/bin/sh\ntrap '' TERM\nsetsid sleep 600 &\necho $$ $!\nwait\n";
+    fs::write(&backup, text).unwrap();
+    fs::set_permissions(&backup, fs::Permissions::from_mode(0o755)).unwrap();
+    let url = world.server.url();
+    let run = ["--url", &*url, "run", "backup", "--", "setsid", "--wait", backup.to_str().unwrap()];
+    let mut running = Running::start(&run);
+    let pids = running.pids().await;
+    let name = fs::read(format!("/proc/{}/comm", pids[0])).unwrap();
+    assert!(str::from_utf8(&name).is_err(), "the kernel has not cut it");
+    running.send(Signal::KILL);
+    gone(&pids).await;
+}
+
 /// A leader that is killed alone takes every group with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_group_outlives_a_killed_leader() {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use lock_tests::eventually::eventually_blocking;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
+use super::world::state;
 use crate::world::{SOON, World};
 
 /// A session with a terminal of its own, in which a program runs.
@@ -162,7 +163,7 @@ async fn a_shell_stops_a_command_without_the_terminal() {
     session.types(&run);
     let pids = || fs::read_to_string(&file).unwrap_or_default();
     eventually_blocking(SOON, "it runs", || pids().split_whitespace().count() == 2);
-    let are = |state| pids().split_whitespace().all(|pid| self::state(pid) == state);
+    let are = |letter| pids().split_whitespace().all(|pid| state(pid) == letter);
     eventually_blocking(SOON, "they wait", || are("S"));
     session.types("\u{1a}");
     session.shows("Stopped");
@@ -174,13 +175,6 @@ async fn a_shell_stops_a_command_without_the_terminal() {
     session.types("kill %1; wait; exit 8\n");
     assert_eq!(session.code(), Some(8));
     assert!(are(""), "they have ended");
-}
-
-/// The letter that `/proc` has for the state of a process.
-fn state(pid: &str) -> String {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let rest = stat.rsplit(')').next().unwrap_or_default();
-    rest.split_whitespace().next().unwrap_or_default().to_owned()
 }
 
 /// No shell could hand the terminal over, so a command in the background would wait for it for ever.
