@@ -28,9 +28,24 @@ impl Process {
 
 /// Returns the descendants of a process, each behind its parent. `None` without Linux's `/proc`.
 ///
-/// A process whose parent ends during the look may be missing. So callers that must find all look again.
+/// A process whose parent ends during the look may be missing, so callers that must find all look again.
 pub(super) fn descendants(ancestor: Pid) -> Option<Vec<Process>> {
-    let mut children_of = children_of()?;
+    // The numbers of another PID namespace would be those of other processes.
+    let own = fs::read_link("/proc/self").ok();
+    if own.is_none_or(|own| own.to_str() != Some(&getpid().to_string())) {
+        return None;
+    }
+    let mut all: HashMap<i32, Vec<Process>> = HashMap::new();
+    // Kernels without CONFIG_PROC_CHILDREN list no children.
+    let lists = fs::exists("/proc/thread-self/children").unwrap_or(false);
+    let entries = if lists { Vec::new() } else { numbers("/proc") };
+    for process in entries.into_iter().filter_map(process) {
+        all.entry(process.parent).or_default().push(process);
+    }
+    let mut children_of = |parent: Pid| match lists {
+        true => listed(parent),
+        false => all.remove(&parent.as_raw_pid()).unwrap_or_default(),
+    };
     let mut found = children_of(ancestor);
     let mut at = 0;
     while let Some(process) = found.get(at) {
@@ -40,43 +55,21 @@ pub(super) fn descendants(ancestor: Pid) -> Option<Vec<Process>> {
     Some(found)
 }
 
-/// Returns the children of a process. `None` without Linux's `/proc`.
-pub(super) fn children(parent: Pid) -> Option<Vec<Process>> {
-    Some(children_of()?(parent))
-}
-
-fn children_of() -> Option<Box<dyn FnMut(Pid) -> Vec<Process>>> {
-    // The numbers of another PID namespace would be those of other processes.
-    let own = fs::read_link("/proc/self").ok();
-    if own.is_none_or(|own| own.to_str() != Some(&getpid().to_string())) {
-        return None;
-    }
-    if fs::exists("/proc/thread-self/children").unwrap_or(false) {
-        return Some(Box::new(listed));
-    }
-    // Kernels without CONFIG_PROC_CHILDREN have no list.
-    let mut all: HashMap<i32, Vec<Process>> = HashMap::new();
-    for process in numbers("/proc").filter_map(process) {
-        all.entry(process.parent).or_default().push(process);
-    }
-    Some(Box::new(move |parent| all.remove(&parent.as_raw_pid()).unwrap_or_default()))
-}
-
 /// Returns the children that the kernel lists, thread by thread.
 fn listed(parent: Pid) -> Vec<Process> {
     let tasks = format!("/proc/{parent}/task");
-    let children = numbers(&tasks).flat_map(|thread| {
+    let mut children = Vec::new();
+    for thread in numbers(&tasks) {
         let list = fs::read_to_string(format!("{tasks}/{thread}/children")).unwrap_or_default();
-        let children = list.split_whitespace().filter_map(|pid| process(pid.parse().ok()?));
-        children.collect::<Vec<_>>()
-    });
-    children.collect()
+        children.extend(list.split_whitespace().filter_map(|pid| process(pid.parse().ok()?)));
+    }
+    children
 }
 
-/// The names in a folder that are numbers.
-fn numbers(folder: &str) -> impl Iterator<Item = i32> {
+/// Returns the names in a folder that are numbers.
+fn numbers(folder: &str) -> Vec<i32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Returns the parent of a process, if it has one that this process can see.
