@@ -48,7 +48,7 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
         return Err(Failure::usage("no command is given; write it behind --"));
     };
     // Only the handlers of this process know of a signal that has come so far.
-    let ends = |signal: &Signal| ![Signal::CONT, Signal::CHILD].contains(signal);
+    let ends = |signal: &Signal| ![PARENT_DIED, Signal::CHILD].contains(signal);
     if let Some(signal) = signals.arrived().await.into_iter().find(ends) {
         hand_back(foreground_before);
         return Ok(Answer::end().with_code(exit_code_of(signal.as_raw())));
@@ -66,7 +66,7 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
     // A signal that came before the fork has not reached the command. One that came after it has ended the command, unless
     // the command handles it: such a command would get it twice.
     let mut arrived = signals.arrived().await;
-    for signal in arrived.iter().filter(|signal| !handles(command, **signal)) {
+    for signal in arrived.iter().filter(|signal| ends(signal) && !handles(command, **signal)) {
         let _ = kill_process(command, *signal);
     }
     let mut code = None;
