@@ -304,18 +304,22 @@ impl Group {
 
     /// Sends a signal to all processes of the command.
     fn send(&self, signal: Signal) {
+        // Before the group gets it: a look may miss a process whose parent ends.
+        let outsiders = self.outsiders();
         // Fails if all have ended, which SIGCHLD says as well.
         let _ = kill_process_group(self.leader, signal);
-        send(&self.outsiders(), signal);
+        send(&outsiders, signal);
     }
 
     /// Passes on a signal that was sent to this process. Outside of the group, a process that handles it, as `timeout`
     /// does, passes it on to what it has started. That must not get it twice.
     fn pass_on(&self, signal: Signal) {
+        // Before the group gets it: a look may miss a process whose parent ends.
+        let outsiders = self.outsiders();
         let _ = kill_process_group(self.leader, signal);
         // These handle the signal, or are below such a process.
         let mut served = Vec::new();
-        for process in self.outsiders() {
+        for process in outsiders {
             let is_served = served.contains(&process.parent);
             // Before the signal, which may end it.
             if is_served || handles(process.pid, signal) {

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use super::world::{Running, SLEEP, gone, is_held, script};
+use super::world::{Running, SLEEP, gone, is_held, script, state};
 use crate::world::{SOON, World, command};
 
 /// Ends for SIGTERM.
@@ -49,6 +49,17 @@ fn leader(running: &Running) -> Pid {
     Pid::from_raw(fs::read_to_string(children).unwrap().trim().parse().unwrap()).unwrap()
 }
 
+fn parent(process: Pid) -> Pid {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
+    Pid::from_raw(parent.trim().parse().unwrap()).unwrap()
+}
+
+/// Waits until the process waits. A `timeout` that does not know its child yet ends for a signal, and does not pass it on.
+async fn waits(process: Pid) {
+    eventually(SOON, "it waits", async || state(&process.to_string()) == "S").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_loss_ends_every_group() {
     let world = World::start().await;
@@ -68,6 +79,7 @@ async fn a_signal_reaches_every_group() {
     for leaver in LEAVERS {
         for text in [POLITE, FORGETFUL] {
             let (running, pids) = start(&world, leaver, text).await;
+            waits(parent(pids[0])).await;
             running.send(Signal::TERM);
             gone(&pids).await;
             let ran = running.end().await;
@@ -92,6 +104,7 @@ async fn a_signal_does_not_overtake_what_passes_it_on() {
     for (leaver, is_exact) in [(LEAVERS[0], false), (forwards, true)] {
         let leaver = format!("exec 3<&0; {leaver}");
         let (mut running, pids) = start(&world, &leaver, counts).await;
+        waits(pids[0]).await;
         kill_process(pids[0], Signal::STOP).unwrap();
         running.send(Signal::HUP);
         let early = timeout(Duration::from_millis(300), running.line()).await;
