@@ -318,16 +318,30 @@ impl Group {
         let outsiders = self.outsiders();
         let _ = kill_process_group(self.leader, signal);
         // These handle the signal, or are below such a process.
-        let mut served = Vec::new();
+        let (mut served, mut spared) = (Vec::new(), Vec::new());
         for process in outsiders {
             let is_served = served.contains(&process.parent);
             // Before the signal, which may end it.
             if is_served || handles(process.pid, signal) {
                 served.push(process.pid.as_raw_pid());
             }
-            if !is_served {
-                let _ = kill_process(process.pid, signal);
+            match is_served {
+                true => spared.push(process.pid),
+                false => send(&[process], signal),
             }
+        }
+        // A process that ends and does not pass it on leaves what it has started to the leader.
+        for _ in 0..10 {
+            if spared.is_empty() {
+                break;
+            }
+            std::thread::sleep(LOOK);
+            let mut left = self.outsiders();
+            left.retain(|process| {
+                process.parent == self.leader.as_raw_pid() && spared.contains(&process.pid)
+            });
+            spared.retain(|pid| left.iter().all(|process| process.pid != *pid));
+            send(&left, signal);
         }
     }
 
