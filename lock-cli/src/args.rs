@@ -116,9 +116,10 @@ Environment: the command has LOCK_NAME, and LOCK_TOKEN if the kind is mutex, fai
 greater token.
 
 Limits: lockctl cannot end a command of another user. In place of `lockctl run NAME -- sudo COMMAND`, run lockctl as \
-that user: `sudo lockctl run NAME -- COMMAND`. Only on Linux does lockctl end processes that leave the command's process \
-group (timeout, set -m, setsid), does a lockctl that is killed with SIGKILL take the command with it, and do signals that \
-lockctl was started to ignore (nohup) stay ignored. lockctl run needs Unix."
+that user: `sudo lockctl run NAME -- COMMAND`. If lockctl is killed with SIGKILL, its second process (lockctl lead) ends the \
+command; if both are killed at once (pkill -9 -f lockctl), the command goes on without the lock. Only on Linux does lockctl end \
+processes that leave the command's process group (timeout, set -m, setsid), end the command after such a kill, and keep \
+signals ignored that it was started to ignore (nohup). lockctl run needs Unix."
 )]
 pub(crate) struct Run {
     /// How long to wait while another holder has the lock: a time, none or forever [default: 30s]

@@ -2,7 +2,8 @@
 //!
 //! The kernel can tell a process that its parent has died, but not a whole group, and not a program that does not know
 //! of it. The leader is told, and ends what the command has started. It adopts what leaves the command's group or
-//! session, so it can reach that, too. It knows when the last process has ended, and it hands the terminal back.
+//! session, so `lockctl run` and the leader find that, too. It knows when the last process has ended, and it hands the
+//! terminal back.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,9 +13,9 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpid, getppid, getsid, kill_current_process_group, kill_process,
     wait,
 };
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
-use super::descendants::{Process, descendants, send};
+use super::descendants::{descendants, end};
 use super::signals::{Signals, handles, passed_on};
 use super::{BY_FORCE, LOOK, exit_code, exit_code_of, terminal};
 use crate::answer::Answer;
@@ -28,17 +29,18 @@ const PARENT_DIED: Signal = Signal::CONT;
 /// not handle it ignores it.
 pub(super) const WAIT_FOR_ALL: Signal = Signal::URG;
 
-/// How often the leader looks whether what the command has left behind has become a daemon.
-const LOOK_AT_REST: Duration = Duration::from_millis(200);
+/// The longest time between two looks whether what the command has left behind has become a daemon.
+const LOOK_AT_REST: Duration = Duration::from_secs(2);
 
 pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
-    // What is passed on to the group is for the command: its leader has handlers, which the command does not inherit.
+    // The signals that the group gets are for the command. The leader handles them to outlive them, and the command does
+    // not inherit handlers.
     let handled = passed_on().chain([PARENT_DIED, WAIT_FOR_ALL, Signal::CHILD]);
     let mut signals = Signals::new(handled)?;
     follow_parent()?;
     let parent = Pid::from_raw(lead.parent);
     let is_orphan = || getppid() != parent;
-    let hands_back_to = match parent {
+    let foreground_before = match parent {
         Some(parent) => terminal::receive_from(parent).await,
         None => None,
     };
@@ -46,9 +48,9 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
         return Err(Failure::usage("no command is given; write it behind --"));
     };
     // Only the handlers of this process know of a signal that has come so far.
-    let ends = |signal: &Signal| ![Signal::CONT, Signal::CHILD].contains(signal);
+    let ends = |signal: &Signal| ![PARENT_DIED, Signal::CHILD].contains(signal);
     if let Some(signal) = signals.arrived().await.into_iter().find(ends) {
-        hand_back(hands_back_to);
+        hand_back(foreground_before);
         return Ok(Answer::end().with_code(exit_code_of(signal.as_raw())));
     }
     // Also if the parent died before the kernel was asked to say so.
@@ -57,28 +59,24 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
     }
     let command = Command::new(program).args(arguments).spawn();
     let command = command.map_err(|error| {
-        hand_back(hands_back_to);
+        hand_back(foreground_before);
         Failure::not_started(program, &error)
     })?;
     let command = Pid::from_child(&command);
-    // The command needs what came before it. What came after it has ended it, unless it handles the signal.
+    // A signal that came before the fork has not reached the command. One that came after it has ended the command, unless
+    // the command handles it: such a command would get it twice.
     let mut arrived = signals.arrived().await;
-    for signal in arrived.iter().filter(|signal| !handles(command, **signal)) {
+    for signal in arrived.iter().filter(|signal| ends(signal) && !handles(command, **signal)) {
         let _ = kill_process(command, *signal);
     }
     let mut code = None;
     let mut waits_for_all = false;
+    let (mut next_look, mut interval) = (Instant::now(), LOOK);
     loop {
-        for signal in arrived {
-            match signal {
-                Signal::CHILD => {}
-                WAIT_FOR_ALL => waits_for_all = true,
-                signal => pass_on(signal),
-            }
-        }
+        waits_for_all |= arrived.contains(&WAIT_FOR_ALL);
         if is_orphan() {
             end_all().await;
-            hand_back(hands_back_to);
+            hand_back(foreground_before);
             return Ok(Answer::end().with_code(NO));
         }
         // All children, since this process adopts what the command leaves behind.
@@ -99,31 +97,26 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
             arrived = vec![signals.next().await];
             continue;
         };
-        if is_alone || !waits_for_all && only_daemons_are_left() {
-            hand_back(hands_back_to);
+        let looks = next_look <= Instant::now();
+        if is_alone || looks && !waits_for_all && only_daemons_are_left() {
+            hand_back(foreground_before);
             return Ok(Answer::end().with_code(code));
         }
-        arrived = timeout(LOOK_AT_REST, signals.next()).await.into_iter().collect();
+        if looks {
+            next_look = Instant::now() + interval;
+            interval = LOOK_AT_REST.min(interval * 2);
+        }
+        arrived = timeout_at(next_look, signals.next()).await.into_iter().collect();
     }
-}
-
-/// Sends a signal, which the group has, to what has left the group.
-fn pass_on(signal: Signal) {
-    let own = getpid().as_raw_pid();
-    let mut others = descendants(getpid()).unwrap_or_default();
-    others.retain(|process| process.group != own);
-    send(&others, signal);
 }
 
 /// True if each child is in a session of its own, or started by such a child.
 fn only_daemons_are_left() -> bool {
-    let me = getpid();
     let Ok(session) = getsid(None) else { return false };
-    let is_child = |process: &&Process| process.parent == me.as_raw_pid();
-    let all = descendants(me).unwrap_or_default();
-    let mut children = all.iter().filter(is_child).peekable();
+    let mut children = descendants(getpid()).unwrap_or_default();
+    children.retain(|process| process.parent == getpid().as_raw_pid());
     // There is a child. If it cannot be seen, it may be any.
-    children.peek().is_some() && children.all(|child| child.session != session.as_raw_pid())
+    !children.is_empty() && children.iter().all(|child| child.session != session.as_raw_pid())
 }
 
 /// Ends all descendants by force. Those of another user stay.
@@ -131,7 +124,7 @@ async fn end_all() {
     let start = Instant::now();
     while start.elapsed() < BY_FORCE {
         match descendants(getpid()) {
-            Some(left) => send(&left, Signal::KILL),
+            Some(left) => end(&left),
             // This process, too.
             None => drop(kill_current_process_group(Signal::KILL)),
         }
@@ -143,8 +136,9 @@ async fn end_all() {
     }
 }
 
-fn hand_back(to: Option<Pid>) {
-    if let Some(group) = to {
+/// Hands the terminal to the group that had it before.
+fn hand_back(foreground_before: Option<Pid>) {
+    if let Some(group) = foreground_before {
         terminal::hand_to(group);
     }
 }

@@ -1,7 +1,7 @@
 //! `lockctl run`: a command under a lock.
 //!
 //! Three processes: this one holds the lock; [`lead`](mod@lead) is the leader of a process group; the command is in that
-//! group. Signals go to the group, and the leader passes them on to [what has left it](mod@descendants).
+//! group. This process sends signals to the group, and to [what has left it](mod@descendants). The leader outlives them.
 
 mod descendants;
 mod lead;
@@ -21,10 +21,10 @@ use rustix::process::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use self::descendants::{descendants, send};
+use self::descendants::{Process, descendants, end, send};
 use self::lead::WAIT_FOR_ALL;
 pub(super) use self::lead::lead;
-use self::signals::{Signals, not_ignored, passed_on};
+use self::signals::{Signals, handles, not_ignored, passed_on};
 use super::own_name;
 use super::show::{find, is_held};
 use crate::answer::Answer;
@@ -82,7 +82,7 @@ pub(super) async fn run(args: &Args, run: &Run) -> Result<Answer, Failure> {
     let (note, code) = match (ended?, released) {
         // Only the lease can end what an outage keeps.
         (Ended::Lost(sentence), _) => (Some(sentence), LOST),
-        (Ended::Stuck(sentence), _) => (Some(sentence), exit_code_of(Signal::TERM.as_raw())),
+        (Ended::Stuck(sentence, code), _) => (Some(sentence), code),
         (Ended::Itself(code), Ok(())) => (None, code),
         (Ended::Itself(_), Err(error)) if error.is_lost() => {
             (Some(format!("{error}; the command had ended by then")), LOST)
@@ -101,8 +101,8 @@ enum Ended {
     Itself(u8),
     /// By this process, because of the lock. The sentence says why.
     Lost(String),
-    /// By this process, because it could not go on.
-    Stuck(String),
+    /// Because it could not go on. The sentence says why; the code is that of the end.
+    Stuck(String, u8),
 }
 
 fn options(run: &Run) -> LockOptions {
@@ -142,10 +142,14 @@ async fn under(guard: &LockGuard, run: &Run, signals: &mut Signals) -> Result<En
     let mut has_waited_for_the_terminal = false;
     loop {
         tokio::select! {
-            signal = signals.next() => group.send(signal),
+            signal = signals.next() => group.pass_on(signal),
             _ = stops.next() => stop_job(guard, &group),
             change = group.changes() => match change {
-                Change::Ended(code) => return Ok(Ended::Itself(code)),
+                Change::Ended(code, left) if left.is_empty() => return Ok(Ended::Itself(code)),
+                Change::Ended(code, left) => {
+                    let sentence = format!("the command's group leader was killed; {}", End::Not(left));
+                    return Ok(Ended::Stuck(sentence, code));
+                }
                 Change::Stopped(_) if !terminal::is_there() => {}
                 // Its shell sees this process only, and the other processes of this job are stopped as well.
                 Change::Stopped(_) if stops.handles_some() && terminal::is_job() => {
@@ -155,10 +159,11 @@ async fn under(guard: &LockGuard, run: &Run, signals: &mut Signals) -> Result<En
                     let waits_for_the_terminal = [Signal::TTIN, Signal::TTOU].contains(&signal);
                     if waits_for_the_terminal && has_waited_for_the_terminal {
                         let end = group.end(GRACE_TO_END).await;
-                        return Ok(Ended::Stuck(format!(
+                        let sentence = format!(
                             "the command needs the terminal, but is not in the foreground, and no shell can change \
                              that; {end}"
-                        )));
+                        );
+                        return Ok(Ended::Stuck(sentence, exit_code_of(Signal::TERM.as_raw())));
                     }
                     has_waited_for_the_terminal = waits_for_the_terminal;
                     go_on(&group);
@@ -215,8 +220,10 @@ fn stop_job(guard: &LockGuard, group: &Group) {
         // The kernel drops a stop that no shell could end.
         return;
     }
-    group.send_to_each(Signal::STOP);
+    group.stop();
     let _ = kill_process(getpid(), Signal::STOP);
+    // The leader must see the others end. While it was stopped, a death of this process would have let it go on.
+    let _ = kill_process(group.leader, Signal::CONT);
     // From here on, the job goes on. Its lease may have ended meanwhile: then the command must not.
     if guard.check().is_ok() {
         go_on(group);
@@ -225,7 +232,6 @@ fn stop_job(guard: &LockGuard, group: &Group) {
 
 fn go_on(group: &Group) {
     terminal::hand_to(group.leader);
-    // The leader passes it on to what has left its group.
     group.send(Signal::CONT);
 }
 
@@ -240,7 +246,8 @@ struct Group {
 
 /// What has happened to the leader.
 enum Change {
-    Ended(u8),
+    /// With this exit code. These processes go on, and cannot be ended.
+    Ended(u8, Vec<Process>),
     Stopped(Signal),
 }
 
@@ -249,7 +256,13 @@ enum End {
     BySigterm,
     BySigkill,
     /// Some processes go on.
-    Not(Vec<Pid>),
+    Not(Vec<Process>),
+}
+
+impl End {
+    fn unless(self, left: Vec<Process>) -> Self {
+        if left.is_empty() { self } else { Self::Not(left) }
+    }
 }
 
 impl fmt::Display for End {
@@ -258,7 +271,7 @@ impl fmt::Display for End {
             Self::BySigterm => f.write_str("its command was ended by SIGTERM"),
             Self::BySigkill => f.write_str("its command was ended by SIGKILL"),
             Self::Not(left) => {
-                let left: Vec<_> = left.iter().map(ToString::to_string).collect();
+                let left: Vec<_> = left.iter().map(|process| process.pid.to_string()).collect();
                 let left = left.join(", ");
                 write!(f, "these processes go on, because they cannot be ended: {left}")
             }
@@ -289,20 +302,68 @@ impl Group {
         Ok(Self { leader, others, children })
     }
 
-    /// Sends a signal to each process of the group. Those that can be handled also reach what has left the group, because
-    /// the leader passes them on.
+    /// Sends a signal to all processes of the command.
     fn send(&self, signal: Signal) {
+        // Before the group gets it: a look may miss a process whose parent ends.
+        let outsiders = self.outsiders();
         // Fails if all have ended, which SIGCHLD says as well.
         let _ = kill_process_group(self.leader, signal);
+        send(&outsiders, signal);
     }
 
-    /// Sends a signal that cannot be handled, also to what has left the group. The leader must see the others end, so it
-    /// gets the signal only where the processes are not known.
-    fn send_to_each(&self, signal: Signal) {
-        match descendants(self.leader) {
-            Some(all) => send(&all, signal),
-            None => self.send(signal),
+    /// Passes on a signal that was sent to this process. Outside of the group, a process that handles it, as `timeout`
+    /// does, passes it on to what it has started. That must not get it twice.
+    fn pass_on(&self, signal: Signal) {
+        // Before the group gets it: a look may miss a process whose parent ends.
+        let outsiders = self.outsiders();
+        let _ = kill_process_group(self.leader, signal);
+        // These handle the signal, or are below such a process.
+        let (mut served, mut spared) = (Vec::new(), Vec::new());
+        for process in outsiders {
+            let is_served = served.contains(&process.parent);
+            // Before the signal, which may end it.
+            if is_served || handles(process.pid, signal) {
+                served.push(process.pid.as_raw_pid());
+            }
+            match is_served {
+                true => spared.push(process.pid),
+                false => send(&[process], signal),
+            }
         }
+        // A process that ends and does not pass it on leaves what it has started to the leader.
+        for _ in 0..10 {
+            if spared.is_empty() {
+                break;
+            }
+            std::thread::sleep(LOOK);
+            let mut left = self.outsiders();
+            left.retain(|process| {
+                process.parent == self.leader.as_raw_pid() && spared.contains(&process.pid)
+            });
+            spared.retain(|pid| left.iter().all(|process| process.pid != *pid));
+            send(&left, signal);
+        }
+    }
+
+    /// Stops all processes of the command.
+    fn stop(&self) {
+        // The kernel stops the whole group at once, so that no process escapes by a fork.
+        let _ = kill_process_group(self.leader, Signal::STOP);
+        until_none(|| {
+            let mut running = self.outsiders();
+            // Those of another user cannot be stopped.
+            running.retain(|process| {
+                !process.is_at_rest() && kill_process(process.pid, Signal::STOP).is_ok()
+            });
+            running
+        });
+    }
+
+    /// The processes that have left the group.
+    fn outsiders(&self) -> Vec<Process> {
+        let mut all = descendants(self.leader).unwrap_or_default();
+        all.retain(|process| process.group != self.leader.as_raw_pid());
+        all
     }
 
     /// Waits until the leader ends or is stopped. Cancel safe.
@@ -317,10 +378,8 @@ impl Group {
                 if let Some(signal) = status.stopping_signal() {
                     return Change::Stopped(Signal::from_named_raw(signal).unwrap_or(Signal::STOP));
                 }
-                if status.signaled() {
-                    self.end_orphans();
-                }
-                return Change::Ended(exit_code(status));
+                let left = if status.signaled() { self.end_orphans() } else { Vec::new() };
+                return Change::Ended(exit_code(status), left);
             }
             self.children.next().await;
         }
@@ -332,31 +391,31 @@ impl Group {
         self.send(Signal::TERM);
         // A stopped process cannot end.
         self.send(Signal::CONT);
-        if timeout(within, self.ended()).await.is_ok() {
-            return End::BySigterm;
+        if let Ok(left) = timeout(within, self.ended()).await {
+            return End::BySigterm.unless(left);
         }
         let start = Instant::now();
         while start.elapsed() < BY_FORCE {
-            self.send_to_each(Signal::KILL);
-            if timeout(LOOK, self.ended()).await.is_ok() {
-                return End::BySigkill;
+            match descendants(self.leader) {
+                // The leader must see the others end.
+                Some(all) => end(&all),
+                None => drop(kill_process_group(self.leader, Signal::KILL)),
+            }
+            if let Ok(left) = timeout(LOOK, self.ended()).await {
+                return End::BySigkill.unless(left);
             }
         }
         let mut left = descendants(self.leader).unwrap_or_default();
-        left.retain(|process| !process.is_zombie);
+        left.retain(|process| !process.is_zombie());
         // The rest of the group, and the leader if it hangs.
-        self.send(Signal::KILL);
-        match left.is_empty() {
-            true => End::BySigkill,
-            false => End::Not(left.iter().map(|process| process.pid).collect()),
-        }
+        let _ = kill_process_group(self.leader, Signal::KILL);
+        End::BySigkill.unless(left)
     }
 
-    /// Ends by force what a leader that was killed has left behind: nothing else would end it.
-    fn end_orphans(&self) {
-        self.send(Signal::KILL);
-        let start = Instant::now();
-        while start.elapsed() < BY_FORCE {
+    /// Ends by force what a leader that was killed has left behind: nothing else would end it. Returns what goes on.
+    fn end_orphans(&self) -> Vec<Process> {
+        let _ = kill_process_group(self.leader, Signal::KILL);
+        until_none(|| {
             let mut orphans = descendants(getpid()).unwrap_or_default();
             let mut others = self.others.clone();
             // Each process stands behind its parent.
@@ -367,19 +426,35 @@ impl Group {
                 if is_other {
                     others.push(process.pid);
                 }
-                !is_other && !process.is_zombie
+                !is_other && !process.is_zombie()
             });
-            if orphans.is_empty() {
-                return;
-            }
-            send(&orphans, Signal::KILL);
-            // Nothing else is to be done meanwhile, and the caller can be cancelled where it waits.
-            std::thread::sleep(LOOK);
-        }
+            end(&orphans);
+            orphans
+        })
     }
 
-    async fn ended(&mut self) {
-        while !matches!(self.changes().await, Change::Ended(_)) {}
+    async fn ended(&mut self) -> Vec<Process> {
+        loop {
+            if let Change::Ended(_, left) = self.changes().await {
+                return left;
+            }
+        }
+    }
+}
+
+/// Looks until two looks in a row find none, since one may miss a process whose parent ends meanwhile. Returns those of
+/// the last look if the time is over.
+fn until_none(mut look: impl FnMut() -> Vec<Process>) -> Vec<Process> {
+    let start = Instant::now();
+    let mut was_empty = false;
+    loop {
+        let found = look();
+        if was_empty && found.is_empty() || start.elapsed() >= BY_FORCE {
+            return found;
+        }
+        was_empty = found.is_empty();
+        // Nothing else is to be done meanwhile, and the caller can be cancelled where it waits.
+        std::thread::sleep(LOOK);
     }
 }
 

@@ -35,7 +35,9 @@ pub(super) fn handles(process: Pid, signal: Signal) -> bool {
 
 /// A bit for each signal of this line. Zero where the system has no `/proc`.
 fn mask(process: &str, line: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    // The name of the program may be no UTF-8.
+    let status = fs::read(format!("/proc/{process}/status")).unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
     let mask = status.lines().find_map(|one| one.strip_prefix(line));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

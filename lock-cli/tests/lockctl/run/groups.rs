@@ -5,11 +5,14 @@ use std::io::{Write, pipe};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Stdio;
 use std::thread;
+use std::time::Duration;
 
 use lock_tests::eventually;
-use rustix::process::{Pid, Signal, getpgid, kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
 
-use super::world::{Running, SLEEP, gone, is_held, script};
+use super::world::{Running, SLEEP, gone, is_held, script, state};
 use crate::world::{SOON, World, command};
 
 /// Ends for SIGTERM.
@@ -17,6 +20,9 @@ const POLITE: &str = "echo $$; exec sleep 600";
 
 /// Does not, and neither does what it starts.
 const STUBBORN: &str = "trap '' TERM HUP INT; sleep 600 & echo $$ $!; wait";
+
+/// Ends for SIGTERM, and leaves a process that it has started.
+const FORGETFUL: &str = "sleep 600 & echo $$ $!; wait";
 
 /// The ways out of a process group. Each runs `$0` in a shell.
 const LEAVERS: [&str; 4] = [
@@ -43,6 +49,17 @@ fn leader(running: &Running) -> Pid {
     Pid::from_raw(fs::read_to_string(children).unwrap().trim().parse().unwrap()).unwrap()
 }
 
+fn parent(process: Pid) -> Pid {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
+    Pid::from_raw(parent.trim().parse().unwrap()).unwrap()
+}
+
+/// Waits until the process waits. A `timeout` that does not know its child yet ends for a signal, and does not pass it on.
+async fn waits(process: Pid) {
+    eventually(SOON, "it waits", async || state(&process.to_string()) == "S").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_loss_ends_every_group() {
     let world = World::start().await;
@@ -60,12 +77,59 @@ async fn a_loss_ends_every_group() {
 async fn a_signal_reaches_every_group() {
     let world = World::start().await;
     for leaver in LEAVERS {
-        let (running, pids) = start(&world, leaver, POLITE).await;
-        running.send(Signal::TERM);
-        gone(&pids).await;
-        let ran = running.end().await;
-        assert_eq!((ran.code, is_held(&world.billing).await), (143, false), "{leaver}: {ran:?}");
+        for text in [POLITE, FORGETFUL] {
+            let (running, pids) = start(&world, leaver, text).await;
+            waits(parent(pids[0])).await;
+            running.send(Signal::TERM);
+            gone(&pids).await;
+            let ran = running.end().await;
+            assert_eq!(
+                (ran.code, is_held(&world.billing).await),
+                (143, false),
+                "{leaver}: {ran:?}"
+            );
+        }
     }
+}
+
+/// A process that passes signals on, as `timeout` does, is the only one from which what it has started gets them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_does_not_overtake_what_passes_it_on() {
+    let world = World::start().await;
+    let counts = "n=0; trap 'n=$((n+1)); echo got $n' HUP; echo $PPID $$; \
+                  while [ $n -lt 1 ] || ! read line <&3; do sleep 0.02; done; exit 3";
+    let forwards = "exec setsid bash -c 'trap \"kill -HUP \\$!\" HUP; sh -c \"$0\" & \
+                    until wait $!; [ $? -lt 128 ]; do :; done' \"$0\"";
+    // `timeout` sends the signal to its child and to its group, so its child may get it twice from there.
+    for (leaver, is_exact) in [(LEAVERS[0], false), (forwards, true)] {
+        let leaver = format!("exec 3<&0; {leaver}");
+        let (mut running, pids) = start(&world, &leaver, counts).await;
+        waits(pids[0]).await;
+        kill_process(pids[0], Signal::STOP).unwrap();
+        running.send(Signal::HUP);
+        let early = timeout(Duration::from_millis(300), running.line()).await;
+        assert!(early.is_err(), "{leaver}: {early:?}");
+        kill_process(pids[0], Signal::CONT).unwrap();
+        assert_eq!(running.line().await, "got 1", "{leaver}");
+        running.stdin.as_mut().unwrap().write_all(b"end\n").await.unwrap();
+        let ran = running.end().await;
+        assert!(!is_exact || ran.stdout.is_empty(), "{leaver}: {ran:?}");
+    }
+}
+
+/// Only `lockctl` knows which signals were sent to it. What else reaches the group of the command stays there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_of_the_group_stays_in_the_group() {
+    let world = World::start().await;
+    let leaves = "trap 'echo group' HUP; setsid sh -c \"$0\" & while :; do wait; done";
+    let (mut running, pids) =
+        start(&world, leaves, "trap 'echo left' HUP; echo $$; while :; do sleep 0.02; done").await;
+    kill_process_group(leader(&running), Signal::HUP).unwrap();
+    assert_eq!(running.line().await, "group");
+    let left = timeout(Duration::from_millis(300), running.line()).await;
+    assert!(left.is_err(), "{left:?}");
+    running.send(Signal::KILL);
+    gone(&pids).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,6 +141,25 @@ async fn no_group_outlives_a_killed_lockctl() {
         gone(&pids).await;
         world.run(&["release", "backup", "--yes"]).await;
     }
+}
+
+/// The kernel cuts the name of a program at 15 bytes, here within a character. What the program starts has left the group.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_is_cut_hides_no_process() {
+    let world = World::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let backup = folder.path().join("datensicherungü.sh");
+    let text = "#!/bin/sh\ntrap '' TERM\nsetsid sleep 600 &\necho $$ $!\nwait\n";
+    fs::write(&backup, text).unwrap();
+    fs::set_permissions(&backup, fs::Permissions::from_mode(0o755)).unwrap();
+    let url = world.server.url();
+    let run = ["--url", &*url, "run", "backup", "--", "setsid", "--wait", backup.to_str().unwrap()];
+    let mut running = Running::start(&run);
+    let pids = running.pids().await;
+    let name = fs::read(format!("/proc/{}/comm", pids[0])).unwrap();
+    assert!(str::from_utf8(&name).is_err(), "the kernel has not cut it");
+    running.send(Signal::KILL);
+    gone(&pids).await;
 }
 
 /// A leader that is killed alone takes every group with it.
@@ -143,6 +226,7 @@ async fn a_signal_right_after_the_grant_counts() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_ended_is_named() {
     if !rustix::process::getuid().is_root() {
+        eprintln!("left out: what_cannot_be_ended_is_named needs root");
         return;
     }
     let world = World::start().await;
@@ -159,16 +243,24 @@ async fn what_cannot_be_ended_is_named() {
     let lockctl = folder.path().join("lockctl");
     fs::copy(env!("CARGO_BIN_EXE_lockctl"), &lockctl).unwrap();
     let url = world.server.url();
-    let mut running = Running::spawn(
-        tokio::process::Command::new("setpriv")
-            .args(["--reuid=65534", "--clear-groups"])
-            .arg(&lockctl)
-            .args(["--url", &url, "run", "--lease", "900ms", "backup", "--"])
-            .args([&*sudo, "--reuid=0", "sh", "-c", SLEEP]),
-    );
-    let pids = running.pids().await;
-    assert_eq!(world.run(&["release", "backup", "--yes"]).await.code, 0);
-    eventually(SOON, "lockctl gives up", async || !running.runs()).await;
-    kill_process(pids[0], Signal::KILL).unwrap();
-    running.end().await.failed(76, &format!("cannot be ended: {}", pids[0]));
+    for kills_leader in [false, true] {
+        let mut running = Running::spawn(
+            tokio::process::Command::new("setpriv")
+                .args(["--reuid=65534", "--clear-groups"])
+                .arg(&lockctl)
+                .args(["--url", &url, "run", "--lease", "900ms", "backup", "--"])
+                .args([&*sudo, "--reuid=0", "sh", "-c", SLEEP]),
+        );
+        let pids = running.pids().await;
+        let code = if kills_leader {
+            kill_process(leader(&running), Signal::KILL).unwrap();
+            137
+        } else {
+            assert_eq!(world.run(&["release", "backup", "--yes"]).await.code, 0);
+            76
+        };
+        eventually(SOON, "lockctl gives up", async || !running.runs()).await;
+        kill_process(pids[0], Signal::KILL).unwrap();
+        running.end().await.failed(code, &format!("cannot be ended: {}", pids[0]));
+    }
 }

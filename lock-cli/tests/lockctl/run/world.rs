@@ -86,11 +86,18 @@ impl Running {
 /// Waits until these processes have gone. Zombies count as gone: their parents run.
 pub(super) async fn gone(pids: &[Pid]) {
     let is_alive = |pid: &Pid| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
-        test_kill_process(*pid).is_ok() && !matches!(state, None | Some("Z" | "X"))
+        test_kill_process(*pid).is_ok() && !matches!(&*state(&pid.to_string()), "" | "Z" | "X")
     };
     eventually(SOON, "the processes are gone", async || !pids.iter().any(is_alive)).await;
+}
+
+/// The letter that `/proc` has for the state of a process.
+pub(super) fn state(pid: &str) -> String {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name of the program may be no UTF-8.
+    let stat = String::from_utf8_lossy(&stat);
+    let rest = stat.rsplit(')').next().unwrap_or_default();
+    rest.split_whitespace().next().unwrap_or_default().to_owned()
 }
 
 /// True if a client holds the lock `backup`.
