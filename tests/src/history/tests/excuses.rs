@@ -131,6 +131,36 @@ fn of_two_at_once_the_first_was_forgotten() {
     assert_eq!(judged([one, other]).0, 2, "an overlap, and a smaller token");
 }
 
+/// A reader whose hold was forgotten, and who ends last, hides none whose hold was not.
+#[test]
+fn each_overlapping_pair_is_judged() {
+    let read = |holder, token, invoked, start, end| {
+        with_token(token, hold(holder, Share::Readers, invoked, start, end))
+    };
+    let forgets = || fault(5, Some(6), May::Forget);
+    let forgotten = || read(0, 3, 1, 2, 60);
+    let write = || exclusive(6, 90, 20, 21, 30);
+    assert_eq!(judged([forgotten(), write(), forgets()], &rules()), (0, 1));
+    let later = read(3, 20, 10, 11, 40);
+    assert_eq!(judged([forgotten(), later, write(), forgets()], &rules()), (1, 1));
+}
+
+/// An update that undoes another one is late, and its process has stood still.
+#[test]
+fn a_stop_explains_no_lost_update_of_others() {
+    let update =
+        |nanos, holder, from| vec![event(nanos, holder, Op::Updated { from, to: from + 1 })];
+    let under = |stopped| {
+        let mut stops = fault(10, Some(35), May::Stop);
+        let fault = "a fault".to_owned();
+        stops[0].op = Op::FaultBegan { fault, may: May::Stop, befalls: Some(stopped) };
+        let holds = [exclusive(0, 1, 1, 2, 20), exclusive(3, 2, 21, 22, 40)];
+        judged(holds.into_iter().chain([update(15, 0, 7), update(30, 3, 7), stops]), &rules())
+    };
+    assert_eq!([under(0), under(1)], [(0, 1); 2], "it has read, and written, one of the two");
+    assert_eq!(under(2), (1, 0), "another process stood still");
+}
+
 #[test]
 fn permits_are_too_many_only_if_some_were_forgotten() {
     let permits = |holder, count, invoked, start| {
