@@ -35,6 +35,8 @@ pub struct Claim {
     pub over: Option<(Over, Stamp)>,
     /// When the release was confirmed.
     pub released: Option<Stamp>,
+    /// When the release was answered with an error.
+    pub refused: Option<Stamp>,
 }
 
 /// What ended a hold.
@@ -137,7 +139,7 @@ impl Replaying {
                 Some(invoked) if !self.open.contains_key(&holder) => {
                     self.waiting.is_granted(&holder, event.at);
                     let Event { at: start, process, task, ref object, .. } = *event;
-                    let (object, end, over, released) = (object.clone(), Stamp::MAX, None, None);
+                    let (object, end, over) = (object.clone(), Stamp::MAX, None);
                     let claim = Claim {
                         object,
                         process,
@@ -150,7 +152,8 @@ impl Replaying {
                         end,
                         valid_until,
                         over,
-                        released,
+                        released: None,
+                        refused: None,
                     };
                     self.open.insert(holder, Open { claim, effects: Vec::new() });
                 }
@@ -170,9 +173,13 @@ impl Replaying {
             // A loss ends the claim; the release that follows finds none, and is none.
             Op::ReleaseInvoked => self.close(&holder, Over::Release, event.at),
             Op::Released => {
-                let claim = self.releasing.remove(&holder);
-                if let Some(claim) = claim.and_then(|at| self.done.claims.get_mut(at)) {
+                if let Some(claim) = self.answered(&holder) {
                     claim.released = Some(event.at);
+                }
+            }
+            Op::NotReleased => {
+                if let Some(claim) = self.answered(&holder) {
+                    claim.refused = Some(event.at);
                 }
             }
             Op::Killed => {
@@ -187,7 +194,6 @@ impl Replaying {
             Op::Passed { .. } => self.done.violations.push(Violation::PassedBy(event.clone())),
             Op::Queued { .. }
             | Op::WriteCancelled
-            | Op::NotReleased
             | Op::FaultBegan { .. }
             | Op::FaultEnded { .. } => {}
         }
@@ -195,6 +201,12 @@ impl Replaying {
 
     fn out_of_place(&mut self, event: &Event) {
         self.done.violations.push(Violation::OutOfPlace(event.clone()));
+    }
+
+    /// The claim whose release has its answer now; none after a loss.
+    fn answered(&mut self, holder: &Holder) -> Option<&mut Claim> {
+        let claim = self.releasing.remove(holder)?;
+        self.done.claims.get_mut(claim)
     }
 
     fn close(&mut self, holder: &Holder, over: Over, at: Stamp) {

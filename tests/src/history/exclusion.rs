@@ -4,14 +4,13 @@ use std::collections::HashMap;
 
 use super::{Claim, Share, Violation};
 
-/// For each claim that starts during others that exclude it: the one of them that ends last, and it.
+/// Each claim that starts during another one that excludes it, and that one. Every such pair: what explains one explains no other.
 pub(super) fn overlaps(claims: &[Claim]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for_each_start(claims, |claim, others| {
         let excluding = others.iter().filter(|other| other.excludes(claim));
-        if let Some(other) = excluding.max_by_key(|other| other.end) {
-            violations.push(Violation::Overlap((*other).clone(), claim.clone()));
-        }
+        let pair = |other: &&Claim| Violation::Overlap((*other).clone(), claim.clone());
+        violations.extend(excluding.map(pair));
     });
     violations
 }

@@ -98,10 +98,12 @@ impl<'r> Faults<'r> {
                 one.released.is_some_and(|at| self.forgot(one, next, at))
             }
             Violation::TooManyPermits(claims, _) => self.forgot_permits(claims),
-            // The update of a holder whose hold was forgotten, or who stood still, undoes others' updates.
-            Violation::LostUpdate(_, later) => {
-                self.any(&[May::Stop, May::Forget], |it| it.may_act(later.at))
-            }
+            // The update of a holder whose hold was forgotten, or who stood still, undoes others' updates. An update is recorded
+            // before it is written, so either of the two may be the one that came late.
+            Violation::LostUpdate(one, later) => self.any(&[May::Stop, May::Forget], |it| {
+                let befalls = it.befalls(one.process) || it.befalls(later.process);
+                it.may_act(later.at) && (it.may == May::Forget || befalls)
+            }),
             // At its next poll.
             Violation::LateEffect(event) => {
                 let explains = |it: &Fault| {
@@ -119,6 +121,10 @@ impl<'r> Faults<'r> {
                 let may_lose = |it: &Fault| it.may_act(at) && claim.hold_asked <= it.ended;
                 self.any(&ANY, |it| may_lose(it) && it.befalls(claim.process))
             }),
+            Violation::NotReleased(claim, at) => {
+                let may_end = |it: &Fault| it.may_act(*at) && claim.hold_asked <= it.ended;
+                self.any(&ANY, |it| may_end(it) && it.befalls(claim.process))
+            }
             Violation::Overtaken(one, first) => {
                 self.any(&ANY, |it| it.may_act(first.start) && one.invoked <= it.ended)
             }

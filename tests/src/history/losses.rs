@@ -38,6 +38,16 @@ pub(super) fn stale_releases(claims: &[Claim]) -> Vec<Violation> {
     violations
 }
 
+/// Holds that were not released when their tasks asked for it, though none of them had reached its deadline.
+pub(super) fn not_released(claims: &[Claim]) -> Vec<Violation> {
+    let refused = claims.iter().filter_map(|claim| {
+        let at = claim.refused?;
+        let is_valid = claim.valid_until.is_none_or(|deadline| at < deadline);
+        is_valid.then(|| Violation::NotReleased(claim.clone(), at))
+    });
+    refused.collect()
+}
+
 /// Each two updates of one lock's value that have read the same. An update is recorded before the value is written. If its
 /// process is killed then, or its task cancelled, it may have been none; but those who acquired the lock before a task was
 /// cancelled may not have read what that task read.

@@ -13,7 +13,7 @@
 //! | C1 | claims that exclude each other do not overlap |
 //! | C2 | a task has an effect only during its claim, and no update under a lock is lost |
 //! | C3 | a hold has a greater token than every hold before it |
-//! | C4 | a hold is lost only because of a fault or its deadline, and a late release takes nothing from a successor |
+//! | C4 | a hold is lost, or not there for its release, only because of a fault or its deadline, and a late release takes nothing from a successor |
 //! | C5 | readers share, a writer is alone |
 //! | C6 | the permits in use stay within the limit |
 //! | C7 | tasks with a place in a queue get the lock in that order |

@@ -29,6 +29,8 @@ pub enum Violation {
     LateNotice(Claim, Stamp),
     /// The release of the first was confirmed, though it had ended and the second had the lock when it was asked for.
     StaleRelease(Claim, Claim),
+    /// The release of a hold failed at that time, though no fault was injected and its own deadline had not passed.
+    NotReleased(Claim, Stamp),
     /// The second got the lock before the first, who had an earlier place in the queue.
     Overtaken(Claim, Claim),
     /// The server let a waiter go before one that waited longer.
@@ -62,6 +64,9 @@ impl fmt::Display for Violation {
             Self::LateNotice(claim, at) => write!(f, "learned of its end only at {at}: {claim}"),
             Self::StaleRelease(one, other) => {
                 write!(f, "released when another had it: {one}, then {other}")
+            }
+            Self::NotReleased(claim, at) => {
+                write!(f, "not released at {at} without a fault: {claim}")
             }
             Self::Overtaken(one, other) => write!(f, "overtaken in the queue: {one} by {other}"),
             Self::LeftFree(wait, from, to) => {
@@ -189,6 +194,7 @@ impl History {
         found.extend(super::tokens::order(claims));
         found.extend(super::losses::losses(claims, rules.notice));
         found.extend(super::losses::stale_releases(claims));
+        found.extend(super::losses::not_released(claims));
         found.extend(super::losses::lost_updates(self.events()));
         found.extend(super::waits::overtakes(self.events(), claims));
         if let Some(most) = rules.free {

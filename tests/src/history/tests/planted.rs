@@ -12,6 +12,8 @@ enum Plant {
     Loss,
     /// C4: a hold that has ended is released when another has the lock.
     StaleRelease,
+    /// C4: a hold is not there when it is released, before its deadline.
+    NotReleased,
     /// C5: a reader has the lock beside a writer.
     ReaderBesideWriter,
     /// C6: one permit too many.
@@ -32,11 +34,12 @@ enum Plant {
     InPart,
 }
 
-const PLANTS: [Plant; 13] = [
+const PLANTS: [Plant; 14] = [
     Plant::Nothing,
     Plant::LostUpdate,
     Plant::Loss,
     Plant::StaleRelease,
+    Plant::NotReleased,
     Plant::ReaderBesideWriter,
     Plant::Permits,
     Plant::Overtaking,
@@ -72,6 +75,7 @@ impl Plant {
             Self::LostUpdate => matches!(found, Violation::LostUpdate(..)),
             Self::Loss => matches!(found, Violation::Lost(_)),
             Self::StaleRelease => matches!(found, Violation::StaleRelease(..)),
+            Self::NotReleased => matches!(found, Violation::NotReleased(..)),
             Self::ReaderBesideWriter => matches!(found, Violation::Overlap(..)),
             Self::Permits => matches!(found, Violation::TooManyPermits(..)),
             Self::Overtaking => matches!(found, Violation::Overtaken(..)),
@@ -110,6 +114,12 @@ impl Plant {
                 by_hold[here][END] = event(late, hold.holder, Op::ReleaseInvoked);
                 more.push(event(late, hold.holder, Op::Released));
                 rules.notice = span(LONG);
+            }
+            Self::NotReleased => {
+                let until = Some(at(hold.held.end + 9));
+                by_hold[here][GRANT].op = acquired(Some(hold.token), until);
+                by_hold[here][END] = event(hold.held.end, hold.holder, Op::ReleaseInvoked);
+                more.push(event(hold.held.end + 1, hold.holder, Op::NotReleased));
             }
             Self::ReaderBesideWriter => {
                 let reader = 20;
@@ -198,11 +208,12 @@ const KINDS: [May; 4] = [May::Delay, May::Stop, May::Repeat, May::Forget];
 /// What no fault of this kind explains, however long it lasts.
 fn is_never(may: May, plant: Plant) -> bool {
     use Plant::{
-        InPart, LateNotice, LeftFree, Loss, LostUpdate, NoRecovery, Nothing, Overtaking, PassedBy,
+        InPart, LateNotice, LeftFree, Loss, LostUpdate, NoRecovery, NotReleased, Nothing,
+        Overtaking, PassedBy,
     };
 
     match plant {
-        Nothing | Loss | Overtaking | LeftFree | NoRecovery => false,
+        Nothing | Loss | NotReleased | Overtaking | LeftFree | NoRecovery => false,
         LostUpdate => matches!(may, May::Delay | May::Repeat),
         LateNotice => may != May::Stop,
         InPart => may != May::Forget,
