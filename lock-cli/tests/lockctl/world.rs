@@ -74,7 +74,7 @@ impl Ran {
 }
 
 pub(crate) fn command(args: &[&str]) -> Command {
-    // Whoever runs the tests may ignore signals, as a shell does for what runs in its background.
+    // A shell ignores signals for what it runs in the background, and a test program there inherits that.
     let mut command = Command::new("env");
     command
         .args(["--default-signal", env!("CARGO_BIN_EXE_lockctl")])

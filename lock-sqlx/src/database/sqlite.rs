@@ -9,7 +9,7 @@ use crate::FenceError;
 
 /// What follows the BEGIN that found no transaction. sqlx still counts some, ends the innermost with ROLLBACK TO its savepoint and the
 /// outermost with ROLLBACK, and keeps its count if one of these fails: then the next user of the connection commits nothing. So both
-/// find what they end. The names are those of sqlx 0.9, and a test holds them against it; nobody nests as deep as eight.
+/// find what they end. The names are those of sqlx 0.9, and a test compares them with it. No program nests eight transactions.
 const AS_SQLX_KNOWS_IT: &str = "SAVEPOINT _sqlx_savepoint_1; SAVEPOINT _sqlx_savepoint_2; SAVEPOINT _sqlx_savepoint_3; \
     SAVEPOINT _sqlx_savepoint_4; SAVEPOINT _sqlx_savepoint_5; SAVEPOINT _sqlx_savepoint_6; SAVEPOINT _sqlx_savepoint_7";
 

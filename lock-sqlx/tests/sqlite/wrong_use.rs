@@ -75,7 +75,7 @@ fn end_and_fence<'t>(
     })
 }
 
-/// The same in nested transactions: whoever has the connection next can commit.
+/// The same in nested transactions: the next user of the connection can commit.
 #[tokio::test]
 async fn a_nested_transaction_that_has_ended_is_refused() {
     let (database, locks) = (Database::start().await, LockClient::in_memory());

@@ -120,7 +120,7 @@ async fn a_server_that_is_away_starts_nothing() {
     lockctl(&script(&[], SLEEP)).await.failed(2, "--url");
 }
 
-/// A command that ends by itself after a loss that nobody has noticed does not look well.
+/// A command that ends by itself after an unnoticed loss is reported as lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_may_find_the_loss() {
     let world = World::start().await;

@@ -235,7 +235,7 @@ async fn postgres_prunes_without_waiting() {
     assert_eq!(count(&pool, "lock_fences").await, 2);
 }
 
-/// Where the table is there, nobody needs the right to create it.
+/// A user without the right to create tables can migrate once the table is there.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test --with-databases"]
 async fn postgres_migrates_without_the_right_to_create() {

@@ -346,7 +346,7 @@ async fn a_layers_hold_writes_until_it_is_released() {
 async fn a_replica_writes_nothing() {
     let (server, client) = world().await;
     let guard = client.mutex("stock").lock().await.unwrap();
-    // Of a port that nobody serves.
+    // No server listens on that port.
     server.client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     let refused = guard.redis("SET").key("data").arg(1).run().await.unwrap_err();
     let (kind, sentence) = kind_and_sentence(refused);
