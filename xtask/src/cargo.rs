@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Output, Stdio};
 use std::time::Duration;
@@ -12,6 +13,8 @@ use crate::Failure;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Shows {
     AtOnce,
+    /// At once, and of tests that fail once more at the end.
+    Tests,
     /// In one piece, so that it does not mix with that of other steps.
     AtTheEnd,
     /// In one piece, if the step fails.
@@ -58,6 +61,12 @@ impl Step {
         self
     }
 
+    /// Repeats at the end what tests say of their failures.
+    pub(crate) fn with_tests(mut self) -> Self {
+        self.shows = Shows::Tests;
+        self
+    }
+
     /// Leaves processor time to others, and shows its output only if it fails.
     pub(crate) fn in_background(self) -> Self {
         self.with_niceness("19")
@@ -101,12 +110,14 @@ impl Step {
                 stdout: Vec::new(),
                 stderr: Vec::new(),
             }),
+            Shows::Tests => run_tests(&mut self.command),
             Shows::AtTheEnd | Shows::Failures => self.command.output(),
         };
         let shown = self.shown;
         let Output { status, stdout, stderr } =
             done.map_err(|error| Failure::message(format!("cannot run `{shown}`: {error}")))?;
-        if !status.success() || self.shows == Shows::AtTheEnd {
+        let was_shown = matches!(self.shows, Shows::AtOnce | Shows::Tests);
+        if !was_shown && (!status.success() || self.shows == Shows::AtTheEnd) {
             for text in [&stdout, &stderr] {
                 eprint!("{}", String::from_utf8_lossy(text));
             }
@@ -115,10 +126,35 @@ impl Step {
         if status.success() {
             return Ok(());
         }
-        let errors = errors_of(&stderr);
+        let errors = match self.shows {
+            Shows::Tests => String::from_utf8_lossy(&stdout).into_owned(),
+            _ => errors_of(&stderr),
+        };
         let message = format!("`{shown}` failed: {status}{errors}");
         Err(Failure { message, code: code_of(status) })
     }
+}
+
+/// Runs tests, and passes on what they print. Its output is what they say of their failures alone.
+fn run_tests(command: &mut Command) -> io::Result<Output> {
+    const LINES_OF_A_FAILURE: usize = 5;
+    const MOST: usize = 100;
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let (mut failures, mut left) = (Vec::new(), 0);
+    let lines = child.stdout.take().map(|pipe| BufReader::new(pipe).split(b'\n'));
+    for line in lines.into_iter().flatten() {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        writeln!(io::stdout(), "{line}")?;
+        if line.contains("panicked at") {
+            left = LINES_OF_A_FAILURE;
+        }
+        if left > 0 && failures.len() < MOST {
+            left -= 1;
+            failures.push(format!("\n  {line}"));
+        }
+    }
+    let stdout = failures.concat().into_bytes();
+    Ok(Output { status: child.wait()?, stdout, stderr: Vec::new() })
 }
 
 /// What a step said of its failure, for the end of the output: where it was shown, much comes after it.

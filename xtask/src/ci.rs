@@ -101,14 +101,14 @@ fn prepare() -> Result<(), Failure> {
 /// Runs the test programs, and the examples in the documentation. These in a call of their own would compile dependencies once
 /// more, for the features of the packages that have such examples.
 fn tests() -> Result<(), Failure> {
-    let tests = with_clippy(test_step(&["--no-fail-fast".to_owned()])?);
+    let tests = with_clippy(test_step(&["--no-fail-fast".to_owned()])?).with_tests();
     // Without clippy cargo would build them once more.
     tests.env("BUILT_EXAMPLES", cargo::build_folder().join("debug/examples")).run()
 }
 
 /// Runs the tests with databases, which the tests were built with. Not beside the soak: both count leases in fractions of a second.
 fn databases() -> Result<(), Failure> {
-    with_clippy(databases_step()?).run()
+    with_clippy(databases_step()?).with_tests().run()
 }
 
 /// The variables by which `cargo clippy` makes clippy the compiler of the crates of the workspace, and gives it arguments.

@@ -3,7 +3,7 @@
 use lock_runtime::admin::Inspection;
 
 use crate::contract::differential::plan::{NAMES, Op, What};
-use crate::contract::differential::stores::{Answer, Answered, ROUND, Run, Side};
+use crate::contract::differential::stores::{Answer, Answered, Run, Side};
 use crate::prelude::*;
 
 impl Run<'_> {
@@ -95,7 +95,7 @@ impl Run<'_> {
             (AcquireReply::Granted(memory), AcquireReply::Granted(redis)) => (memory, redis),
             (AcquireReply::Held(one), AcquireReply::Held(other))
             | (AcquireReply::Behind(one), AcquireReply::Behind(other)) => {
-                return Ok(near(one, other));
+                return Ok(self.near(one, other));
             }
             _ => return Ok(false),
         };
@@ -130,10 +130,18 @@ impl Run<'_> {
         let is_idle = memory.last_token.is_none() && memory.holders.is_empty();
         memory.kind == redis.kind
             && holders(memory) == holders(redis)
-            && near(memory.remaining, redis.remaining)
+            && self.near(memory.remaining, redis.remaining)
             && memory.waiting == redis.waiting
             && (is_idle || token(&self.memory, memory))
             && token(&self.redis, redis)
+    }
+
+    /// About as long.
+    fn near(&self, one: Option<Duration>, other: Option<Duration>) -> bool {
+        match (one, other) {
+            (Some(one), Some(other)) => one.abs_diff(other) <= self.pace.round(),
+            (one, other) => one == other,
+        }
     }
 
     /// The names show the same to whoever looks.
@@ -149,7 +157,7 @@ impl Run<'_> {
             let redis_left = ms(redis_left);
             let (memory, memory_left) = self.stores.memory[0].holders(key.as_str());
             let memory: BTreeMap<String, u32> = memory.into_iter().collect();
-            if memory != redis || !near(Some(memory_left), Some(redis_left)) {
+            if memory != redis || !self.near(Some(memory_left), Some(redis_left)) {
                 return Err(format!(
                     "{key} shows {memory:?} for {memory_left:?} in memory, and {redis:?} for \
                      {redis_left:?} on redis"
@@ -194,14 +202,6 @@ const SHOWN: &str = "
 
 pub(crate) fn raised(last: u64, above: bool) -> u64 {
     if above { last + 5_000_000 } else { 1 }
-}
-
-/// About as long.
-fn near(one: Option<Duration>, other: Option<Duration>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => one.abs_diff(other) <= ROUND,
-        (one, other) => one == other,
-    }
 }
 
 /// The answer to a release with one for all others that were told. Redis counts processes; a store in

@@ -85,17 +85,31 @@ pub(crate) enum Length {
 }
 
 impl Length {
-    pub(crate) fn duration(self) -> Duration {
+    pub(crate) fn duration(self, pace: Pace) -> Duration {
         match self {
-            Self::Short => SHORT,
+            Self::Short => pace.short(),
             Self::Long => secs(600),
             Self::Longer => secs(1_200),
         }
     }
 }
 
-/// See [`Length::Short`].
-pub(crate) const SHORT: Duration = ms(120);
+/// How many times longer than on a fast machine the short lengths are, and what a round may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pace(pub(crate) u32);
+
+impl Pace {
+    /// A round that takes longer says nothing: a short lease may have ended in one store and not yet in
+    /// the other. It is also how far remaining times may be apart.
+    pub(crate) fn round(self) -> Duration {
+        ms(60) * self.0
+    }
+
+    /// See [`Length::Short`].
+    pub(crate) fn short(self) -> Duration {
+        2 * self.round()
+    }
+}
 
 impl Theme {
     pub(crate) fn kinds(self) -> &'static [HoldKind] {

@@ -1,21 +1,23 @@
 //! Runs a sequence on both stores and compares what they answer.
 
 use lock_runtime::admin::Inspection;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
 use tokio::sync::Semaphore;
 
 use crate::contract::differential::compare::raised;
 use crate::contract::differential::ears::Ears;
-use crate::contract::differential::plan::{NAMES, Op, SHORT, Sequence, What};
+use crate::contract::differential::plan::{NAMES, Op, Pace, Sequence, What};
 use crate::prelude::*;
-
-/// A round that takes longer says nothing: a short lease may have ended in one store and not yet in
-/// the other. It is also how far remaining times may be apart.
-pub(crate) const ROUND: Duration = ms(60);
 
 pub(crate) const TIMEOUT: Duration = secs(10);
 
 /// Rounds under way at once; more would only wait for each other.
 const SIDE_BY_SIDE: usize = 6;
+
+/// The slowest pace: a round may take two seconds.
+const SLOWEST: u32 = 32;
 
 /// Both stores, each with a second view of another process, and what was seen so far.
 pub(crate) struct Stores {
@@ -23,6 +25,8 @@ pub(crate) struct Stores {
     pub(crate) redis: [RedisStore; 2],
     pub(crate) raw: RawClient,
     rounds: Semaphore,
+    /// What the machine keeps up with, as far as is known.
+    pace: AtomicU32,
     pub(crate) seen: Mutex<BTreeMap<String, usize>>,
 }
 
@@ -62,6 +66,7 @@ pub(crate) struct Run<'a> {
     pub(crate) memory: Side<'a>,
     pub(crate) redis: Side<'a>,
     pub(crate) ears: Vec<Ears>,
+    pub(crate) pace: Pace,
     too_slow: bool,
 }
 
@@ -74,23 +79,29 @@ impl Stores {
             redis: [redis().await, redis().await],
             raw: server.client(),
             rounds: Semaphore::new(SIDE_BY_SIDE),
+            pace: AtomicU32::new(1),
             seen: Mutex::default(),
         }
     }
 
     /// Runs a sequence, again if the machine was too slow for it.
     pub(crate) async fn run(&self, sequence: &Sequence) -> Outcome {
-        // The later tries leave the machine to fewer others, the last two to none.
+        // The later tries leave the machine to fewer others, the last two to none, and take their time. What was too slow once
+        // is for most of the others, too: they begin with that pace.
         for side_by_side in [SIDE_BY_SIDE, SIDE_BY_SIDE / 2, 1, 1] {
-            match self.run_once(sequence, (SIDE_BY_SIDE / side_by_side) as u32).await {
-                Outcome::TooSlow => sleep(SHORT).await,
+            let pace = Pace(self.pace.load(Relaxed));
+            match self.run_once(sequence, (SIDE_BY_SIDE / side_by_side) as u32, pace).await {
+                Outcome::TooSlow => {
+                    self.pace.fetch_max((2 * pace.0).min(SLOWEST), Relaxed);
+                    sleep(pace.short()).await;
+                }
                 outcome => return outcome,
             }
         }
         Outcome::TooSlow
     }
 
-    async fn run_once(&self, sequence: &Sequence, permits: u32) -> Outcome {
+    async fn run_once(&self, sequence: &Sequence, permits: u32, pace: Pace) -> Outcome {
         let id = fastrand::u64(..);
         let key = |name: usize| LockKey::new(format!("{id:x}:{name}")).unwrap();
         let mut run = Run {
@@ -101,20 +112,21 @@ impl Stores {
             memory: Side { store: &self.memory[0], tokens: [0; NAMES] },
             redis: Side { store: &self.redis[0], tokens: [0; NAMES] },
             ears: Vec::new(),
+            pace,
             too_slow: false,
         };
         run.listen().await;
         for (number, round) in sequence.rounds.iter().enumerate() {
             let permit = self.rounds.acquire_many(permits).await.unwrap();
             let started = Instant::now();
-            let result = run.round(round, started + ROUND).await;
+            let result = run.round(round, started + pace.round()).await;
             drop(permit);
             match result {
                 Err(_) | Ok(()) if run.too_slow => return Outcome::TooSlow,
                 Err(problem) => return Outcome::Differs(format!("round {number}: {problem}")),
                 Ok(()) => {}
             }
-            sleep(SHORT + ms(20)).await;
+            sleep(pace.short() + ms(20)).await;
             if let Err(problem) = run.no_more_notices() {
                 return Outcome::Differs(format!("after round {number}: {problem}"));
             }
@@ -159,17 +171,17 @@ impl Run<'_> {
                 let request = AcquireRequest::new(
                     what.target(themes, &self.keys),
                     of(what),
-                    lease.duration(),
+                    lease.duration(self.pace),
                     TIMEOUT,
                 )
                 .with_tokens(*tokens)
-                .with_place(place.map(|place| place.duration()))
+                .with_place(place.map(|place| place.duration(self.pace)))
                 .with_joins(*joins);
                 Answer::Taken(store.acquire(request).await?)
             }
             Op::Renew(all) => {
                 let requests = all.iter().map(|(what, lease)| {
-                    let lease = lease.map_or(Duration::ZERO, |lease| lease.duration());
+                    let lease = lease.map_or(Duration::ZERO, |lease| lease.duration(self.pace));
                     RenewRequest::new(what.target(themes, &self.keys), of(what), lease)
                 });
                 Answer::Renewed(store.renew(requests.collect(), TIMEOUT).await?)
@@ -177,7 +189,7 @@ impl Run<'_> {
             Op::Release(what, keep) => {
                 let request =
                     ReleaseRequest::new(what.target(themes, &self.keys), of(what), TIMEOUT)
-                        .with_keep(keep.map_or(Duration::ZERO, |keep| keep.duration()));
+                        .with_keep(keep.map_or(Duration::ZERO, |keep| keep.duration(self.pace)));
                 Answer::Released(store.release(request).await?)
             }
             Op::ShowCounts(all) => {
