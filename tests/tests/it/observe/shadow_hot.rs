@@ -94,7 +94,8 @@ async fn a_hot_key_delays_no_call() {
     started.sort_unstable();
     let (usual, latest) = (started[started.len() / 2], started[started.len() - 1]);
     assert!(usual < A_LOOK, "the usual body started after {usual:?}");
-    let bound = A_LOOK * 4 + lateness.get();
+    // A body starts after a few turns of the runtime, each of which may be that late.
+    let bound = A_LOOK * 4 + lateness.get() * 4;
     assert!(latest < bound, "a body started after {latest:?}, the bound is {bound:?}");
     let outcomes = ["acquired", "not_enforced", "unanswered"].map(|it| counted(&seen, it));
     assert_eq!(outcomes.iter().sum::<u32>(), 4 * 500, "{}", seen.text());

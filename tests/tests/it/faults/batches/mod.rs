@@ -155,31 +155,6 @@ async fn a_free_place_is_used_at_once() {
     });
 }
 
-/// Under a steady load, two scripts of one size are under way, also when the number of tasks is odd.
-#[tokio::test]
-async fn each_script_has_half_of_the_requests() {
-    const ROUNDS: usize = 100;
-    let (server, client) = crate::prelude::world().await;
-    for tasks in [40, 65] {
-        // A busy machine makes some requests overdue.
-        soon!("each script has half of the requests", {
-            server.reset_stats().await;
-            let spawned = (0..tasks).map(|number| {
-                let client = client.clone();
-                lock_tests::spawn(async move {
-                    for _ in 0..ROUNDS {
-                        locking(&client, number).await.unwrap().release().await.unwrap();
-                    }
-                })
-            });
-            joined(spawned).await;
-            let scripts = server.command_calls().await["evalsha"] as f64;
-            let part = (2 * tasks * ROUNDS) as f64 / scripts / tasks as f64;
-            (0.44..0.56).contains(&part)
-        });
-    }
-}
-
 /// S-32: what is wrong with one key is told to the one who asked for it, taking and freeing.
 #[tokio::test]
 async fn a_foreign_value_hurts_no_other_request() {
