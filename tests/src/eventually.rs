@@ -7,6 +7,8 @@ use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
+#[allow(clippy::disallowed_types, reason = "to tell a paused clock from a real one")]
+use std::time::Instant as RealInstant;
 
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -27,10 +29,27 @@ fn pause(waited: Duration) -> Duration {
     (waited / 8).clamp(SHORTEST, LONGEST)
 }
 
+/// How many times longer than its bound a wait for a condition may be on a busy machine.
+const LONGER: f64 = 10.0;
+
+/// How many tasks share a processor now; between 1 and `most`, and 1 on systems that do not tell.
+fn slowness(most: f64) -> u32 {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = load.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or_default();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    (load / processors).clamp(1.0, most).ceil() as u32
+}
+
+/// A bound for what has to happen at once, longer on a busy machine: four times at the most, because it has to stay below the
+/// time after which the same would come about by other means, such as the end of a lease.
+pub fn patience(bound: Duration) -> Duration {
+    bound * slowness(4.0)
+}
+
 /// Waits until `cond` is true.
 ///
-/// The bound also ends a look that itself hangs, as one at a stopped server does; one more look follows, which has a second. Works
-/// under a paused clock, where the pauses advance it.
+/// On a busy machine the bound is longer. It also ends a look that itself hangs, as one at a stopped server does; one more look follows, which has a
+/// second. Works under a paused clock, where the pauses advance it.
 ///
 /// Panics when `cond` has not become true by then; the message names `what` and the caller.
 #[track_caller]
@@ -59,6 +78,9 @@ pub fn eventually(
 /// hundreds of conditions.
 struct BoundedWait {
     start: Instant,
+    bound: Duration,
+    /// When it started by a clock that no test pauses.
+    real_start: RealInstant,
     /// Ends the look under way.
     end: Pin<Box<Sleep>>,
     is_last_look: bool,
@@ -66,8 +88,9 @@ struct BoundedWait {
 
 impl BoundedWait {
     fn new(bound: Duration) -> Self {
-        let start = Instant::now();
-        Self { start, end: Box::pin(sleep_until(start + bound)), is_last_look: false }
+        let (start, real_start) = (Instant::now(), RealInstant::now());
+        let end = Box::pin(sleep_until(start + bound));
+        Self { start, bound, real_start, end, is_last_look: false }
     }
 
     /// What a look sees; false if it has not ended in time.
@@ -93,6 +116,13 @@ impl BoundedWait {
         let end = self.end.deadline();
         sleep_until(next.min(end)).await;
         if Instant::now() >= end {
+            // A paused clock does not depend on the machine.
+            let is_real = self.real_start.elapsed() >= self.bound;
+            let later = self.start + self.bound * slowness(LONGER);
+            if is_real && Instant::now() < later {
+                self.end.as_mut().reset(later);
+                return true;
+            }
             self.is_last_look = true;
             self.end.as_mut().reset(Instant::now() + LAST_LOOK);
         }
@@ -108,7 +138,10 @@ pub fn eventually_blocking(bound: Duration, what: &str, mut cond: impl FnMut() -
     let start = Instant::now();
     while !cond() {
         let waited = start.elapsed();
-        assert!(waited < bound, "not within {bound:?}: {what} (gave up after {waited:?})");
+        assert!(
+            waited < bound || waited < bound * slowness(LONGER),
+            "not within {bound:?}: {what} (gave up after {waited:?})"
+        );
         std::thread::sleep(pause(waited));
     }
 }

@@ -52,7 +52,7 @@ mod task;
 #[cfg(feature = "workers")]
 pub mod witness;
 
-pub use eventually::eventually;
+pub use eventually::{eventually, patience};
 #[cfg(feature = "workers")]
 pub use heard::Heard;
 pub use leash::Leash;

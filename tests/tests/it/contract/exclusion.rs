@@ -58,7 +58,7 @@ pub(crate) async fn try_lock_takes_no_for_an_answer(world: &dyn World) {
     let (a, b) = (world.client().await, world.client().await);
     let _held = a.mutex("t").lock().await.unwrap();
     for client in [&a, &b] {
-        let answer = tokio::time::timeout(PROMPTLY, client.mutex("t").try_lock()).await;
+        let answer = tokio::time::timeout(promptly(), client.mutex("t").try_lock()).await;
         assert!(answer.expect("try_lock waited").unwrap().is_none());
     }
     let never = waits(Wait::None);
@@ -164,9 +164,9 @@ pub(crate) async fn shutdown_wakes_tasks_that_wait_for_the_store(world: &dyn Wor
     // It waits for the store by the time another waits for it.
     tokio::time::sleep(ms(100)).await;
     assert!(!waiter.is_finished());
-    let report = tokio::time::timeout(PROMPTLY, client.shutdown(Duration::MAX)).await;
+    let report = tokio::time::timeout(promptly(), client.shutdown(Duration::MAX)).await;
     assert!(report.expect("shutdown waited for the holder").is_clean());
-    let outcome = tokio::time::timeout(PROMPTLY, waiter).await.expect("not sent away").unwrap();
+    let outcome = tokio::time::timeout(promptly(), waiter).await.expect("not sent away").unwrap();
     assert!(matches!(outcome, Err(LockError::Closed)), "{outcome:?}");
 }
 
@@ -186,10 +186,10 @@ pub(crate) async fn letting_go_after_shutdown_frees_the_lock(world: &dyn World) 
 pub(crate) async fn shutdown_does_not_wait_for_what_is_lost(world: &dyn World) {
     const GRACE: Duration = secs(60);
     let client = world.client().await;
-    let brief = fixed(PROMPTLY / 4);
+    let brief = fixed(promptly() / 4);
     let lost = client.mutex("lost").with(brief.clone()).lock().await.unwrap();
     lost.lost().await;
-    let report = timeout(PROMPTLY, client.shutdown(GRACE)).await;
+    let report = timeout(promptly(), client.shutdown(GRACE)).await;
     assert!(report.expect("waited for a lost hold").is_clean());
     assert!(matches!(lost.release().await, Err(LockError::Lost { .. })));
 
@@ -198,13 +198,13 @@ pub(crate) async fn shutdown_does_not_wait_for_what_is_lost(world: &dyn World) {
     let watched = leased(lease);
     let later = client.mutex("later").with(watched).lock().await.unwrap();
     assert_eq!(client.shutdown(Duration::ZERO).await.still_held, 1);
-    timeout(SHORT + PROMPTLY, later.lost()).await.expect("renewed after a shutdown");
-    let report = timeout(PROMPTLY, client.shutdown(GRACE)).await;
+    timeout(SHORT + promptly(), later.lost()).await.expect("renewed after a shutdown");
+    let report = timeout(promptly(), client.shutdown(GRACE)).await;
     assert!(report.expect("waited for what was lost after the first").is_clean());
 
     let client = world.client().await;
     let meanwhile = client.mutex("meanwhile").with(brief).lock().await.unwrap();
-    let report = timeout(PROMPTLY, client.shutdown(GRACE)).await;
+    let report = timeout(promptly(), client.shutdown(GRACE)).await;
     assert!(report.expect("waited on after the loss").is_clean());
     assert!(meanwhile.is_lost());
 }

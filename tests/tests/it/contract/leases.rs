@@ -24,7 +24,7 @@ pub(crate) async fn a_fixed_lease_cuts_the_body_off(world: &dyn World) {
     let ran = start.elapsed();
     assert!(matches!(&outcome, Err(LockError::Lost { cause: LossCause::Deadline, .. })));
     assert!(ran + ms(3) >= left, "cut off {:?} early", left - ran);
-    assert!(ran < left + PROMPTLY, "cut off {:?} late", ran - left);
+    assert!(ran < left + promptly(), "cut off {:?} late", ran - left);
     assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
     world.free_soon("f").await;
 }
@@ -51,7 +51,7 @@ pub(crate) async fn lost_resolves_at_the_deadline(world: &dyn World) {
     let client = world.client().await;
     let guard = client.mutex("l").with(fixed(SHORT)).lock().await.unwrap();
     let left = guard.remaining();
-    let error = timeout(left + PROMPTLY, guard.lost()).await.expect("lost() did not resolve");
+    let error = timeout(left + promptly(), guard.lost()).await.expect("lost() did not resolve");
     assert!(error.is_lost());
     assert!(guard.is_lost());
     assert_eq!(guard.remaining(), Duration::ZERO);

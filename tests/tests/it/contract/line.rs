@@ -46,7 +46,7 @@ pub(crate) async fn a_waiter_times_out(world: &dyn World) {
         let error = client.mutex("t").with(waiting(limit)).lock().await.unwrap_err();
         let waited = start.elapsed();
         assert!(error.is_timeout(), "{error:?}");
-        assert!(waited >= limit && waited < limit + PROMPTLY, "waited {waited:?}");
+        assert!(waited >= limit && waited < limit + promptly(), "waited {waited:?}");
     }
 }
 
@@ -126,7 +126,7 @@ pub(crate) async fn a_waiter_in_another_client_is_woken(world: &dyn World) {
         world.subscribed(&name).await;
         assert!(!waiter.is_finished());
         guard.release().await.unwrap();
-        let guard = timeout(PROMPTLY, waiter).await.expect("not woken").unwrap().unwrap();
+        let guard = timeout(promptly(), waiter).await.expect("not woken").unwrap().unwrap();
         guard.release().await.unwrap();
     }
 }

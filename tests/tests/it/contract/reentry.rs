@@ -168,7 +168,7 @@ pub(crate) async fn re_entries_side_by_side_exclude_each_other(world: &dyn World
         guard.release().await.unwrap();
     };
     let three = outer.run(async { tokio::join!(add(0), add(1), add(2)) });
-    timeout(PROMPTLY * 4, three).await.expect("they wait for themselves").unwrap();
+    timeout(promptly() * 4, three).await.expect("they wait for themselves").unwrap();
     assert_eq!((sum.get(), order.take()), (3, vec![0, 1, 2]));
     // Also under two runs of one guard.
     let (one, two) = tokio::join!(outer.run(add(3)), outer.run(add(4)));
@@ -193,7 +193,7 @@ pub(crate) async fn a_re_entry_beside_another_is_busy_or_times_out(world: &dyn W
         first.release().await.unwrap();
         drop(lock.try_lock().await.unwrap().expect("no other task is inside"));
     };
-    timeout(PROMPTLY * 4, outer.run(inside)).await.expect("it waits for ever").unwrap();
+    timeout(promptly() * 4, outer.run(inside)).await.expect("it waits for ever").unwrap();
 }
 
 /// S-17: whoever leaves the line, also when its turn has come, lets the next one in.
@@ -214,9 +214,9 @@ pub(crate) async fn a_waiting_re_entry_that_is_dropped_is_passed_over(world: &dy
         drop(third);
         let released = Instant::now();
         fourth.await.unwrap().release().await.unwrap();
-        assert!(released.elapsed() < PROMPTLY, "the turn was lost for {:?}", released.elapsed());
+        assert!(released.elapsed() < promptly(), "the turn was lost for {:?}", released.elapsed());
     };
-    timeout(PROMPTLY * 4, outer.run(inside)).await.expect("the turn was lost").unwrap();
+    timeout(promptly() * 4, outer.run(inside)).await.expect("the turn was lost").unwrap();
 }
 
 /// S-12: whoever waits inside of a hold hears of its loss at once.
@@ -231,7 +231,7 @@ pub(crate) async fn a_loss_reaches_re_entries_that_wait(world: &dyn World) {
         let mut second = pin!(lock.lock());
         assert!(poll!(&mut second).is_pending(), "two are inside");
         let left = outer.remaining();
-        let told = timeout(left + PROMPTLY, second).await.expect("it hears nothing of the loss");
+        let told = timeout(left + promptly(), second).await.expect("it hears nothing of the loss");
         assert!(matches!(told, Err(LockError::Lost { .. })), "{told:?}");
         drop(first);
     };

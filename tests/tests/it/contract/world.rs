@@ -55,12 +55,14 @@ pub(crate) trait World {
     /// Waits until no task holds the lock, no longer than a few round trips take.
     async fn free_soon(&self, name: &str) {
         let free = async || self.holders(name).await.is_empty();
-        eventually(PROMPTLY, "the lock is free", free).await;
+        eventually(promptly(), "the lock is free", free).await;
     }
 }
 
 /// Far less than any lease used here, and plenty for a few round trips on a busy machine.
-pub(crate) const PROMPTLY: Duration = ms(700);
+pub(crate) fn promptly() -> Duration {
+    lock_tests::patience(ms(700))
+}
 
 /// The shortest watchdog lease used here: three renewals fit well, on a busy machine too.
 pub(crate) const SHORT: Duration = ms(900);

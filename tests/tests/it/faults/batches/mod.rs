@@ -210,9 +210,13 @@ async fn drops_at_any_moment_leave_nothing() {
         .map(|number| {
             let (client, dropped) = (client.clone(), Arc::clone(&dropped));
             lock_tests::spawn(async move {
+                // Follows the machine's pace, so that some are dropped and some are not.
+                let mut most = 25_000;
                 for round in 0..20 {
-                    let limit = Duration::from_micros(fastrand::u64(0..25_000));
-                    match timeout(limit, locking(&client, number)).await {
+                    let limit = Duration::from_micros(fastrand::u64(0..most));
+                    let locked = timeout(limit, locking(&client, number)).await;
+                    most = if locked.is_ok() { most - most / 4 } else { most + most / 2 };
+                    match locked {
                         Ok(guard) if round % 2 == 0 => drop(guard.unwrap()),
                         Ok(guard) => drop(timeout(limit, guard.unwrap().release()).await),
                         Err(_) => drop(dropped.fetch_add(1, Ordering::Relaxed)),

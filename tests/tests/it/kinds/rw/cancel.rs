@@ -51,7 +51,7 @@ async fn a_waiter_dropped_anywhere_leaves_nothing() {
             }
             // A reader that comes now waits for the holder, if for anybody.
             if !held_by_writer {
-                drop(got(reading(&client, "w"), AT_ONCE).await);
+                drop(got(reading(&client, "w"), at_once()).await);
             }
             guard.release().await.unwrap();
             nothing_left(&server, "w").await;
@@ -127,11 +127,11 @@ async fn a_release_dropped_anywhere_is_finished() {
         let writer = lock.write().await.unwrap();
         let reader = writer.run(lock.read()).await.unwrap().unwrap();
         completed[1] = is_done(poll_then_drop(writer.release(), polls).await);
-        got(reading(&client, "r"), AT_ONCE).await.release().await.unwrap();
+        got(reading(&client, "r"), at_once()).await.release().await.unwrap();
         let waiting = writing(&client, "r");
         listening(&server, "r", 1).await;
         completed[2] = is_done(poll_then_drop(reader.release(), polls).await);
-        got(waiting, AT_ONCE).await.release().await.unwrap();
+        got(waiting, at_once()).await.release().await.unwrap();
         nothing_left(&server, "r").await;
         if polls >= 5 && completed == [true; 3] {
             return;

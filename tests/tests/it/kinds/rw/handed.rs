@@ -100,7 +100,7 @@ async fn readers_that_come_during_a_phase_wait_behind_the_next_writer() {
     written.release().await.unwrap();
     let late = ready(late).await;
     // There is no writer, so more readers join.
-    let more = timeout(AT_ONCE, lock.read()).await.unwrap().unwrap();
+    let more = timeout(at_once(), lock.read()).await.unwrap().unwrap();
     assert_eq!(more.token(), late.token());
     release_all([late, more]).await;
     nothing_left(&server, "n").await;
@@ -117,7 +117,7 @@ async fn a_phase_that_lasts_is_shared_with_other_processes() {
     let [one, two] = lined_up([read(&lock), read(&lock)]).await;
     writer.release().await.unwrap();
     let readers = [ready(one).await, ready(two).await];
-    let abroad = got(reading(&other, name), AT_ONCE).await;
+    let abroad = got(reading(&other, name), at_once()).await;
     let next = writing(&other, name);
     announced(&server, name, 1).await;
     let hash = server.client().hgetall(name).await;
@@ -131,7 +131,7 @@ async fn a_phase_that_lasts_is_shared_with_other_processes() {
     one.release().await.unwrap();
     assert!(!next.is_finished(), "a writer beside a reader");
     two.release().await.unwrap();
-    got(next, AT_ONCE).await.release().await.unwrap();
+    got(next, at_once()).await.release().await.unwrap();
     nothing_left(&server, name).await;
 }
 
@@ -236,7 +236,8 @@ async fn a_reader_that_is_not_polled_keeps_no_phase_open() {
     let (first, second) = first_of_two_writers(&server, &client, "asleep").await;
     let [asleep] = lined_up([read(&lock)]).await;
     first.release().await.unwrap();
-    let written = timeout(AT_ONCE, second).await.expect("kept out by a reader that is not polled");
+    let written =
+        timeout(at_once(), second).await.expect("kept out by a reader that is not polled");
     written.unwrap().release().await.unwrap();
     ready(asleep).await.release().await.unwrap();
     nothing_left(&server, "asleep").await;
@@ -259,7 +260,7 @@ async fn a_reader_that_is_dropped_lets_the_next_writer_go() {
             drop(reader);
             first.release().await.unwrap();
         }
-        let second = timeout(AT_ONCE, second).await.expect("waits for a reader that has gone");
+        let second = timeout(at_once(), second).await.expect("waits for a reader that has gone");
         assert_eq!(scripts(&server).await, 0, "the store was asked");
         second.unwrap().release().await.unwrap();
         nothing_left(&server, "left").await;

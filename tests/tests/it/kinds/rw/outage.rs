@@ -45,11 +45,11 @@ async fn a_lost_reply_leaves_nothing() {
     client.rw_lock("warm").write().await.unwrap().release().await.unwrap();
 
     proxy.drop_next_reply_to("lost-read");
-    let reader = got(reading(&client, "lost-read"), AT_ONCE).await;
+    let reader = got(reading(&client, "lost-read"), at_once()).await;
     assert_eq!((proxy.replies_dropped(), holds(&server, "lost-read").await.len()), (1, 1));
     sleep(ms(20)).await;
     proxy.drop_next_reply_to("lost-read");
-    let joined = got(reading(&client, "lost-read"), AT_ONCE).await;
+    let joined = got(reading(&client, "lost-read"), at_once()).await;
     assert_eq!(proxy.replies_dropped(), 2);
     proxy.drop_next_reply_to("lost-read");
     joined.release().await.unwrap();
@@ -57,7 +57,7 @@ async fn a_lost_reply_leaves_nothing() {
     nothing_left(&server, "lost-read").await;
 
     proxy.drop_next_reply_to("lost-write");
-    let writer = got(writing(&client, "lost-write"), AT_ONCE).await;
+    let writer = got(writing(&client, "lost-write"), at_once()).await;
     assert_eq!((proxy.replies_dropped(), holds(&server, "lost-write").await.len()), (4, 1));
     proxy.drop_next_reply_to("lost-write");
     writer.release().await.unwrap();
@@ -107,7 +107,7 @@ async fn a_writer_that_gave_up_while_cut_off_is_not_announced() {
     crate::kinds::rw::announced(&server, "off", 1).await;
     proxy.pass();
     crate::kinds::rw::announced(&server, "off", 0).await;
-    got(reading(&next, "off"), AT_ONCE).await.release().await.unwrap();
+    got(reading(&next, "off"), at_once()).await.release().await.unwrap();
     reader.release().await.unwrap();
     nothing_left(&server, "off").await;
 }

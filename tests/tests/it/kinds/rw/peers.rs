@@ -115,7 +115,7 @@ async fn a_java_writers_unlock_wakes_our_readers() {
     peer.unlock_write().await;
     let released = Instant::now();
     drop(all_got(waiters, PROMPTLY).await);
-    assert!(released.elapsed() < AT_ONCE, "{:?}", released.elapsed());
+    assert!(released.elapsed() < at_once(), "{:?}", released.elapsed());
     nothing_left(&server, "jw").await;
 }
 
@@ -133,7 +133,7 @@ async fn our_writer_waits_for_a_java_reader() {
     sleep(ms(100)).await;
     assert!(!writer.is_finished(), "a reader was overlooked");
     peer.unlock_read().await;
-    got(writer, AT_ONCE).await.release().await.unwrap();
+    got(writer, at_once()).await.release().await.unwrap();
     nothing_left(&server, "jr").await;
 }
 

@@ -68,7 +68,7 @@ async fn a_dead_waiting_reader_keeps_writers_for_its_place_only() {
     assert!(released.elapsed() < PROMPTLY, "waited {:?}", released.elapsed());
     let asked = Instant::now();
     got(writing(&client, "g"), PROMPTLY).await.release().await.unwrap();
-    assert!(asked.elapsed() < AT_ONCE, "waited again for {:?}", asked.elapsed());
+    assert!(asked.elapsed() < at_once(), "waited again for {:?}", asked.elapsed());
     nothing_left_of_the_dead(&server, "g", secs(5)).await;
 }
 
@@ -92,7 +92,7 @@ async fn a_reader_that_gave_up_keeps_no_writer() {
         writer.release().await.unwrap();
         let asked = Instant::now();
         got(writing(&third, name), PROMPTLY).await.release().await.unwrap();
-        assert!(asked.elapsed() < AT_ONCE, "waited {:?} for nobody", asked.elapsed());
+        assert!(asked.elapsed() < at_once(), "waited {:?} for nobody", asked.elapsed());
         nothing_left(&server, name).await;
     }
 }
@@ -120,6 +120,6 @@ async fn a_due_reader_that_gives_up_wakes_the_writer() {
     eventually(PROMPTLY, "the next writer asks", asked).await;
     assert!(!raw.exists("u").await, "the writer did not wait for the reader");
     drop(waiting);
-    got(next, AT_ONCE).await.release().await.unwrap();
+    got(next, at_once()).await.release().await.unwrap();
     nothing_left(&server, "u").await;
 }

@@ -34,7 +34,7 @@ async fn a_killed_reader_expires_alone() {
     let writer = writing(&world.client, "k");
     announced(&world.server, "k", 1).await;
     ours.release().await.unwrap();
-    got(writer, AT_ONCE).await.release().await.unwrap();
+    got(writer, at_once()).await.release().await.unwrap();
     nothing_left(&world.server, "k").await;
 }
 

@@ -83,7 +83,7 @@ async fn waiting_readers_get_in_together() {
         let released = Instant::now();
         let guards = all_got(waiters, PROMPTLY).await;
         let took = released.elapsed();
-        assert!(took < AT_ONCE, "the last of them came after {took:?}");
+        assert!(took < at_once(), "the last of them came after {took:?}");
         assert_eq!(holds(&server, "line").await.len(), 1);
         drop(guards);
         nothing_left(&server, "line").await;
@@ -124,7 +124,7 @@ async fn a_lost_hold_is_not_joined() {
     tokio::time::timeout(PROMPTLY, lost.lost()).await.expect("the loss went unnoticed");
     let asked = Instant::now();
     let fresh = got(reading(&client, "lost"), PROMPTLY).await;
-    assert!(asked.elapsed() < AT_ONCE, "kept out by a lost hold for {:?}", asked.elapsed());
+    assert!(asked.elapsed() < at_once(), "kept out by a lost hold for {:?}", asked.elapsed());
     assert!(fresh.token() > lost.token());
     // The clean-up after the lost one does not touch the new one.
     drop(lost);

@@ -119,12 +119,12 @@ async fn a_sleeping_reader_is_not_waited_for() {
     let sleeping = reading(&client, "t");
     listening(&server, "t", 1).await;
     for _ in 0..5 {
-        let tried = timeout(AT_ONCE, lock.try_read()).await.expect("waits for a sleeper");
+        let tried = timeout(at_once(), lock.try_read()).await.expect("waits for a sleeper");
         assert!(tried.unwrap().is_none());
     }
     // Gone without a word: the sleeping one does not know.
     server.client().del("t").await;
-    let tried = timeout(AT_ONCE, lock.try_read()).await.expect("waits for a sleeper");
+    let tried = timeout(at_once(), lock.try_read()).await.expect("waits for a sleeper");
     let tried = tried.unwrap().expect("no writer holds it");
     assert!(!sleeping.is_finished());
     sleeping.abort();
@@ -145,7 +145,7 @@ async fn who_wakes_up_joins_who_tries() {
         proxy.delay_replies(ms(round * 2));
         writer.release().await.unwrap();
         let mut guards = one_hold((0..10).map(|_| trying(&client, "t")).collect()).await;
-        guards.extend(all_got(waiters, AT_ONCE).await);
+        guards.extend(all_got(waiters, at_once()).await);
         same_token(&guards);
         assert_eq!(holds(&server, "t").await.len(), 1);
         proxy.pass();
@@ -168,7 +168,7 @@ async fn a_waiting_writer_goes_first() {
         tried.into_iter().all(|tried| tried.unwrap().is_none())
     });
     reader.release().await.unwrap();
-    got(writer, AT_ONCE).await.release().await.unwrap();
+    got(writer, at_once()).await.release().await.unwrap();
     nothing_left(&server, "t").await;
 }
 

@@ -61,7 +61,7 @@ async fn a_dropped_asker_is_replaced() {
         drop(first);
         // Also those whose turn has come and who have not seen it.
         drop(behind.drain(..dropped_too));
-        let tried = timeout(AT_ONCE, join_all(behind)).await.expect("no task took over");
+        let tried = timeout(at_once(), join_all(behind)).await.expect("no task took over");
         let guards: Vec<_> = tried.into_iter().map(|tried| tried.unwrap().unwrap()).collect();
         same_token(&guards);
         proxy.pass();
@@ -86,7 +86,7 @@ async fn an_asker_who_stands_still_is_passed() {
         let asked = Instant::now();
         let apart = lock.clone().with(options).try_read().await.unwrap();
         // Those behind it wait for a second.
-        assert!(asked.elapsed() < AT_ONCE, "took {:?}", asked.elapsed());
+        assert!(asked.elapsed() < at_once(), "took {:?}", asked.elapsed());
         apart.expect("no writer holds it").release().await.unwrap();
     }
     let asked = Instant::now();
@@ -151,7 +151,7 @@ async fn shutdown_ends_the_wait_for_an_answer() {
     let first = asking(&server, &lock).await;
     let behind = behind(&lock, 5).await;
     let (_, first, behind) =
-        tokio::join!(client.shutdown(PROMPTLY), first, timeout(AT_ONCE, join_all(behind)));
+        tokio::join!(client.shutdown(PROMPTLY), first, timeout(at_once(), join_all(behind)));
     for tried in behind.expect("still waiting").into_iter().chain([first]) {
         assert!(matches!(tried, Err(LockError::Closed)), "{tried:?}");
     }
