@@ -104,7 +104,8 @@ fn a_runtime_takes_no_place_with_it() {
     let polled = async |numbers: std::ops::Range<usize>| {
         let mut all: Vec<_> = numbers.map(|number| locking(&client, number)).collect();
         for locking in &mut all {
-            assert!(poll!(locking.as_mut()).is_pending());
+            let polled = poll!(locking.as_mut());
+            assert!(polled.is_pending(), "{polled:?}");
         }
         all
     };
