@@ -249,31 +249,26 @@ async fn a_semaphore_is_not_reentrant() {
 }
 
 /// S-14: one task that takes and gives back in a loop does not shut other processes out. How many turns they get depends
-/// on how fast the machine wakes them: every second to fourth beside six busy loops.
+/// on how fast the machine wakes them; shut out, they would get one with each poll cap of five seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lone_loop_lets_others_in() {
     let server = RedisServer::start().await;
     let (a, b) = (connect(&server).await, connect(&server).await);
-    let until = Instant::now() + secs(2);
     let one = a.semaphore("lone", 1);
     let looping = lock_tests::spawn(async move {
-        let mut turns = 0;
-        while Instant::now() < until {
+        loop {
             let permit = take(&one, 1).await;
             tokio::time::sleep(ms(2)).await;
             permit.release().await.unwrap();
-            turns += 1;
         }
-        turns
     });
-    let mut turns = 0;
-    while Instant::now() < until {
-        take(&b.semaphore("lone", 1), 1).await.release().await.unwrap();
-        turns += 1;
-    }
-    let of_the_loop = looping.await.unwrap();
-    println!("{turns} turns beside {of_the_loop} of the loop");
-    assert!(turns * 10 >= of_the_loop, "only {turns} turns beside {of_the_loop} of the loop");
+    let turns = async {
+        for _ in 0..20 {
+            take(&b.semaphore("lone", 1), 1).await.release().await.unwrap();
+        }
+    };
+    timeout(SOON, turns).await.expect("twenty turns");
+    looping.abort();
 }
 
 /// S-17, S-20, S-21: dropped at any await point, an acquire leaves no permit behind.
