@@ -22,6 +22,7 @@ fn pages() -> Vec<PathBuf> {
         "lock-sqlx",
         "lock-syntax",
         "lock-tower",
+        "tests",
     ];
     let mut pages: Vec<_> =
         folders.iter().flat_map(|folder| files(&root().join(folder), "md")).collect();
