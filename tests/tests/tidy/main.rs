@@ -112,55 +112,6 @@ const TOWER_LEVELS: [(&str, u8); 37] = [
     ("http", 13),
 ];
 
-/// Level by module of `benches`. Modules of one level must not know each other.
-const BENCH_LEVELS: [(&str, u8); 45] = [
-    ("charts::canvas", 0),
-    ("charts::bars", 1),
-    ("charts::curves", 1),
-    ("charts", 4),
-    ("docs", 5),
-    ("configuration", 0),
-    ("folder", 0),
-    ("record", 0),
-    ("timing", 0),
-    ("server::awake", 0),
-    ("server::usage", 0),
-    ("server::contender", 0),
-    ("server::drive", 1),
-    ("server::turns", 1),
-    ("server::bench", 2),
-    ("server::cluster", 3),
-    ("server::holds", 3),
-    ("server::hot_key", 3),
-    ("server::nested", 3),
-    ("server::own_keys", 3),
-    ("server::pair", 3),
-    ("server::waiters", 3),
-    ("server", 4),
-    ("case", 5),
-    ("peers::cpu", 0),
-    ("peers::row", 0),
-    ("peers::trace", 0),
-    ("peers::result", 1),
-    ("peers::sample", 1),
-    ("peers::drive", 1),
-    ("peers::program", 2),
-    ("peers::process", 3),
-    ("peers::compare", 4),
-    ("peers::target", 2),
-    ("peers::text", 1),
-    ("peers::report", 3),
-    ("peers", 5),
-    ("counts::baseline", 0),
-    ("counts::relay", 0),
-    ("counts::servers", 0),
-    ("counts::load", 6),
-    ("counts::callgrind", 7),
-    ("counts", 8),
-    ("args", 9),
-    ("report", 10),
-];
-
 /// Level-2 modules that must not know each other.
 const STRANGERS: [&str; 5] = ["store::memory", "store::redis", "store::compose", "gate", "lease"];
 
@@ -323,11 +274,6 @@ fn check_strictly_downward(src: &str, levels: Levels, from_root: &[&str], at_lea
 #[test]
 fn modules_of_lock_tower_import_downward() {
     check_strictly_downward("lock-tower/src", &TOWER_LEVELS, &[], 60);
-}
-
-#[test]
-fn modules_of_benches_import_downward() {
-    check_strictly_downward("benches/src", &BENCH_LEVELS, &["Result"], 30);
 }
 
 #[test]
