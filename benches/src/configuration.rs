@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use lock_runtime::LockClient;
 use lock_runtime::policy::LockConfig;
-use lock_tower::{HttpLockLayer, LockLayer};
+use lock_tower::LockLayer;
 
 use crate::Result;
 
@@ -19,28 +19,15 @@ const ROUTES: usize = 1000;
 pub(crate) fn repeat(count: u32) -> Result<()> {
     let text = text()?;
     for _ in 0..count {
-        let file = LockConfig::from_toml(&text)?;
-        drop(layer(file)?);
+        let config = LockConfig::from_toml(&text)?;
+        let client = LockClient::builder().config(config).in_memory()?;
+        drop(LockLayer::routes(&client)?);
     }
     Ok(())
 }
 
-/// The layer of a configuration.
-///
-/// # Errors
-///
-/// When the configuration is not accepted.
-pub(crate) fn layer(config: LockConfig) -> Result<HttpLockLayer> {
-    let client = LockClient::builder().config(config).in_memory()?;
-    Ok(LockLayer::routes(&client)?)
-}
-
 /// A configuration as TOML.
-///
-/// # Errors
-///
-/// Never: writing to a string does not fail.
-pub(crate) fn text() -> Result<String> {
+fn text() -> Result<String> {
     let mut text = String::from("[lock.defaults]\nwait = '3s'\n");
     for n in 0..POLICIES {
         writeln!(text, "[lock.base.b{n}]\nkind = 'fair'")?;

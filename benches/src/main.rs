@@ -2,125 +2,104 @@
 //! libraries: everything in one run, on one temporary server. See `README.md` for how to read it.
 
 mod args;
+mod awake;
 mod case;
-mod charts;
 mod configuration;
+mod contender;
 mod counts;
-mod docs;
-mod folder;
 mod peers;
 mod record;
 mod report;
-mod server;
 mod timing;
+mod usage;
 
 use std::error::Error;
 use std::process::ExitCode;
 
-use crate::args::{Args, Command, Plan};
-use crate::case::Case;
-use crate::record::Record;
+use lock_tests::RedisServer;
+
+use crate::args::{Command, Plan};
 use crate::report::Report;
-use crate::server::bench::Bench;
+use crate::timing::Timing;
 
 /// An error of any kind ends the run with a message; no code here inspects it.
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Threads of the runtime that all contenders run on, independent of the machine.
+/// Threads of a runtime, independent of the machine.
 const WORKERS: usize = 2;
 
 fn main() -> ExitCode {
-    let args = match args::parse(std::env::args_os()) {
-        Ok(Command::Run(args)) => args,
-        Ok(Command::Work(load)) => return exit(load.run().map(|()| ExitCode::SUCCESS)),
-        Ok(Command::Peers(plan)) => return exit(compare(&plan).map(|()| ExitCode::SUCCESS)),
-        Ok(Command::Docs) => return exit(docs::write().map(|()| ExitCode::SUCCESS)),
-        Ok(Command::Drive(drive)) => return exit(drive.run().map(|()| ExitCode::SUCCESS)),
+    let done = match args::parse(std::env::args_os()) {
+        Ok(Command::Time(plan)) => time(&plan),
+        Ok(Command::Counts { accept, strict }) => count(Some(accept), "counts", strict),
+        Ok(Command::Instructions { strict }) => count(None, "instructions", strict),
+        Ok(Command::Work(load)) => load.run().map(|()| ExitCode::SUCCESS),
+        Ok(Command::Drive(who)) => peers::drive(&who).map(|()| ExitCode::SUCCESS),
         Ok(Command::Help) => {
             println!("{}", args::HELP);
-            return ExitCode::SUCCESS;
+            Ok(ExitCode::SUCCESS)
         }
         Err(error) => {
             eprintln!("error: {error}\n\n{}", args::HELP);
             return ExitCode::from(2);
         }
     };
-    exit(run(&args).map(|report| match args.strict && report.missed() > 0 {
-        true => {
-            report.misses().for_each(|miss| eprintln!("error: {miss}"));
-            ExitCode::FAILURE
-        }
-        false => ExitCode::SUCCESS,
-    }))
-}
-
-/// Prints an error.
-fn exit(result: Result<ExitCode>) -> ExitCode {
-    result.unwrap_or_else(|error| {
+    done.unwrap_or_else(|error| {
         eprintln!("error: {error}");
         ExitCode::FAILURE
     })
 }
 
-/// Runs the cases or counts, shows the table, writes the file.
-fn run(args: &Args) -> Result<Report> {
-    if args.plan != Plan::Cases {
-        counts::use_one_core()?;
-    }
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
-    shown(runtime.block_on(async {
-        if args.plan == Plan::Cases {
-            return measure(args).await;
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    Ok(builder.worker_threads(WORKERS).enable_all().build()?)
+}
+
+/// Measures rows, then cases.
+fn time(plan: &Plan) -> Result<ExitCode> {
+    let report = runtime()?.block_on(async {
+        let server = RedisServer::start().await;
+        let version = usage::info(&server, "server", "redis_version").await;
+        let Timing { rounds, turn } = plan.timing;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let conditions = format!(
+            "Redis {version}, {cores} processor cores, {rounds} rounds of {turn:?} (with one task, five times as many of a \
+             fifth). Figures and ratios are medians over the rounds; a ratio compares turns of one round."
+        );
+        let mut report = Report { conditions, contenders: Vec::new(), records: Vec::new() };
+        if !plan.rows.is_empty() {
+            (report.records, report.contenders) = peers::run(plan, &server).await?;
         }
-        let mut report = Report::new(args);
-        report.add(count(args).await?);
-        Ok(report)
-    })?)
+        for case in &plan.cases {
+            eprintln!("measuring {case} …");
+            report.records.extend(case::run(case, &server, plan.timing).await?);
+        }
+        Result::Ok(report)
+    });
+    shown(&report?, &plan.name, plan.strict)
 }
 
-/// Counts in place of time.
-async fn count(args: &Args) -> Result<Vec<Record>> {
-    match args.plan {
-        Plan::Instructions => counts::beside().await,
-        _ => counts::run(args.accept).await,
+/// Counts, of ours for the record or, with `None`, of all contenders.
+fn count(accept: Option<bool>, name: &str, strict: bool) -> Result<ExitCode> {
+    counts::use_one_core()?;
+    let records = runtime()?.block_on(async {
+        match accept {
+            Some(accept) => counts::run(accept).await,
+            None => counts::beside().await,
+        }
+    })?;
+    let conditions = "What a pair costs; ratios are to the floor.".to_owned();
+    let report = Report { conditions, contenders: Vec::new(), records };
+    shown(&report, name, strict)
+}
+
+/// Prints the report and writes the files.
+fn shown(report: &Report, name: &str, strict: bool) -> Result<ExitCode> {
+    print!("{}", report.markdown());
+    let (path, missed) = (report.write(name)?, report.verdicts(false).count());
+    println!("\n{missed} targets missed; figures in {path}.json, tables in {path}.md");
+    if strict {
+        report.verdicts(false).for_each(|miss| eprintln!("error: {miss}"));
     }
-}
-
-/// Compares with other libraries; the work is done by other processes.
-fn compare(plan: &peers::Plan) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(peers::run(plan))
-}
-
-fn shown(report: Report) -> Result<Report> {
-    print!("{}", report.table());
-    let path = report.write()?;
-    println!("\n{} of {} targets missed; figures in {}", report.missed(), report.targets(), path);
-    Ok(report)
-}
-
-async fn measure(args: &Args) -> Result<Report> {
-    let mut report = Report::new(args);
-    let mut bench = None;
-    for case in &args.cases {
-        eprintln!("measuring {} …", case.name());
-        let records = match case {
-            Case::InProcess(case) => case.run(args.timing).await?,
-            Case::Server(case) => {
-                if bench.is_none() {
-                    let started = Bench::start(args.timing).await?;
-                    report.server_version = Some(started.server_version().await);
-                    bench = Some(started);
-                }
-                let Some(bench) = &bench else { continue };
-                case.run(bench).await?
-            }
-        };
-        report.add(records);
-    }
-    if let Some(bench) = bench {
-        bench.end().await;
-    }
-    Ok(report)
+    Ok(if strict && missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -87,7 +87,7 @@ impl Record {
         self
     }
 
-    /// Adds the bound.
+    /// Adds the bound on the ratio or, if there is none, on the figure.
     pub(crate) fn target(mut self, target: Target) -> Self {
         self.target = Some(target);
         self.met = Some(target.allows(self.ratio.unwrap_or(self.median)));
@@ -121,13 +121,6 @@ pub(crate) fn grouped(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert!(median(&[]).is_nan());
-    }
 
     #[test]
     fn a_ratio_compares_samples_of_one_round() {

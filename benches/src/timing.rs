@@ -10,15 +10,16 @@ pub(crate) struct Timing {
     pub(crate) rounds: usize,
     /// The length of a turn.
     pub(crate) turn: Duration,
-    /// The length of the only turn of a peer that is too slow for every round.
-    pub(crate) slow_turn: Duration,
 }
 
 impl Timing {
+    pub(crate) const FULL: Self = Self { rounds: 5, turn: Duration::from_secs(2) };
+    pub(crate) const QUICK: Self = Self { rounds: 3, turn: Duration::from_millis(500) };
+
     /// More and shorter turns, for single round trips: the scheduler moves the server to another processor now and then,
     /// which doubles or halves their time.
     pub(crate) fn finer(self) -> Self {
         const FINER: usize = 5;
-        Self { rounds: self.rounds * FINER, turn: self.turn / FINER as u32, ..self }
+        Self { rounds: self.rounds * FINER, turn: self.turn / FINER as u32 }
     }
 }

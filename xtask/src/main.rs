@@ -1,91 +1,21 @@
 //! Project automation: `cargo xtask help`.
 
 mod cargo;
+mod checks;
 mod ci;
-mod compile_time;
-mod console;
 mod counts;
-mod deny;
 mod fuzz;
 mod install;
 mod interop;
-mod msrv;
-mod package;
 mod redis;
 mod sabotage;
-mod tool;
-mod typos;
-mod weight;
 
 use std::env;
 use std::process::ExitCode;
 
 use cargo::Step;
 
-const HELP: &str = "\
-cargo xtask <command>
-
-  test [args]          finds or installs redis-server, then runs all tests of the workspace;
-                       args go to `cargo test`: `cargo xtask test -p lock-tests some_name`;
-                       with `--with-databases` it then installs PostgreSQL, pgbouncer and MariaDB where they are
-                       missing, and runs the tests that need them
-  bench [--quick] …    finds or installs redis-server, then runs the benchmarks;
-                       args go to the benchmark program; `--counts` builds and counts as CI does, and
-                       `--instructions` counts a release build: both find or install valgrind, too; `--peers`
-                       compares with other libraries, as far as the tools of their languages are there
-  interop [--redisson=VERSION] …
-                       runs the tests beside the real Redisson; needs a JDK and Maven, which
-                       fetches Redisson; args go to the test program
-  console-test [args]  runs the tests of the console in headless Chromium; finds or installs the browser, and
-                       fetches axe-core with npm
-  fuzz [--for 60s] [TARGET …]
-                       runs the fuzz targets, each for that long (10s), guided by coverage, and keeps inputs
-                       that reach new code in the corpus; needs a C++ compiler
-  models [args]        explores the model of the protocol, and the gate and the hand-over in every order of their
-                       tasks, and prints how many states and orders those are; part of `test`
-  features             checks every pair of features of each crate; installs cargo-hack below `target`
-  api [--accept]       compares the public API of each crate with the one on record in `tests/api`, or
-                       puts the present one on record
-  counts               prints how large each crate is: lines, files, and what it makes public
-  deny                 checks licences, sources and advisories of the dependencies by `deny.toml`; installs
-                       cargo-deny below `target`
-  typos                checks the spelling of all files by `typos.toml`; installs typos below `target`
-  msrv                 compiles what is published with the oldest supported Rust, and says so if this toolchain
-                       is another
-  package              packs all crates from a clean checkout of the last commit, as for publishing, and compiles
-                       the packed crates against each other
-  faults               writes `docs/faults.md` from the heads of the tests in `tests/tests/faults`
-  soak [--seed N] [--for 60s] [--pause 2ms] [--fuzz 60s] [--cycles 1000000]
-                       processes use locks of every kind while faults are injected, in rounds of 15
-                       seconds; the history of each round is judged. A seed repeats the faults. With
-                       `--fuzz` each fuzz target then runs for that long; with `--cycles` a client
-                       acquires and releases locks so often, and what it keeps is compared
-  sabotage [name]      plants bugs in a copy of the sources, all or those with `name` in their names; a test
-                       has to catch each
-  compile-time         measures what the attribute costs the compiler, with 200 functions
-  weight               builds a small service from nothing, without locks, with them, and with the smallest set of them, and
-                       prints what each costs: crates, processor time, sizes; takes ten minutes on two processors
-  ci                   test (with databases), formatting, clippy, docs, public API, each feature alone, the console in a
-                       browser, and the counts on record of what a pair costs: all that has to pass
-  help                 prints this
-
-redis-server (Redis 7.0 or later) is the program named by REDIS_SERVER, or the one on the PATH, or gets
-installed by apt-get (with sudo for others than root, which asks first) or brew.
-";
-
-const TAKE_NOTHING: [&str; 11] = [
-    "api",
-    "ci",
-    "compile-time",
-    "counts",
-    "deny",
-    "faults",
-    "features",
-    "msrv",
-    "package",
-    "typos",
-    "weight",
-];
+const HELP: &str = include_str!("help.txt");
 
 fn main() -> ExitCode {
     let mut args = env::args().skip(1);
@@ -96,18 +26,16 @@ fn main() -> ExitCode {
         ("bench", _) => bench(&rest),
         ("fuzz", _) => fuzz::run(&rest),
         ("interop", _) => interop::run(&rest),
-        ("console-test", _) => console::run(&rest),
+        ("console-test", _) => console_step(&rest).and_then(Step::run),
         ("models", _) => models(&rest),
-        ("compile-time", []) => compile_time::run(),
-        ("weight", []) => weight::run(),
-        ("features", []) => ci::features(2),
-        ("api", []) => ci::api(false),
-        ("api", [flag]) if flag == "--accept" => ci::api(true),
+        ("features", []) => checks::feature_pairs(),
+        ("api", []) => checks::api(false),
+        ("api", [flag]) if flag == "--accept" => checks::api(true),
         ("counts", []) => counts::run(),
-        ("deny", []) => deny::run(),
-        ("typos", []) => typos::run(),
-        ("msrv", []) => msrv::run(),
-        ("package", []) => package::run(),
+        ("deny", []) => checks::deny(true),
+        ("typos", []) => checks::typos(),
+        ("msrv", []) => checks::msrv(),
+        ("package", []) => checks::rehearse(),
         ("faults", []) => faults(),
         ("soak", _) => soak(&rest),
         ("sabotage", []) => sabotage::run(""),
@@ -117,10 +45,9 @@ fn main() -> ExitCode {
             print!("{HELP}");
             Ok(())
         }
-        (command, [arg, ..]) if TAKE_NOTHING.contains(&command) => {
-            Err(Failure::message(format!("`{command}` takes no `{arg}`\n\n{HELP}")))
-        }
-        _ => Err(Failure::message(format!("there is no command `{command}`\n\n{HELP}"))),
+        _ => Err(Failure::message(format!(
+            "there is no command `{command}` with such arguments\n\n{HELP}"
+        ))),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -184,19 +111,15 @@ fn cargo_test(args: &[String]) -> Step {
     Step::new("test").args(scope).arg("--all-features").args(args)
 }
 
-/// Builds the processes of a soak and runs it, then the fuzz targets and the cycles if those are wanted.
+/// Builds the processes of a soak and runs it, then the cycles if those are wanted.
 fn soak(args: &[String]) -> Result<(), Failure> {
     let mut args = args.to_vec();
-    let fuzz = value_of(&mut args, "--fuzz", "a time, as in `60s`")?;
     let cycles = value_of(&mut args, "--cycles", "a number, as in `1000000`")?;
     let package = &["--package", "lock-tests", "--all-features"];
     let redis = redis::find_or_install()?;
     Step::new("build").args(package).arg("--bins").run()?;
     let step = Step::new("run").arg("--quiet").args(package).args(&["--bin", "soak", "--"]);
     step.args(&args).env("REDIS_SERVER", &redis).run()?;
-    if let Some(time) = fuzz {
-        fuzz::run(&["--for".to_owned(), time])?;
-    }
     let Some(cycles) = cycles else { return Ok(()) };
     let step = Step::new("test").args(package).args(&["--test", "costs", "cycles", "--"]);
     step.arg("--nocapture").env("LOCK_CYCLES", cycles).env("REDIS_SERVER", redis).run()
@@ -216,6 +139,14 @@ fn faults() -> Result<(), Failure> {
     step.env("UPDATE_SNAPSHOTS", "yes").run()
 }
 
+/// The tests of the console in headless Chromium. The features are those of `cargo xtask test`, so that nothing is built twice.
+fn console_step(args: &[String]) -> Result<Step, Failure> {
+    install::ensure(&install::CHROMEDRIVER)?;
+    let test = &["--workspace", "--all-features", "--test=browser", "--", "--ignored"];
+    let step = Step::new("test").args(test).args(args).env("AXE_JS", install::axe()?);
+    Ok(step.env("REDIS_SERVER", redis::find_or_install()?))
+}
+
 /// Explores the models.
 fn models(args: &[String]) -> Result<(), Failure> {
     let packages = &["--package", "lock-protocol-model", "--package", "lock-task-model"];
@@ -233,20 +164,15 @@ fn test_threads() -> String {
 
 fn bench(args: &[String]) -> Result<(), Failure> {
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
-    match (has("--counts"), has("--instructions")) {
-        (true, true) => {
-            let message = "`--counts` and `--instructions` count two programs; give one of them";
-            return Err(Failure::message(message));
-        }
-        (true, false) => return ci::counts_by_hand(args),
-        (false, _) => {}
+    if has("--counts") {
+        return ci::counts_by_hand(args);
     }
     let step = Step::new("run").args(&["--release", "--package", "lock-benches"]);
-    let step = step.env("REDIS_SERVER", redis::find_or_install()?);
-    if !has("--instructions") {
-        return step.arg("--").args(args).run();
+    let mut step = step.env("REDIS_SERVER", redis::find_or_install()?);
+    if has("--instructions") {
+        install::ensure(&install::VALGRIND)?;
+        let folder = cargo::build_folder().join("instructions");
+        step = step.env("CARGO_TARGET_DIR", folder).env("RUSTFLAGS", cargo::FOR_VALGRIND);
     }
-    install::ensure_valgrind()?;
-    let step = step.env("CARGO_TARGET_DIR", cargo::build_folder().join("instructions"));
-    step.env("RUSTFLAGS", cargo::FOR_VALGRIND).arg("--").args(args).run()
+    step.arg("--").args(args).run()
 }

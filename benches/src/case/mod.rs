@@ -1,66 +1,34 @@
-//! The measured cases.
+//! The cases that only this library has: no other contender takes part.
 
 mod attribute;
+mod holds;
 mod layer;
-mod load;
+mod nested;
 mod overhead;
+mod waiters;
+
+use lock_tests::RedisServer;
 
 use crate::Result;
 use crate::record::Record;
-use crate::server::ServerCase;
 use crate::timing::Timing;
 
-/// A case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Case {
-    Server(ServerCase),
-    InProcess(InProcess),
-}
+/// As in `--only`, in the order in which they are run.
+pub(crate) const CASES: [&str; 5] = ["nested", "holds", "waiters", "attribute", "layer"];
 
-/// A case without a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum InProcess {
-    Attribute,
-    Layer,
-    Load,
-}
-
-impl Case {
-    /// In the order in which they are run.
-    pub(crate) const ALL: &'static [Self] = &[
-        Self::Server(ServerCase::Pair),
-        Self::Server(ServerCase::OwnKeys),
-        Self::Server(ServerCase::HotKey),
-        Self::Server(ServerCase::Fair),
-        Self::Server(ServerCase::Nested),
-        Self::Server(ServerCase::Cluster),
-        Self::Server(ServerCase::Holds),
-        Self::Server(ServerCase::Waiters),
-        Self::Server(ServerCase::Survey),
-        Self::InProcess(InProcess::Attribute),
-        Self::InProcess(InProcess::Layer),
-        Self::InProcess(InProcess::Load),
-    ];
-
-    /// As in `--only`.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Server(case) => case.name(),
-            Self::InProcess(InProcess::Attribute) => "attribute",
-            Self::InProcess(InProcess::Layer) => "layer",
-            Self::InProcess(InProcess::Load) => "load",
-        }
-    }
-}
-
-impl InProcess {
-    /// Measures the case.
-    pub(crate) async fn run(self, timing: Timing) -> Result<Vec<Record>> {
-        match self {
-            Self::Attribute => attribute::run(timing).await,
-            Self::Layer => layer::run(timing).await,
-            Self::Load => load::run(timing).await,
-        }
+/// Measures a case.
+///
+/// # Errors
+///
+/// When there is no such case, or this library fails.
+pub(crate) async fn run(case: &str, server: &RedisServer, timing: Timing) -> Result<Vec<Record>> {
+    match case {
+        "nested" => nested::run(server, timing).await,
+        "holds" => holds::run(server).await,
+        "waiters" => waiters::run(server, timing).await,
+        "attribute" => attribute::run(timing).await,
+        "layer" => layer::run(timing).await,
+        _ => Err(format!("there is no case `{case}`").into()),
     }
 }
 
@@ -84,26 +52,6 @@ impl Call {
             Self::Layer => "any",
             Self::HttpLayer => "http",
             Self::RoutesLayer => "routes",
-        }
-    }
-}
-
-impl Call {
-    pub(crate) const ALL: [Self; 6] = [
-        Self::AttributeByHand,
-        Self::Attribute,
-        Self::LayerByHand,
-        Self::Layer,
-        Self::HttpLayer,
-        Self::RoutesLayer,
-    ];
-
-    /// Differs from that of all other calls.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::AttributeByHand => "attribute-by-hand",
-            Self::LayerByHand => "layer-by-hand",
-            _ => self.form(),
         }
     }
 

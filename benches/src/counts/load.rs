@@ -16,7 +16,7 @@ use super::relay::Relay;
 use crate::Result;
 use crate::case::Call;
 use crate::configuration;
-use crate::server::contender::{Bare, Contender, Peer};
+use crate::contender::{Bare, Contender, Peer};
 
 /// The option that makes this program run one [`Load`].
 pub(super) const WORK: &str = "--work";
@@ -46,9 +46,9 @@ impl Who {
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Floor => Bare::NAME,
+            Self::Floor => "floor",
             Self::Ours => "ours",
-            Self::Peer => Peer::NAME,
+            Self::Peer => "rslock",
         }
     }
 }
@@ -74,34 +74,22 @@ pub(super) enum Locks {
     Configured,
 }
 
-impl Locks {
-    const OTHERS: [Self; 7] = [
-        Self::Own,
-        Self::Shared,
-        Self::Kept,
-        Self::Read,
-        Self::Nested,
-        Self::Spread,
-        Self::Configured,
-    ];
-
-    fn all() -> impl Iterator<Item = Self> {
-        Self::OTHERS.into_iter().chain(Call::ALL.map(Self::InMemory))
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Own => "own",
-            Self::Shared => "shared",
-            Self::Kept => "kept",
-            Self::Read => "read",
-            Self::Nested => "nested",
-            Self::Spread => "spread",
-            Self::InMemory(call) => call.name(),
-            Self::Configured => "configured",
-        }
-    }
-}
+/// The locks of a load, by their names.
+const LOCKS: [(&str, Locks); 13] = [
+    ("own", Locks::Own),
+    ("shared", Locks::Shared),
+    ("kept", Locks::Kept),
+    ("read", Locks::Read),
+    ("nested", Locks::Nested),
+    ("spread", Locks::Spread),
+    ("configured", Locks::Configured),
+    ("attribute-by-hand", Locks::InMemory(Call::AttributeByHand)),
+    ("attribute", Locks::InMemory(Call::Attribute)),
+    ("layer-by-hand", Locks::InMemory(Call::LayerByHand)),
+    ("any", Locks::InMemory(Call::Layer)),
+    ("http", Locks::InMemory(Call::HttpLayer)),
+    ("routes", Locks::InMemory(Call::RoutesLayer)),
+];
 
 /// So many pairs by so many tasks. As text: `ours:own:64:2048`, with `:slowed` and the addresses of running servers
 /// behind that: `ours:own:64:2048:slowed@redis://localhost:7000,redis://localhost:7001`.
@@ -122,7 +110,8 @@ impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { who, locks, tasks, pairs, slowed, urls } = self;
         let slowed = if *slowed { SLOWED_NAME } else { "" };
-        write!(f, "{}:{}:{tasks}:{pairs}{slowed}@{}", who.name(), locks.name(), urls.join(","))
+        let name = LOCKS.iter().find(|it| it.1 == *locks).map_or("", |it| it.0);
+        write!(f, "{}:{name}:{tasks}:{pairs}{slowed}@{}", who.name(), urls.join(","))
     }
 }
 
@@ -141,7 +130,7 @@ impl FromStr for Load {
             let name = parts.next()?;
             let who = *Who::ALL.iter().find(|who| who.name() == name)?;
             let name = parts.next()?;
-            let locks = Locks::all().find(|locks| locks.name() == name)?;
+            let (_, locks) = *LOCKS.iter().find(|it| it.0 == name)?;
             let mut number = || parts.next()?.parse().ok().filter(|number| *number > 0);
             Some(Self { who, locks, tasks: number()?, pairs: number()?, slowed, urls })
         };
@@ -296,24 +285,4 @@ async fn kept_pairs(mutex: Mutex, count: u32) -> Result<()> {
 
 async fn pair(mutex: &Mutex) -> std::result::Result<(), LockError> {
     mutex.lock().await?.release().await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_load_is_read_as_it_is_written() {
-        let urls = vec!["redis://localhost:7000".to_owned(), "redis://localhost:7001".to_owned()];
-        for (urls, slowed) in [(urls, true), (vec![], false)] {
-            for locks in Locks::all() {
-                let urls = urls.clone();
-                let load = Load { who: Who::Ours, locks, tasks: 64, pairs: 640, slowed, urls };
-                assert_eq!(load.to_string().parse(), Ok(load));
-            }
-        }
-        for text in ["", "ours", "ours:own:0:1", "ours:own:1:x", "theirs:own:1:1", "ours:all:1:1"] {
-            assert!(text.parse::<Load>().is_err(), "{text}");
-        }
-    }
 }

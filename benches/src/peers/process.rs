@@ -1,11 +1,11 @@
 //! The processes of a contender, which obey line by line.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 use lock_tests::Worker;
 
-use super::program::Program;
 use super::row::Work;
 use super::trace::{self, Task};
 use crate::Result;
@@ -30,36 +30,32 @@ pub(super) struct Order<'a> {
     pub(super) hold: Duration,
 }
 
+/// A program and its arguments.
+pub(super) type Program = (OsString, Vec<String>);
+
 /// Drivers of one contender, each a process of its own.
 #[derive(Debug)]
 pub(super) struct Processes {
     workers: Vec<Worker>,
-    pub(super) version: String,
+    /// Version and settings.
     pub(super) settings: String,
 }
 
 impl Processes {
-    /// Starts so many processes, which connect to the server at once.
+    /// Starts so many processes, which connect to the server.
     ///
     /// # Errors
     ///
     /// When one does not report that it is connected.
-    pub(super) async fn start(program: &Program, count: usize, server: &str) -> Result<Self> {
-        let server = format!("{}{server}", program.before_server);
-        let args: Vec<&str> =
-            program.args.iter().map(String::as_str).chain([server.as_str()]).collect();
-        let envs: Vec<_> =
-            program.envs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let mut workers: Vec<_> =
-            (0..count).map(|_| Worker::spawn(&program.path, &args, &envs)).collect();
-        let (mut version, mut settings) = (String::new(), String::new());
+    pub(super) async fn start((program, args): &Program, count: usize) -> Result<Self> {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let mut workers: Vec<_> = (0..count).map(|_| Worker::spawn(program, &args, &[])).collect();
+        let mut settings = String::new();
         for worker in &mut workers {
             let line = worker.try_next_line(START).await.ok_or("the driver did not start")?;
-            let mut words = line.split('\t').skip(1).map(str::to_owned);
-            version = words.next().unwrap_or_default();
-            settings = words.next().unwrap_or_default();
+            settings = line.trim_start_matches("peer\t").replace('\t', ": ");
         }
-        Ok(Self { workers, version, settings })
+        Ok(Self { workers, settings })
     }
 
     /// The process ids.

@@ -13,16 +13,8 @@ pub(crate) enum Work {
     Hot,
     /// All acquire and release the same fair lock.
     Fair,
-    /// All acquire and release the same read/write lock, one acquire of [`WRITE_EVERY`] for writing.
+    /// All acquire and release the same read/write lock, one acquire of ten for writing.
     ReadWrite,
-}
-
-/// One of so many acquires of a read/write lock is a write.
-pub(crate) const WRITE_EVERY: usize = 10;
-
-/// Whether a task's acquire of a read/write lock is a write; both are counted from zero.
-pub(crate) fn is_write(task: usize, acquire: usize) -> bool {
-    (task + acquire).is_multiple_of(WRITE_EVERY)
 }
 
 impl Work {
@@ -56,7 +48,7 @@ pub(crate) struct Row {
 
 impl Row {
     /// All rows, in the order of the report.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::of(Work::Own, 1, 1),
         Self::of(Work::Own, 1, 64),
         Self::of(Work::Hot, 1, 8),
@@ -65,37 +57,17 @@ impl Row {
         Self::of(Work::Hot, 4, 16),
         Self::of(Work::Fair, 1, 8),
         Self::of(Work::Fair, 1, 64),
+        Self::of(Work::Fair, 1, 1_000),
+        Self::of(Work::Fair, 1, 10_000),
         Self::of(Work::Fair, 4, 16),
         Self::of(Work::ReadWrite, 1, 64),
         Self::of(Work::ReadWrite, 4, 16),
-        Self::of(Work::ReadWrite, 1, 64).held(Duration::from_millis(5)),
-    ];
-
-    /// How throughput grows with tasks, keys and processes.
-    pub(crate) const CURVES: [Self; 13] = [
-        Self::of(Work::Own, 1, 1),
-        Self::of(Work::Own, 1, 8),
-        Self::of(Work::Own, 1, 64),
-        Self::of(Work::Own, 1, 512),
-        Self::of(Work::Own, 1, 4096),
-        Self::of(Work::Hot, 1, 8),
-        Self::of(Work::Hot, 1, 64),
-        Self::of(Work::Hot, 1, 512),
-        Self::of(Work::Hot, 1, 4096),
-        Self::of(Work::Hot, 1, 16),
-        Self::of(Work::Hot, 2, 16),
-        Self::of(Work::Hot, 4, 16),
-        Self::of(Work::Hot, 8, 16),
+        Self { hold: Duration::from_millis(5), ..Self::of(Work::ReadWrite, 1, 64) },
     ];
 
     /// This work by so many.
     pub(crate) const fn of(work: Work, processes: usize, tasks: usize) -> Self {
         Self { work, processes, tasks, hold: Duration::ZERO }
-    }
-
-    /// The same with tasks that keep the lock so long.
-    const fn held(self, hold: Duration) -> Self {
-        Self { hold, ..self }
     }
 
     /// Whether one task makes single round trips, so that only the time of a pair counts.
@@ -131,11 +103,12 @@ impl FromStr for Row {
             let (processes, tasks) = who.split_once('x').unwrap_or(("1", who));
             let number =
                 |text: &str| text.parse().ok().filter(|number| (1..=10_000).contains(number));
-            Some(Self::of(Work::of(word)?, number(processes)?, number(tasks)?).held(hold))
+            let row = Self::of(Work::of(word)?, number(processes)?, number(tasks)?);
+            Some(Self { hold, ..row })
         };
         row().ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(Self::to_string).collect();
-            format!("there is no row `{text}`; give one such as {}", names.join(", "))
+            format!("there is no row or case `{text}`; give a row such as {}", names.join(", "))
         })
     }
 }
@@ -146,26 +119,11 @@ mod tests {
 
     #[test]
     fn names_are_read() {
-        for row in Row::ALL.into_iter().chain(Row::CURVES) {
+        for row in Row::ALL {
             assert_eq!(row.to_string().parse(), Ok(row));
         }
         for nonsense in ["hot", "hot-", "hot-0", "pears-8", "hot-4x", "hot-99999", "hot-8-ms"] {
             assert!(nonsense.parse::<Row>().is_err(), "{nonsense}");
-        }
-    }
-
-    #[test]
-    fn every_row_and_work_has_a_name_of_its_own() {
-        let names: std::collections::BTreeSet<_> = Row::ALL.iter().map(Row::to_string).collect();
-        assert_eq!(names.len(), Row::ALL.len());
-        assert!(names.contains("own-64") && names.contains("hot-4x16"));
-        assert!(Work::ALL.iter().all(|work| Work::of(work.word()) == Some(*work)));
-    }
-
-    #[test]
-    fn one_acquire_of_ten_is_a_write() {
-        for task in 0..20 {
-            assert_eq!((0..100).filter(|acquire| is_write(task, *acquire)).count(), 10);
         }
     }
 }

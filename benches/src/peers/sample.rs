@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::row::is_write;
 use super::trace::{Pair, Task};
+use crate::contender::is_write;
 
 /// What the tasks of all processes did in one turn.
 pub(super) struct Turn {
@@ -177,12 +177,6 @@ mod tests {
     }
 
     #[test]
-    fn holds_at_the_same_time_are_doubles_even_one_within_another() {
-        let turn = turn(vec![vec![task(&[(1, 9)])], vec![task(&[(2, 3), (4, 5)])]]);
-        assert_eq!(turn.holds(false).doubles(), 2);
-    }
-
-    #[test]
     fn readers_may_hold_together_but_not_with_a_writer() {
         // The first acquire of task 0 is its write.
         let readers = || vec![Task::default(), task(&[(3, 6)]), task(&[(4, 7)])];
@@ -196,11 +190,5 @@ mod tests {
         assert_eq!(with_writer(1, 2), 0);
         assert_eq!(with_writer(1, 5), 2);
         assert_eq!(with_writer(6, 8), 1);
-    }
-
-    #[test]
-    fn pairs_after_the_end_of_a_turn_do_not_count() {
-        let turn = turn(vec![vec![task(&[(1, 2), (99, 100), (101, 102)])]]);
-        assert_eq!((turn.rate(), turn.all_pairs()), (20_000.0, 3));
     }
 }

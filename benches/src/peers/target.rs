@@ -1,154 +1,128 @@
 //! What this library is to reach beside the others.
 
-use super::result::{Measure, Run};
+use super::row::Row;
+use crate::record::{Record, Target, Unit};
 
-/// A bound, and what the run shows.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Verdict {
-    pub(super) row: &'static str,
-    pub(super) what: String,
-    pub(super) bound: Bound,
-    pub(super) value: f64,
-}
+/// The names of figures that have targets.
+pub(super) const RATE: &str = "a second";
+pub(super) const TASKS: &str = "fewest ÷ most of a task";
+pub(super) const PROCESSES: &str = "of a process";
+pub(super) const COMMANDS: &str = "commands";
+pub(super) const HAND_OVER: &str = "hand-over, round trips";
+pub(super) const SERVER_CPU: &str = "server CPU";
 
-/// The bound of a target.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Bound {
-    AtLeast(f64),
-    AtMost(f64),
-}
+/// How our rate compares.
+const OURS_IS: &str = "ours is, ×";
 
-impl Verdict {
-    /// Whether the target is reached.
-    pub(super) fn is_met(&self) -> bool {
-        match self.bound {
-            Bound::AtLeast(bound) => self.value >= bound,
-            Bound::AtMost(bound) => self.value <= bound,
+const FASTEST: &str = "the fastest peer";
+
+/// The rows of one process on one lock.
+const HOT: &[&str] = &["hot-8", "hot-64", "hot-512"];
+
+/// Rates: rows, the contender to exceed, and by which factor.
+const RATES: [(&[&str], &str, f64); 8] = [
+    (&["own-1"], "floor", 0.95),
+    (&["own-64"], "floor", 1.5),
+    (&["own-64"], "rslock", 1.1),
+    (HOT, "Redisson", 60.0),
+    (HOT, FASTEST, 25.0),
+    (&["fair-8", "fair-64", "fair-4x16"], "Redisson", 2.5),
+    (&["read-write-64", "read-write-4x16"], "Redisson", 20.0),
+    (&["read-write-4x16"], FASTEST, 3.0),
+];
+
+/// Other figures of this library: rows, figure, bound.
+const FIGURES: [(&[&str], &str, Target); 4] = [
+    (HOT, TASKS, Target::AtLeast(0.9)),
+    (HOT, COMMANDS, Target::AtMost(0.1)),
+    (&["hot-4x16"], HAND_OVER, Target::AtMost(2.0)),
+    (&["hot-4x16"], PROCESSES, Target::AtLeast(0.8)),
+];
+
+/// The rows whose work of the server is compared, and how much more that of the longer queue may be.
+const QUEUES: (&str, &str, f64) = ("fair-1000", "fair-10000", 1.3);
+
+/// The figures of a row with what they are to reach, and with how many times each contender's rate ours is.
+pub(super) fn with_targets(row: Row, mut records: Vec<Record>) -> Vec<Record> {
+    let row = row.to_string();
+    for record in records.iter_mut().filter(|record| record.contender == "ours") {
+        let target = FIGURES.iter().find(|it| it.0.contains(&row.as_str()) && it.1 == record.name);
+        if let Some((_, _, target)) = target {
+            *record = record.clone().target(*target);
         }
     }
-}
-
-/// Rates: row, the contender to exceed (`None`: the fastest peer), and by which factor.
-const RATES: [(&str, Option<&str>, f64); 15] = [
-    ("own-1", Some("rslock"), 1.0),
-    ("own-64", Some("floor"), 1.5),
-    ("own-64", Some("rslock"), 1.0),
-    ("hot-8", Some("Redisson"), 150.0),
-    ("hot-8", None, 50.0),
-    ("hot-64", Some("Redisson"), 150.0),
-    ("hot-64", None, 50.0),
-    ("hot-512", Some("Redisson"), 150.0),
-    ("hot-512", None, 50.0),
-    ("hot-4x16", None, 5.0),
-    ("fair-8", Some("Redisson"), 3.0),
-    ("fair-64", Some("Redisson"), 3.0),
-    ("fair-4x16", Some("Redisson"), 3.0),
-    ("read-write-64", Some("Redisson"), 20.0),
-    ("read-write-4x16", Some("Redisson"), 20.0),
-];
-
-/// Other figures of this library: row, figure, its name, bound.
-const FIGURES: [(&str, Measure, &str, Bound); 8] = [
-    ("hot-8", Measure::Tasks, "fewest ÷ most of a task", Bound::AtLeast(0.9)),
-    ("hot-64", Measure::Tasks, "fewest ÷ most of a task", Bound::AtLeast(0.9)),
-    ("hot-512", Measure::Tasks, "fewest ÷ most of a task", Bound::AtLeast(0.9)),
-    ("hot-8", Measure::Commands, "commands a grant", Bound::AtMost(0.05)),
-    ("hot-64", Measure::Commands, "commands a grant", Bound::AtMost(0.05)),
-    ("hot-512", Measure::Commands, "commands a grant", Bound::AtMost(0.05)),
-    ("hot-4x16", Measure::HandOverTrips, "hand-over, round trips", Bound::AtMost(2.0)),
-    ("hot-4x16", Measure::Processes, "fewest ÷ most of a process", Bound::AtLeast(0.8)),
-];
-
-/// The row in which plain mutexes stand in for a read/write lock, and by which factor to exceed the fastest.
-const BESIDE_MUTEXES: (&str, f64) = ("read-write-4x16", 3.0);
-
-/// The targets that this run has figures for.
-pub(super) fn verdicts(run: &Run) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    for (row, other, factor) in RATES {
-        let other = match other {
-            Some(name) => Some((name, format!("rate ÷ {name}'s"))),
-            None => fastest(run, row, |_| true).map(|name| (name, named_fastest(name))),
+    let rates = || records.iter().filter(|record| record.name == RATE);
+    // Where Redisson has a target of its own, it is the fastest of the others that counts.
+    let is_peer = |it: &&Record| !["PING", "floor", "ours", "Redisson"].contains(&it.contender);
+    let fastest = rates().filter(is_peer).max_by(|a, b| a.median.total_cmp(&b.median));
+    let fastest = fastest.map(|record| record.contender);
+    let Some(ours) = rates().find(|record| record.contender == "ours") else { return records };
+    let compared = rates().filter(|record| record.contender != "ours").map(|other| {
+        let ratios = ours.samples.iter().zip(&other.samples).map(|(ours, other)| ours / other);
+        let record = Record::new(&row, other.contender, OURS_IS, Unit::Plain, ratios.collect());
+        let counts = |name: &str| {
+            name == other.contender || name == FASTEST && fastest == Some(other.contender)
         };
-        verdicts.extend(other.and_then(|(name, what)| rate(run, row, name, what, factor)));
-    }
-    let (row, factor) = BESIDE_MUTEXES;
-    if let Some(name) = fastest(run, row, |name| name != "Redisson") {
-        verdicts.extend(rate(run, row, name, named_fastest(name), factor));
-    }
-    for (row, measure, what, bound) in FIGURES {
-        let verdict = |value| Verdict { row, what: what.to_owned(), bound, value };
-        verdicts.extend(run.median(row, "ours", measure).map(verdict));
-    }
-    verdicts
+        let targets =
+            RATES.iter().filter(|it| it.0.contains(&row.as_str()) && counts(it.1)).map(|it| it.2);
+        match targets.reduce(f64::max) {
+            Some(factor) => record.target(Target::AtLeast(factor)),
+            None => record,
+        }
+    });
+    let compared: Vec<_> = compared.collect();
+    [records, compared].concat()
 }
 
-fn named_fastest(name: &str) -> String {
-    format!("rate ÷ the fastest peer's ({name})")
-}
-
-fn rate(run: &Run, row: &'static str, name: &str, what: String, factor: f64) -> Option<Verdict> {
-    let value = run.ratio(row, Measure::Rate, "ours", name)?;
-    Some(Verdict { row, what, bound: Bound::AtLeast(factor), value })
-}
-
-fn fastest<'a>(run: &'a Run, row: &str, counts: impl Fn(&str) -> bool) -> Option<&'a str> {
-    let rate = |name: &str| run.median(row, name, Measure::Rate).unwrap_or_default();
-    let peers = run.peers_in(row).into_iter().filter(|name| counts(name));
-    peers.max_by(|one, other| rate(one).total_cmp(&rate(other)))
+/// The work of the server for a grant behind a long queue, beside that behind a shorter one.
+pub(super) fn of_queues(records: &[Record]) -> Option<Record> {
+    let (short, long, most) = QUEUES;
+    let work = |row| records.iter().find(|it| (it.case.as_str(), it.name) == (row, SERVER_CPU));
+    let (short, long) = (work(short)?, work(long)?);
+    let record = Record::new(
+        "fair: 10 000 waiters beside 1 000",
+        "ours",
+        SERVER_CPU,
+        Unit::Micros,
+        long.samples.clone(),
+    );
+    Some(record.over(&short.samples).target(Target::AtMost(most)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::result::run_of;
-    use crate::peers::row::Row;
 
-    #[test]
-    fn the_fastest_peer_counts() {
-        let run = run_of(&[
-            ("hot-8", "ours", &[100.0]),
-            ("hot-8", "redsync", &[3.0]),
-            ("hot-8", "redis-py", &[1.0]),
-            ("hot-8", "Redisson", &[0.5]),
-        ]);
-        let verdicts = verdicts(&run);
-        let found: Vec<_> = verdicts.iter().map(|it| (it.value.round(), it.is_met())).collect();
-        assert_eq!(found, [(200.0, true), (33.0, false)]);
-        assert!(verdicts[1].what.contains("redsync"));
+    fn rate(contender: &'static str, samples: &[f64]) -> Record {
+        Record::new("hot-8", contender, RATE, Unit::PerSecond, samples.to_vec())
     }
 
     #[test]
-    fn plain_mutexes_in_place_of_a_read_write_lock_are_a_target_of_their_own() {
-        let run = run_of(&[
-            ("read-write-4x16", "ours", &[30.0]),
-            ("read-write-4x16", "Redisson", &[15.0]),
-            ("read-write-4x16", "rslock", &[5.0]),
-            ("read-write-4x16", "redsync", &[4.0]),
-        ]);
-        let found = verdicts(&run);
-        let found: Vec<_> = found.iter().map(|it| (it.what.as_str(), it.value)).collect();
-        let expected = [("rate ÷ Redisson's", 2.0), ("rate ÷ the fastest peer's (rslock)", 6.0)];
-        assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn a_target_is_met_at_its_bound() {
-        let is_met =
-            |bound, value| Verdict { row: "hot-8", what: String::new(), bound, value }.is_met();
-        for (value, at_least, at_most) in
-            [(1.9, false, true), (2.0, true, true), (2.1, true, false)]
-        {
-            assert_eq!(is_met(Bound::AtLeast(2.0), value), at_least, "{value}");
-            assert_eq!(is_met(Bound::AtMost(2.0), value), at_most, "{value}");
-        }
+    fn the_fastest_peer_counts_and_a_ratio_compares_one_round() {
+        let row = "hot-8".parse().unwrap();
+        let rates = [
+            rate("ours", &[100.0, 400.0, 220.0]),
+            rate("redsync", &[10.0, 4.0, 8.8]),
+            rate("redis-py", &[1.0, 1.0, 1.0]),
+            rate("Redisson", &[2.0, 2.0, 2.0]),
+        ];
+        let records = with_targets(row, rates.to_vec());
+        let verdict = |name| {
+            let found = records.iter().find(|it| (it.contender, it.name) == (name, OURS_IS));
+            found.map(|it| (it.median, it.met))
+        };
+        assert_eq!(verdict("redsync"), Some((25.0, Some(true))));
+        assert_eq!(verdict("redis-py"), Some((220.0, None)));
+        assert_eq!(verdict("Redisson"), Some((110.0, Some(true))));
+        let slower = with_targets(row, vec![rate("ours", &[100.0]), rate("rslock", &[5.0])]);
+        assert_eq!(slower.last().and_then(|it| it.met), Some(false));
     }
 
     #[test]
     fn targets_are_of_rows_that_are_measured() {
-        let rows: Vec<_> = Row::ALL.iter().map(Row::to_string).collect();
-        let named = RATES.iter().map(|it| it.0).chain(FIGURES.iter().map(|it| it.0));
-        for row in named.chain([BESIDE_MUTEXES.0]) {
+        let rows = Row::ALL.map(|row| row.to_string());
+        let named = RATES.iter().map(|it| it.0).chain(FIGURES.iter().map(|it| it.0)).flatten();
+        for row in named.chain([&QUEUES.0, &QUEUES.1]) {
             assert!(rows.iter().any(|known| known == row), "{row}");
         }
     }

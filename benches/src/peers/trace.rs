@@ -4,16 +4,13 @@ use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::Result;
 
 /// Nanoseconds of the monotonic clock that all processes of this machine share.
 pub(super) fn now() -> u64 {
-    nanos(clock_gettime(ClockId::Monotonic))
-}
-
-fn nanos(time: Timespec) -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -75,33 +72,4 @@ pub(super) fn read(path: &Path) -> Result<Vec<Task>> {
         tasks.push(task);
     }
     Ok(tasks)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_read_as_it_was_written() {
-        let pair = Pair { asked: 1, held: 1 << 40, releasing: 3, released: 4 };
-        let tasks = [Task { pairs: vec![pair; 3], failures: 2 }, Task::default()];
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("turn");
-        write(&path, &tasks).unwrap();
-        assert_eq!(read(&path).unwrap(), tasks);
-        let bytes = fs::read(&path).unwrap();
-        // Two numbers and three pairs; two numbers.
-        let ends = [0, 8 * 14, 8 * 16];
-        for length in (0..=bytes.len()).step_by(8) {
-            fs::write(&path, &bytes[..length]).unwrap();
-            assert_eq!(read(&path).is_ok(), ends.contains(&length), "{length}");
-        }
-    }
-
-    #[test]
-    fn the_clock_goes_forward() {
-        let before = now();
-        assert!(now() >= before && before > 0);
-        assert_eq!(nanos(Timespec { tv_sec: 3, tv_nsec: 5 }), 3_000_000_005);
-    }
 }

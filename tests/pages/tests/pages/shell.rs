@@ -56,10 +56,8 @@ pub(crate) fn commands(script: &str) -> Vec<Vec<String>> {
 
 /// The commands of `cargo xtask`, from its help.
 fn xtasks() -> BTreeSet<String> {
-    let source = fs::read_to_string(root().join("xtask/src/main.rs")).expect("it can be read");
-    let help =
-        source.split("const HELP: &str = \"").nth(1).and_then(|rest| rest.split("\";").next());
-    let lines = help.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("  "));
+    let help = fs::read_to_string(root().join("xtask/src/help.txt")).expect("it can be read");
+    let lines = help.lines().filter_map(|line| line.strip_prefix("  "));
     let names = lines.filter(|line| !line.starts_with(' '));
     names.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
