@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use futures_util::poll;
 use lock_runtime::acquire::Acquire;
 use lock_runtime::{LockClient, LockGuard};
-use lock_tests::RedisServer;
+use lock_tests::{RedisServer, eventually};
 use tokio::time::timeout;
 
 use super::{alone, live_bytes};
@@ -31,9 +31,11 @@ async fn a_hold_keeps_less_than_a_thousand_bytes() {
         let some = (first..HOLDS.min(first + TASKS)).map(|n| take(format!("order:{n:08}")));
         guards.extend(join_all(some).await);
     }
-    let bytes = (live_bytes() - before) / HOLDS;
-    println!("{bytes} bytes for each hold");
-    assert!(bytes <= 1_000, "{bytes} bytes for each hold");
+    // Renewals under way have memory of their own for a moment.
+    let bytes = || (live_bytes() - before) / HOLDS;
+    let all = format!("at most 1 000 of {} bytes for each hold", bytes());
+    eventually(BOUND, &all, async || bytes() <= 1_000).await;
+    println!("{} bytes for each hold", bytes());
     join_all(guards.into_iter().map(LockGuard::release)).await;
     // What ends after this test would be counted in the next.
     assert!(client.shutdown(BOUND).await.is_clean());
