@@ -20,7 +20,8 @@ use crate::{Failure, cargo_test, checks, console_step, databases_step, install, 
 /// installed.
 pub(crate) fn run() -> Result<(), Failure> {
     if !settings().all(|(name, value)| env::var(name).is_ok_and(|it| it == value)) {
-        return with_settings(Step::program(this_program()?, "xtask").arg("ci")).run();
+        let program = env::current_exe().map_err(|error| Failure::message(error.to_string()))?;
+        return with_settings(Step::program(program, "xtask").arg("ci")).run();
     }
     cargo::ensure_components(&["rustfmt", "clippy"])?;
     checks::oldest_rust()?;
@@ -54,11 +55,6 @@ fn settings() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// A step that compiles as CI does.
 fn with_settings(step: Step) -> Step {
     settings().fold(step, |step, (name, value)| step.env(name, value))
-}
-
-fn this_program() -> Result<PathBuf, Failure> {
-    env::current_exe()
-        .map_err(|error| Failure::message(format!("cannot find this program: {error}")))
 }
 
 fn join(check: JoinHandle<Result<(), Failure>>) -> Result<(), Failure> {
@@ -95,21 +91,17 @@ fn databases() -> Result<(), Failure> {
     with_clippy(databases_step()?).with_tests().run()
 }
 
-/// The variables by which `cargo clippy` makes clippy the compiler of the crates of the workspace, and gives it arguments.
-const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
-const CLIPPY_ARGS: &str = "CLIPPY_ARGS";
-
 /// Lets clippy compile the crates of the workspace. It is the compiler, with lints of its own: one build is checked and run, and
 /// the dependencies are not compiled once more for clippy alone, which takes minutes. A warning is an error.
 fn with_clippy(step: Step) -> Step {
     // This word separates arguments.
-    let step = step.env(CLIPPY_ARGS, "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
-    let step = step.env(CLIPPY, clippy());
-    step.env(WRAPPER, Path::new(&cargo::workspace_root()).join("xtask/src/clippy.sh"))
+    let step = step.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+    let step = step.env("CLIPPY", clippy());
+    step.env(
+        "RUSTC_WORKSPACE_WRAPPER",
+        Path::new(&cargo::workspace_root()).join("xtask/src/clippy.sh"),
+    )
 }
-
-/// Tells the wrappers where clippy is.
-const CLIPPY: &str = "CLIPPY";
 
 pub(crate) fn clippy() -> PathBuf {
     Path::new(&cargo::cargo()).with_file_name("clippy-driver")

@@ -2,9 +2,9 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::Failure;
 use crate::cargo::{self, Step};
@@ -13,19 +13,17 @@ use crate::cargo::{self, Step};
 pub(crate) struct Package {
     program: &'static str,
     apt: &'static str,
-    /// Its package for brew, if that one works.
-    brew: Option<&'static str>,
+    /// Its package for brew, or nothing.
+    brew: &'static str,
     needed_by: &'static str,
 }
 
 const fn package(program: &'static str, apt: &'static str, needed_by: &'static str) -> Package {
-    Package { program, apt, brew: None, needed_by }
+    Package { program, apt, brew: "", needed_by }
 }
 
-pub(crate) const REDIS_SERVER: Package = Package {
-    brew: Some("redis"),
-    ..package("redis-server", "redis-server", "the tests start it")
-};
+pub(crate) const REDIS_SERVER: Package =
+    Package { brew: "redis", ..package("redis-server", "redis-server", "the tests start it") };
 /// Valgrind does not run on macOS today.
 pub(crate) const VALGRIND: Package =
     package("valgrind", "valgrind", "it counts instructions and allocations");
@@ -60,45 +58,17 @@ pub(crate) fn ensure(package: &Package) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// With what to do by hand, when there is no package manager that this function knows, no way to become root without
+/// With what to do by hand, when there is no package manager that the script knows, no way to become root without
 /// asking, or the installation fails.
-pub(crate) fn install(package: &Package) -> Result<(), Failure> {
-    let Package { program, apt, brew, needed_by } = package;
-    let mut command = match (has("apt-get"), brew.filter(|_| has("brew"))) {
-        (true, _) if is_root() => Command::new("sh"),
-        (true, _) => Command::new("sudo"),
-        (false, Some(brew)) => {
-            let mut command = Command::new("brew");
-            command.args(["install", brew]);
-            command
-        }
-        (false, None) => return Err(by_hand(package)),
-    };
-    if command.get_program() == "sudo" {
-        let question =
-            format!("{program} is not installed. Install it with `sudo apt-get`? [y/N] ");
-        if !is_interactive() {
-            // Fails where sudo would ask for a password.
-            command.arg("-n");
-        } else if !agrees(&question) {
-            return Err(by_hand(package));
-        }
-        command.arg("sh");
-    }
-    if command.get_program() != "brew" {
-        command.args(["-c", include_str!("install_package.sh"), "sh", apt]);
-    }
-    eprintln!("xtask: installing {program}: {needed_by}");
-    let status = command.stdin(Stdio::null()).status();
-    if status.is_ok_and(|status| status.success()) { Ok(()) } else { Err(by_hand(package)) }
-}
-
-fn by_hand(Package { program, apt, brew, needed_by }: &Package) -> Failure {
-    let brew = brew.map(|brew| format!(", `brew install {brew}` on macOS")).unwrap_or_default();
-    Failure::message(format!(
-        "{program} is missing, and could not be installed; {needed_by}. Install it \
-         (`sudo apt-get install {apt}` on Debian and Ubuntu{brew}), and run this again"
-    ))
+pub(crate) fn install(Package { program, apt, brew, needed_by }: &Package) -> Result<(), Failure> {
+    let install = Step::program("sh", "sh").args(&["xtask/src/install.sh", program, apt, brew]);
+    install.run().map_err(|Failure { code, .. }| Failure {
+        message: format!(
+            "{program} is missing, and could not be installed; {needed_by}. Install it, such as by \
+             `sudo apt-get install {apt}`, and run this again"
+        ),
+        code,
+    })
 }
 
 fn has(program: &str) -> bool {
@@ -106,21 +76,9 @@ fn has(program: &str) -> bool {
     env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
-fn is_root() -> bool {
-    let user = Command::new("id").arg("-u").output();
-    user.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
-}
-
 /// Whether a user can be asked: continuous integration sets `CI`.
 pub(crate) fn is_interactive() -> bool {
     env::var_os("CI").is_none() && io::stdin().is_terminal() && io::stderr().is_terminal()
-}
-
-fn agrees(question: &str) -> bool {
-    eprint!("{question}");
-    let mut answer = String::new();
-    let asked = io::stderr().flush().and_then(|()| io::stdin().lock().read_line(&mut answer));
-    asked.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
 /// The tools of `tools.txt`, as pip takes them: versions and hashes.

@@ -103,11 +103,10 @@ fn test_step(args: &[String]) -> Result<Step, Failure> {
 /// The same without what only running them needs.
 fn cargo_test(args: &[String]) -> Step {
     // A package named by the caller takes the place of the whole workspace.
-    let names_package = args
-        .iter()
-        .take_while(|arg| *arg != "--")
-        .any(|arg| arg.starts_with("-p") || arg.starts_with("--package") || arg == "--workspace");
-    let scope = if names_package { &[][..] } else { &["--workspace"] };
+    let own = args.split(|arg| arg == "--").next().unwrap_or_default();
+    let names =
+        |arg: &String| ["-p", "--package", "--workspace"].iter().any(|it| arg.starts_with(it));
+    let scope = if own.iter().any(names) { &[][..] } else { &["--workspace"] };
     Step::new("test").args(scope).arg("--all-features").args(args)
 }
 

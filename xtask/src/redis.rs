@@ -18,24 +18,19 @@ const OLDEST: u32 = 7;
 ///
 /// When the one that REDIS_SERVER names does not run or is too old, or none could be installed.
 pub(crate) fn find_or_install() -> Result<PathBuf, Failure> {
-    let named = env::var_os("REDIS_SERVER").map(PathBuf::from);
-    if let Some(program) = &named {
-        return works(program).then(|| program.clone()).ok_or_else(|| {
-            Failure::message(format!(
-                "REDIS_SERVER is `{}`, which is no Redis {OLDEST}.0 or later that runs; set it to one, or unset it",
-                program.display()
-            ))
-        });
+    let missing = |what| {
+        Failure::message(format!(
+            "{what} no Redis {OLDEST}.0 or later; set REDIS_SERVER to its path"
+        ))
+    };
+    if let Some(named) = env::var_os("REDIS_SERVER").map(PathBuf::from) {
+        return works(&named).then_some(named).ok_or_else(|| missing("REDIS_SERVER is"));
     }
     if let Some(found) = find() {
         return Ok(found);
     }
     install::install(&install::REDIS_SERVER)?;
-    find().ok_or_else(|| {
-        Failure::message(format!(
-            "redis-server was installed, but no Redis {OLDEST}.0 or later is on the PATH; set REDIS_SERVER to its path"
-        ))
-    })
+    find().ok_or_else(|| missing("redis-server was installed, but on the PATH is"))
 }
 
 /// The first one that is new enough.
