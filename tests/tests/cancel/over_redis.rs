@@ -3,7 +3,7 @@
 use lock_tests::{RedisServer, eventually};
 
 use crate::prelude::*;
-use crate::rows::{ROWS, Start};
+use crate::rows::{Start, rows};
 use crate::stage::{Kind, Process};
 use crate::sweep::Setting;
 
@@ -43,7 +43,7 @@ async fn calls_are_dropped_at_every_await() {
         keys.filter(|key| !key.starts_with("redisson_lock_token:")).collect::<Vec<_>>()
     };
     let mut drops = 0;
-    for row in ROWS.iter().filter(|row| CALLS.contains(&row.future)) {
+    for row in rows().filter(|row| CALLS.contains(&row.future)) {
         let Start::Acquire(make) = row.start else { panic!("{} acquires nothing", row.future) };
         for setting in [Setting::Free, Setting::Held, Setting::Queued] {
             for polls in 0.. {

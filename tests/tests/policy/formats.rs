@@ -1,5 +1,7 @@
 //! One configuration in TOML, JSON and YAML, by serde and by figment, with variables of the environment.
 
+#![allow(clippy::result_large_err, reason = "the loader's own error")]
+
 use figment::providers::{Env, Format, Json, Serialized, Toml};
 use figment::{Figment, Jail};
 use lock_runtime::policy::{LockConfig, Policy};
@@ -90,7 +92,7 @@ struct App {
 #[test]
 fn every_format_says_the_same() {
     let toml = toml::from_str::<App>(TOML).unwrap().lock;
-    assert_eq!(toml.policies().count(), 2);
+    assert_eq!((toml.policies().count(), toml.namespace()), (2, Some("shop")));
     for other in [
         serde_json::from_str::<App>(JSON).unwrap().lock,
         serde_json::from_value::<App>(serde_json::from_str(JSON).unwrap()).unwrap().lock,
@@ -130,7 +132,6 @@ fn what_is_written_is_read_again() {
 
 /// The crates `figment` and `config` read it by themselves, as a field of a program's own configuration.
 #[test]
-#[allow(clippy::result_large_err, reason = "the loader's own error")]
 fn other_loaders_read_it_as_a_field() {
     Jail::expect_with(|jail| {
         jail.create_file("app.toml", TOML)?;
@@ -165,21 +166,6 @@ fn a_policy_is_read_and_written_alone() {
     assert!(toml::from_str::<Policy>("wiat = '3s'").is_err());
 }
 
-#[test]
-fn a_program_has_it_as_a_field() {
-    #[derive(Deserialize)]
-    struct App {
-        lock: LockConfig,
-        server: Server,
-    }
-    #[derive(Deserialize)]
-    struct Server {
-        port: u16,
-    }
-    let app: App = toml::from_str(TOML).unwrap();
-    assert_eq!((app.lock.namespace(), app.server.port), (Some("shop"), 80));
-}
-
 /// In every format, the error has the path, the value and what was expected.
 #[test]
 fn every_format_names_the_path() {
@@ -203,87 +189,110 @@ fn every_format_names_the_path() {
     }
 }
 
-/// Of several files, the error names the one with the wrong value.
+/// Files, variables of the environment, and what the error of figment says.
+type Wrong = (
+    &'static [(&'static str, &'static str)],
+    &'static [(&'static str, &'static str)],
+    &'static str,
+);
+
+#[rustfmt::skip]
+const WRONG: &[Wrong] = &[
+    // Of several files, the one with the wrong value.
+    (&[("app.toml", TOML), ("local.toml", "[lock.defaults]\nwait = 3")], &[], "local.toml: lock.defaults.wait: "),
+    (&[("app.toml", "[server]\nport = 80")], &[], NO_TABLE),
+    (&[], &[], NO_TABLE),
+    (&[("app.toml", "[lock.defaults]\nwait = 8s # not for long\n")], &[], UNQUOTED),
+    // One underscore between a table and a name in it is the usual mistake with variables.
+    (&[("app.toml", "[lock]")], &[("MYAPP_LOCK__DEFAULTS_WAIT", "250ms")], "did you mean `defaults.wait`?"),
+    (&[("app.toml", "[lock]")], &[("MYAPP_LOCK_DEFAULTS__WAIT", "250ms")], "write two underscores for each step down, as in …LOCK__DEFAULTS"),
+    (&[("app.toml", "[lock]")], &[("MYAPP_LOCK_URL", "250ms")], "lock_url: is no table of locks; write two underscores"),
+    (&[("app.toml", "[lock]")], &[("MYAPP_LOCK_BASE__STRICT__WAIT", "250ms")], "as in …LOCK__BASE"),
+    (&[("app.toml", "[lock]")], &[("MYAPP_LOCK_ROUTES", "250ms"), ("MYAPP_LOCK_FILE", "of another program")], "as in …LOCK__ROUTES"),
+];
+
+const NO_TABLE: &str =
+    "there is no table `lock`; put the settings of locks there, such as `lock.url`";
+const UNQUOTED: &str = "; write a duration in quotes, as in wait = \"8s\" (line 2, column ";
+
 #[test]
-#[allow(clippy::result_large_err, reason = "the loader's own error")]
-fn a_figment_names_the_file() {
-    Jail::expect_with(|jail| {
-        jail.create_file("app.toml", TOML)?;
-        jail.create_file("local.toml", "[lock.defaults]\nwait = 3")?;
-        let files = Figment::new().merge(Toml::file("app.toml")).merge(Toml::file("local.toml"));
-        let error = LockConfig::from_figment(&files).unwrap_err().to_string();
-        assert!(error.contains("local.toml: lock.defaults.wait: "), "{error}");
-        assert!(error.contains("local.toml") && !error.contains("app.toml"), "{error}");
-        let error = LockConfig::from_toml_file("local.toml").unwrap_err().to_string();
-        assert!(
-            error.starts_with("local.toml: lock.defaults.wait: ")
-                && error.ends_with("(line 2, column 8)"),
-            "{error}"
-        );
-        jail.create_file(
-            "two.toml",
-            "[lock.policies.p]\nwait = '0s'\n[lock.policies.q]\nmax_hold = '0s'",
-        )?;
-        let error = LockConfig::from_toml_file("two.toml").unwrap_err().to_string();
-        let lines: Vec<_> = error.lines().collect();
-        assert_eq!(
-            lines,
-            [
-                "two.toml: lock.policies.p.wait: a wait of zero never waits; use \"none\" to say so",
-                "two.toml: lock.policies.q.max_hold: max_hold is zero; omit it, or set a positive duration",
-            ]
-        );
-        jail.create_file("open.toml", "[lock\n")?;
-        let error = LockConfig::from_toml_file("open.toml").unwrap_err().to_string();
-        assert!(error.starts_with("open.toml: the TOML cannot be parsed: "), "{error}");
-        Ok(())
-    });
+fn a_wrong_file_or_variable_is_named_by_figment() {
+    let mut wrong = Vec::new();
+    for (files, variables, says) in WRONG {
+        Jail::expect_with(|jail| {
+            let mut figment = Figment::new();
+            for (name, text) in *files {
+                jail.create_file(name, text)?;
+                figment = figment.merge(Toml::file(name));
+            }
+            variables.iter().for_each(|(name, value)| jail.set_env(name, value));
+            let error =
+                LockConfig::from_figment(&with_environment(figment)).unwrap_err().to_string();
+            let source = files.last().map_or("", |(name, _)| *name);
+            let names_it = match variables {
+                [] if *says != NO_TABLE => error.contains(source),
+                [] => true,
+                _ => error.contains("environment variable"),
+            };
+            if !error.contains(says) || !names_it {
+                wrong.push(format!("{says}: {error}"));
+            }
+            Ok(())
+        });
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A TOML file, and all that its error says.
+#[rustfmt::skip]
+const WRONG_FILES: &[(&str, &str, &[&str])] = &[
+    ("local.toml", "[lock.defaults]\nwait = 3", &["local.toml: lock.defaults.wait: ", "(line 2, column 8)"]),
+    ("app.toml", "[lock.defaults]\nwait = 8s # not for long\n", &["app.toml: ", UNQUOTED]),
+    ("open.toml", "[lock\n", &["open.toml: the TOML cannot be parsed: "]),
+    ("app.toml", "[server]\nport = 80", &[NO_TABLE]),
+    ("two.toml", "[lock.policies.p]\nwait = '0s'\n[lock.policies.q]\nmax_hold = '0s'", &[
+        "two.toml: lock.policies.p.wait: a wait of zero never waits; use \"none\" to say so\n",
+        "two.toml: lock.policies.q.max_hold: max_hold is zero; omit it, or set a positive duration",
+    ]),
+];
+
+#[test]
+fn a_wrong_file_is_named() {
+    let mut wrong = Vec::new();
+    for (name, text, says) in WRONG_FILES {
+        Jail::expect_with(|jail| {
+            jail.create_file(name, text)?;
+            let error = LockConfig::from_toml_file(name).unwrap_err().to_string();
+            if !says.iter().all(|part| error.contains(part)) {
+                wrong.push(format!("{says:?}: {error}"));
+            }
+            Ok(())
+        });
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Figment reads a missing file as empty: without an error, every lock of its routes would be off.
 #[test]
-#[allow(clippy::result_large_err, reason = "the loader's own error")]
 fn a_file_of_a_figment_that_is_missing_is_an_error() {
     Jail::expect_with(|jail| {
         jail.set_env("MYAPP_LOCK__URL", "memory:");
-        let missing =
-            [with_environment(Toml::file("app.toml")), with_environment(Json::file("app.json"))];
-        for (figment, name) in missing.iter().zip(["TOML file", "JSON file"]) {
-            let error = LockConfig::from_figment(figment).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("a {name} does not exist")), "{error}");
+        let toml = || with_environment(Toml::file("app.toml"));
+        for (figment, name) in
+            [(toml(), "TOML"), (with_environment(Json::file("app.json")), "JSON")]
+        {
+            let error = LockConfig::from_figment(&figment).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("a {name} file does not exist")), "{error}");
         }
         jail.create_file("app.toml", "[server]\nport = 80")?;
-        assert!(LockConfig::from_figment(&with_environment(Toml::file("app.toml"))).is_ok());
+        assert!(LockConfig::from_figment(&toml()).is_ok());
         assert!(LockConfig::from_figment(&with_environment(Toml::string(""))).is_ok());
-        Ok(())
-    });
-}
-
-/// The error of a duration without quotes names the file, the place and the remedy, with every loader.
-#[test]
-#[allow(clippy::result_large_err, reason = "the loader's own error")]
-fn a_duration_without_quotes_is_told_to_have_them() {
-    Jail::expect_with(|jail| {
-        jail.create_file("app.toml", "[lock.defaults]\nwait = 8s # not for long\n")?;
-        let figment = Figment::new().merge(Toml::file("app.toml"));
-        for error in [
-            LockConfig::from_figment(&figment).unwrap_err().to_string(),
-            LockConfig::from_toml_file("app.toml").unwrap_err().to_string(),
-        ] {
-            assert!(error.contains("app.toml: "), "{error}");
-            assert!(
-                error
-                    .contains("; write a duration in quotes, as in wait = \"8s\" (line 2, column "),
-                "{error}"
-            );
-        }
         Ok(())
     });
 }
 
 /// A misspelt name in a variable makes a policy that no code uses, and the value has no effect.
 #[test]
-#[allow(clippy::result_large_err, reason = "the loader's own error")]
 fn a_policy_that_is_misspelt_in_a_variable_is_told_of() {
     Jail::expect_with(|jail| {
         let log = lock_tests::Log::start_at(tracing::Level::WARN);
@@ -317,54 +326,12 @@ fn a_policy_that_is_misspelt_in_a_variable_is_told_of() {
     });
 }
 
-/// In every loader the error of a file without the table says what belongs into it.
-#[test]
-fn a_file_without_the_table_is_told_so() {
-    let told = "there is no table `lock`; put the settings of locks there, such as `lock.url`";
-    let figment = Figment::new().merge(Toml::string("[server]\nport = 80"));
-    for error in [
-        LockConfig::from_toml("[server]\nport = 80").unwrap_err(),
-        LockConfig::from_figment(&figment).unwrap_err(),
-        LockConfig::from_figment(&Figment::new()).unwrap_err(),
-    ] {
-        assert_eq!(error.to_string(), told);
-    }
-}
-
-/// One underscore between a table and a name in it is the usual mistake with variables.
-#[test]
-#[allow(clippy::result_large_err, reason = "the loader's own error")]
-fn a_variable_with_one_underscore_is_told_the_path() {
-    for (variable, told) in [
-        ("MYAPP_LOCK__DEFAULTS_WAIT", "did you mean `defaults.wait`?"),
-        (
-            "MYAPP_LOCK_DEFAULTS__WAIT",
-            "write two underscores for each step down, as in …LOCK__DEFAULTS",
-        ),
-        ("MYAPP_LOCK_URL", "lock_url: is no table of locks; write two underscores"),
-        ("MYAPP_LOCK_BASE__STRICT__WAIT", "as in …LOCK__BASE"),
-        ("MYAPP_LOCK_ROUTES", "as in …LOCK__ROUTES"),
-    ] {
-        Jail::expect_with(|jail| {
-            jail.set_env(variable, "250ms");
-            // Not of locks.
-            jail.set_env("MYAPP_LOCK_FILE", "app.lock");
-            let figment = with_environment(Toml::string("[lock]"));
-            let error = LockConfig::from_figment(&figment).unwrap_err().to_string();
-            assert!(error.contains(told), "{error}");
-            assert!(error.contains("environment variable"), "{error}");
-            Ok(())
-        });
-    }
-}
-
 /// What the module's documentation shows.
 fn with_environment(file: impl figment::Provider) -> Figment {
     Figment::from(file).merge(Env::prefixed("MYAPP_").split("__"))
 }
 
 #[test]
-#[allow(clippy::result_large_err, reason = "the loader's own error")]
 fn variables_of_the_environment_come_over_the_file() {
     Jail::expect_with(|jail| {
         jail.create_file("app.toml", TOML)?;

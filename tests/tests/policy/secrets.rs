@@ -1,5 +1,7 @@
 //! Addresses have passwords, hosts and users in them, wherever a configuration is wrong: no error shows any part of one.
 
+#![allow(clippy::result_large_err, reason = "the loader's own error")]
+
 use std::collections::HashSet;
 use std::error::Error;
 use std::fmt::Write;
@@ -219,7 +221,6 @@ fn an_error_names_the_place() {
 }
 
 #[test]
-#[allow(clippy::result_large_err, reason = "the loader's own error")]
 fn no_file_shows_an_address() {
     const ADDRESS: &str = "redis://:s3cr3t@hidden";
     Jail::expect_with(|jail| {
@@ -234,7 +235,6 @@ fn no_file_shows_an_address() {
 }
 
 #[test]
-#[allow(clippy::result_large_err, reason = "the loader's own error")]
 fn no_variable_shows_an_address() {
     const ADDRESS: &str = "redis://:s3cr3t@hidden";
     for (name, value, expected) in [
