@@ -2,12 +2,13 @@
 //!
 //! A test polls for what it expects instead of sleeping for as long as it hopes that will take.
 
+#![allow(clippy::disallowed_types, reason = "to tell a paused clock from a real one")]
+
 use std::future::poll_fn;
 use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
-#[allow(clippy::disallowed_types, reason = "to tell a paused clock from a real one")]
 use std::time::Instant as RealInstant;
 
 use tokio::task::coop::unconstrained;

@@ -112,7 +112,9 @@ async fn a_connection_that_breaks_wakes_the_head() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_memory_a_lock_and_a_place_are_given_up() {
     let world = World::start().await;
-    let (client, other) = (world.client_that_only_listens().await, world.client().await);
+    // Who asks again by itself, to keep its place, is refused before the release tells it.
+    let [client, other] =
+        [world.client_that_only_listens().await, world.client_that_only_listens().await];
     let raw = world.server.client();
     let guard = client.fair_mutex("m").lock().await.unwrap();
     let (head, _) = world.waiter(&other, "m").await;

@@ -112,6 +112,7 @@ impl World {
 
 /// The guard of a waiter that has been told.
 pub(crate) async fn granted(waiting: Waiting) -> LockGuard {
-    let guard = tokio::time::timeout(PROMPTLY, waiting).await.expect("not told");
+    let guard =
+        tokio::time::timeout(lock_tests::patience(PROMPTLY), waiting).await.expect("not told");
     guard.unwrap().unwrap()
 }
