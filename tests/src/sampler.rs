@@ -4,16 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use redis::{FromRedisValue as _, Value};
+use redis::{FromRedisValue as _, from_redis_value};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::fair_queue::FairQueue;
-use crate::history::{Op, Recorder};
+use crate::history::{Op, Recorder, Stamp};
 use crate::raw_client::RawClient;
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// What a look and the pause before it take at most on a machine that is not busy.
+const USUAL: Duration = Duration::from_millis(20);
 
 /// Which keys never end.
 const ENDLESS: &str = "
@@ -23,7 +26,16 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return endless";
 
-/// Records [`Op::Endless`], [`Op::Parts`] and [`Op::Passed`] until it is dropped.
+/// How many of the keys there are at one moment, and after how many milliseconds the last of those ends.
+const PARTS: &str = "
+local held, ends_in = 0, 0
+for _, key in ipairs(KEYS) do
+  local left = redis.call('PTTL', key)
+  if left ~= -2 then held, ends_in = held + 1, math.max(ends_in, left) end
+end
+return {held, ends_in}";
+
+/// Records [`Op::Endless`], [`Op::Parts`], [`Op::Passed`] and [`Op::Busy`] until it is dropped.
 #[derive(Debug)]
 pub struct Sampler {
     task: JoinHandle<()>,
@@ -44,10 +56,12 @@ impl Sampler {
         let looks = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&looks);
         let task = tokio::spawn(async move {
-            // One command, so that it is of one moment.
-            let exist: Vec<&str> = ["EXISTS"].into_iter().chain(parts.iter().copied()).collect();
+            let (of, number) = (parts.len(), parts.len().to_string());
+            let look = [&["EVAL", PARTS, &number], parts].concat();
             let mut queue: Option<FairQueue> = None;
             loop {
+                let since = Stamp::now().after(USUAL);
+                sleep(PAUSE).await;
                 if let Ok(answer) = server.try_cmd(&["EVAL", ENDLESS, "0"]).await {
                     let endless = Vec::<String>::from_redis_value(answer).unwrap_or_default();
                     for key in endless.iter().filter(|key| !kept.contains(&key.as_str())) {
@@ -55,11 +69,12 @@ impl Sampler {
                     }
                     counted.fetch_add(1, Ordering::Relaxed);
                 }
-                if let Ok(Value::Int(held)) = server.try_cmd(&exist).await {
-                    let held = usize::try_from(held).unwrap_or_default();
-                    if held != 0 && held != parts.len() {
-                        recorder.record(0, object, Op::Parts { held, of: parts.len() });
-                    }
+                let looked = server.try_cmd(&look).await.and_then(|it| Ok(from_redis_value(it)?));
+                if let Ok((held, ends_in)) = looked
+                    && held != 0
+                    && held != of
+                {
+                    recorder.record(0, object, Op::Parts { held, of, ends_in });
                 }
                 let later = FairQueue::of(&server, fair).await.ok();
                 if let (Some(queue), Some(later)) = (&queue, &later) {
@@ -69,7 +84,10 @@ impl Sampler {
                     }
                 }
                 queue = later;
-                sleep(PAUSE).await;
+                // The round trips of a hand-over take as long. A server that does not answer is a fault's work.
+                if queue.is_some() && since < Stamp::now() {
+                    recorder.record(0, "", Op::Busy { since });
+                }
             }
         });
         Self { task, looks }

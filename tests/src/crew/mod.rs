@@ -109,6 +109,8 @@ pub struct Habits {
     pub linger: bool,
     /// Whether they use mutexes only, as clients of a quorum have to.
     pub mutexes_only: bool,
+    /// How many times longer the lease and the wait of every other task are.
+    pub patience: u32,
     /// How many replicas have to have each hold. Annotated functions follow the client's defaults.
     pub replicas: u32,
     /// What their choices follow from, together with their number.
@@ -127,6 +129,7 @@ impl Default for Habits {
             cancel: false,
             linger: false,
             mutexes_only: false,
+            patience: 1,
             replicas: 0,
             seed: 1,
         }

@@ -69,14 +69,29 @@ pub enum Op {
     },
     /// The task was cancelled in its last update: it may have written the value or not.
     WriteCancelled,
+    /// The task read a value that the lock is to protect, worked for a while, and read it again.
+    Reread {
+        /// What it read first.
+        before: u64,
+        /// What it read then.
+        after: u64,
+    },
+    /// The task counted its permits in, on a server that no fault befalls. It counts them out before it asks for the release.
+    Entered {
+        /// How many permits were counted in then, with its own.
+        inside: u64,
+    },
     /// The hold reported that it is lost.
     Lost,
     /// The task asks for the release.
     ReleaseInvoked,
     /// The release was confirmed.
     Released,
-    /// The release failed, or found that the hold had ended before.
-    NotReleased,
+    /// The release failed.
+    NotReleased {
+        /// True if the store did not have the hold any more, false if it gave no answer.
+        lost: bool,
+    },
     /// The whole process was killed: recorded by the process that killed it.
     Killed,
     /// The server has a key, the object, that never ends.
@@ -94,6 +109,13 @@ pub enum Op {
         held: usize,
         /// Of how many.
         of: usize,
+        /// After how many milliseconds the last of those that it has ends.
+        ends_in: u64,
+    },
+    /// The machine was so busy that what is done all the time took longer than usual: from then on until now.
+    Busy {
+        /// When it would have been done on an idle machine.
+        since: Stamp,
     },
     /// From now on a fault is injected.
     FaultBegan {

@@ -12,10 +12,16 @@ enum Plant {
     Loss,
     /// C4: a hold that has ended is released when another has the lock.
     StaleRelease,
+    /// C4: a hold is not there when it is released, before its deadline.
+    NotReleased,
     /// C5: a reader has the lock beside a writer.
     ReaderBesideWriter,
+    /// C5: a value changes while a reader has the lock.
+    Changed,
     /// C6: one permit too many.
     Permits,
+    /// C6: one more is counted on another server than the claims are.
+    Crowd,
     /// C7: two waiters have each other's place.
     Overtaking,
     /// C7: the server lets a waiter go before another.
@@ -32,13 +38,16 @@ enum Plant {
     InPart,
 }
 
-const PLANTS: [Plant; 13] = [
+const PLANTS: [Plant; 16] = [
     Plant::Nothing,
     Plant::LostUpdate,
     Plant::Loss,
     Plant::StaleRelease,
+    Plant::NotReleased,
     Plant::ReaderBesideWriter,
+    Plant::Changed,
     Plant::Permits,
+    Plant::Crowd,
     Plant::Overtaking,
     Plant::PassedBy,
     Plant::LeftFree,
@@ -72,8 +81,11 @@ impl Plant {
             Self::LostUpdate => matches!(found, Violation::LostUpdate(..)),
             Self::Loss => matches!(found, Violation::Lost(_)),
             Self::StaleRelease => matches!(found, Violation::StaleRelease(..)),
+            Self::NotReleased => matches!(found, Violation::NotReleased(..)),
             Self::ReaderBesideWriter => matches!(found, Violation::Overlap(..)),
+            Self::Changed => matches!(found, Violation::Changed(_)),
             Self::Permits => matches!(found, Violation::TooManyPermits(..)),
+            Self::Crowd => matches!(found, Violation::Crowd(..)),
             Self::Overtaking => matches!(found, Violation::Overtaken(..)),
             Self::PassedBy => matches!(found, Violation::PassedBy(_)),
             Self::LeftFree => matches!(found, Violation::LeftFree(..)),
@@ -111,6 +123,12 @@ impl Plant {
                 more.push(event(late, hold.holder, Op::Released));
                 rules.notice = span(LONG);
             }
+            Self::NotReleased => {
+                let until = Some(at(hold.held.end + 9));
+                by_hold[here][GRANT].op = acquired(Some(hold.token), until);
+                by_hold[here][END] = event(hold.held.end, hold.holder, Op::ReleaseInvoked);
+                more.push(event(hold.held.end + 1, hold.holder, Op::NotReleased { lost: true }));
+            }
             Self::ReaderBesideWriter => {
                 let reader = 20;
                 more.push(event(hold.invoked, reader, Op::AcquireInvoked));
@@ -119,12 +137,18 @@ impl Plant {
                 more.push(event(hold.held.start, reader, read));
                 more.push(event(hold.held.end, reader, Op::ReleaseInvoked));
             }
-            Self::Permits => {
-                for holder in 20..23 {
+            Self::Changed => {
+                let read = Op::Reread { before: 3, after: 4 };
+                more.push(event(hold.held.start, hold.holder, read));
+            }
+            Self::Permits | Self::Crowd => {
+                let holders = if matches!(self, Self::Crowd) { 20..21 } else { 20..23 };
+                let inside = if matches!(self, Self::Crowd) { 3 } else { 2 };
+                for holder in holders {
                     let share = Share::Permits { count: 1, limit: 2 };
                     let token = Some(u64::from(holder));
                     let permit = Op::Acquired { share, token, valid_until: None };
-                    let ops = [Op::AcquireInvoked, permit];
+                    let ops = [Op::AcquireInvoked, permit, Op::Entered { inside }];
                     let nanos = u64::from(holder);
                     let named =
                         |op| Event { object: "permits".to_owned(), ..event(nanos, holder, op) };
@@ -163,7 +187,9 @@ impl Plant {
                 rules.aftermath = span(0);
                 rules.recovery = Some(span(0));
             }
-            Self::InPart => more.push(event(hold.held.start, 0, Op::Parts { held: 1, of: 2 })),
+            Self::InPart => {
+                more.push(event(hold.held.start, 0, Op::Parts { held: 1, of: 2, ends_in: 2 }))
+            }
         }
         (by_hold.into_iter().flatten().chain(more).collect(), rules)
     }
@@ -198,13 +224,12 @@ const KINDS: [May; 4] = [May::Delay, May::Stop, May::Repeat, May::Forget];
 /// What no fault of this kind explains, however long it lasts.
 fn is_never(may: May, plant: Plant) -> bool {
     use Plant::{
-        InPart, LateNotice, LeftFree, Loss, LostUpdate, NoRecovery, Nothing, Overtaking, PassedBy,
+        InPart, LateNotice, LeftFree, LostUpdate, NoRecovery, Nothing, Overtaking, PassedBy,
     };
 
     match plant {
-        Nothing | Loss | Overtaking | LeftFree | NoRecovery => false,
-        LostUpdate => matches!(may, May::Delay | May::Repeat),
-        LateNotice => may != May::Stop,
+        Nothing | Overtaking | LeftFree | NoRecovery => false,
+        LostUpdate | LateNotice => may != May::Stop,
         InPart => may != May::Forget,
         PassedBy => matches!(may, May::Delay | May::Stop),
         _ => true,

@@ -28,6 +28,10 @@ use crate::prelude::*;
 /// The lease of all holds in a drill: short, so that a fault outlasts it.
 pub(crate) const LEASE: Duration = secs(1);
 
+/// How many times longer the leases and waits of some tasks of a drill are, of a client that is never killed: so long that a
+/// release or a notice that is missed shows. A quorum's guard is for leases of [`LEASE`] only.
+const PATIENCE: u32 = 3;
+
 /// How long the clients of a drill wait for an answer. Tasks wait twice as long for a lock.
 pub(crate) const ANSWER: Duration = ms(500);
 
@@ -113,7 +117,9 @@ impl<W: World> Drill<W> {
         let samplers = raws
             .map(|raw| Sampler::start(raw, Arc::clone(&sampled), PAIR, &PARTS, FAIR, KEPT))
             .collect();
-        let near = Party::start(NEAR, &world.near(), &values, dir, habits).await;
+        let patience = if habits.mutexes_only { 1 } else { PATIENCE };
+        let patient = Habits { patience, ..habits };
+        let near = Party::start(NEAR, &world.near(), &values, dir, patient).await;
         let far = Party::start(FAR, &world.far(), &values, dir, habits).await;
         let start = ProcessStart::new(process_config, &values.url(), dir, habits, envs);
         let process = start.start().await;
@@ -175,6 +181,14 @@ impl<W: World> Drill<W> {
         made
     }
 
+    /// Has the store lose what it has confirmed, during a fault: all of it happens while `lose` runs.
+    pub(crate) async fn loses<T>(&self, lose: impl Future<Output = T>) -> T {
+        self.recorder.record_fault(LOSS, May::Forget);
+        let made = lose.await;
+        self.recorder.record_end_of_fault(LOSS);
+        made
+    }
+
     /// Ends all tasks. No rule may have been violated, every party has to have had every lock again within `recovery` of
     /// the fault, and nothing may be left.
     pub(crate) async fn end(mut self, recovery: Duration) -> Report {
@@ -191,7 +205,7 @@ impl<W: World> Drill<W> {
         for server in self.world.servers() {
             left.extend(left_at_end(server, AT_ONCE, KEPT).await);
         }
-        let rules = Rules::under_faults(LEASE, ANSWER, recovery);
+        let rules = Rules::under_faults(LEASE * PATIENCE, ANSWER, recovery);
         let report = History::load(self.history.path()).unwrap().check(&rules);
         eprintln!("{report}");
         report.assert_clean();
@@ -262,6 +276,9 @@ const AT_ONCE: Duration = LEASE.checked_div(2).unwrap();
 
 /// What a history calls the fault of a drill, which has one.
 const FAULT: &str = "the fault";
+
+/// What it calls the moment in which the store loses data, which may be a short part of the fault.
+const LOSS: &str = "the loss";
 
 /// Numbers of processes in the history, below any that a system gives to one: the sampler's, and the clients'.
 const SERVER: u32 = 1;
