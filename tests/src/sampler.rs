@@ -57,7 +57,7 @@ impl Sampler {
         let counted = Arc::clone(&looks);
         let task = tokio::spawn(async move {
             let (of, number) = (parts.len(), parts.len().to_string());
-            let look = [&["EVAL", PARTS, &number], parts].concat();
+            let look = [&["EVAL", PARTS, &number][..], parts].concat();
             let mut queue: Option<FairQueue> = None;
             loop {
                 let since = Stamp::now().after(USUAL);

@@ -139,11 +139,12 @@ pub enum Op {
 pub enum May {
     /// Nothing else.
     Delay,
-    /// Processes stand still, so what they do next comes late, and no lease can prevent it.
+    /// Processes stand still, or sleep, so what they do next comes late, and no lease can prevent it.
     Stop,
     /// Requests arrive once more, or after their client has given them up: an owner that has left a queue may queue again.
     Repeat,
-    /// The store loses what it has confirmed, so two may hold a lock; fencing tokens have their order all the same.
+    /// The store loses what it has confirmed, so two may hold a lock; fencing tokens have their order all the same. It lasts
+    /// for the moment of the loss: what comes before and after it is another fault.
     Forget,
 }
 

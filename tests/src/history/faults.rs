@@ -33,6 +33,10 @@ struct Fault {
 
 const ANY: [May; 4] = [May::Delay, May::Stop, May::Repeat, May::Forget];
 
+/// What ends a hold before its deadline: the store has forgotten it, or its machine slept, which the clock of the history does
+/// not count.
+const LOSES: [May; 2] = [May::Stop, May::Forget];
+
 impl Fault {
     /// True if it may have effects at that time.
     fn may_act(&self, at: Stamp) -> bool {
@@ -137,12 +141,11 @@ impl<'r> Faults<'r> {
                 let stops = self.all.iter().filter(|it| it.stops(claim.process));
                 outside_of(deadline, *at, stops.map(|it| (it.began, it.ended))) <= notice
             }),
-            // The store answers so before a deadline only if it has forgotten the hold.
             Violation::Lost(claim) => {
-                claim.over.is_some_and(|(_, at)| self.may_end(&[May::Forget], claim, at))
+                claim.over.is_some_and(|(_, at)| self.may_end(&LOSES, claim, at))
             }
             Violation::NotReleased(claim, Refusal { at, lost }) => {
-                let by = if *lost { &[May::Forget][..] } else { &ANY };
+                let by = if *lost { &LOSES[..] } else { &ANY };
                 self.may_end(by, claim, *at)
             }
             Violation::Overtaken(one, first) => {

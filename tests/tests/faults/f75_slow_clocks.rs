@@ -36,9 +36,9 @@ async fn nothing_happens() {
         let loss = held.effects(ms(5), true).await;
         assert!(matches!(loss, LockError::Lost { cause: LossCause::Deadline, .. }), "{loss:?}");
     };
-    let tasks = EXCLUSIVE.into_iter().cycle().zip(0..6);
-    let clients = [&drill.near.client, &drill.far.client];
-    join_all(tasks.map(|(kind, task)| use_up(kind, task, clients[task as usize % 2]))).await;
+    let clients = [&drill.near.client, &drill.far.client].into_iter().cycle();
+    let holders = EXCLUSIVE.into_iter().cycle().zip(clients).zip(0..6);
+    join_all(holders.map(|((kind, client), task)| use_up(kind, task, client))).await;
     drill.all_work().await;
     drill.end(Duration::ZERO).await;
 }

@@ -17,6 +17,19 @@ fn with_token(token: u64, mut events: Vec<Event>) -> Vec<Event> {
     events
 }
 
+fn update(nanos: u64, holder: u32, from: u64) -> Vec<Event> {
+    vec![event(nanos, holder, Op::Updated { from, to: from + 1 })]
+}
+
+/// A fault that befalls only this process.
+fn fault_of(process: u32, began: u64, ended: u64, may: May) -> Vec<Event> {
+    let mut events = fault(began, Some(ended), may);
+    if let Op::FaultBegan { befalls, .. } = &mut events[0].op {
+        *befalls = Some(process);
+    }
+    events
+}
+
 fn exclusive(holder: u32, token: u64, invoked: u64, start: u64, end: u64) -> Vec<Event> {
     with_token(token, hold(holder, Share::Exclusive, invoked, start, end))
 }
@@ -148,12 +161,8 @@ fn each_overlapping_pair_is_judged() {
 /// An update that undoes another one is late, and its process has stood still.
 #[test]
 fn a_stop_explains_no_lost_update_of_others() {
-    let update =
-        |nanos, holder, from| vec![event(nanos, holder, Op::Updated { from, to: from + 1 })];
     let under = |stopped| {
-        let mut stops = fault(10, Some(35), May::Stop);
-        let fault = "a fault".to_owned();
-        stops[0].op = Op::FaultBegan { fault, may: May::Stop, befalls: Some(stopped) };
+        let stops = fault_of(stopped, 10, 35, May::Stop);
         let holds = [exclusive(0, 1, 1, 2, 20), exclusive(3, 2, 21, 22, 40)];
         judged(holds.into_iter().chain([update(15, 0, 7), update(30, 3, 7), stops]), &rules())
     };
@@ -164,12 +173,8 @@ fn a_stop_explains_no_lost_update_of_others() {
 /// A process that stood still may write late over what others have written since, which shows only when that is read.
 #[test]
 fn a_stop_explains_what_came_late_over_other_updates() {
-    let update =
-        |nanos, holder, from| vec![event(nanos, holder, Op::Updated { from, to: from + 1 })];
     let under = |began, ended| {
-        let mut stops = fault(began, Some(ended), May::Stop);
-        let fault = "a fault".to_owned();
-        stops[0].op = Op::FaultBegan { fault, may: May::Stop, befalls: Some(0) };
+        let stops = fault_of(0, began, ended, May::Stop);
         let holds = [
             exclusive(0, 1, 1, 2, 20),
             exclusive(3, 2, 21, 22, 30),
@@ -204,9 +209,7 @@ fn a_change_under_a_reader_needs_a_writer() {
     assert_eq!(judged([beside(), read(), forgets(32)], &rules()), (2, 0), "after both");
     let cancelled = write(None, &[(9, Op::WriteCancelled), (10, Op::ReleaseInvoked)]);
     assert_eq!(judged([cancelled, read()], &rules()), (0, 0));
-    let mut stops = fault(10, Some(30), May::Stop);
-    let fault = "a fault".to_owned();
-    stops[0].op = Op::FaultBegan { fault, may: May::Stop, befalls: Some(0) };
+    let stops = fault_of(0, 10, 30, May::Stop);
     let stopped = write(Some(at(18)), &[(30, Op::Lost)]);
     assert_eq!(judged([stopped, read(), stops], &rules()), (0, 2), "and it learned late");
 }
@@ -238,12 +241,7 @@ fn a_fault_of_one_process_explains_no_late_answer_to_another() {
         let events = [5, 6, 45, 50].into_iter().zip(ops);
         events.map(|(nanos, op)| event(nanos, holder, op)).collect::<Vec<_>>()
     };
-    let cut_off = |process| {
-        let mut events = fault(20, Some(30), May::Delay);
-        let (fault, may) = ("a fault".to_owned(), May::Delay);
-        events[0].op = Op::FaultBegan { fault, may, befalls: Some(process) };
-        events
-    };
+    let cut_off = |process| fault_of(process, 20, 30, May::Delay);
     assert_eq!(judged([fails(0, false), cut_off(0)], &rules()), (0, 1));
     assert_eq!(judged([fails(3, false), cut_off(0)], &rules()), (1, 0));
     assert_eq!(judged([fails(0, true), cut_off(0)], &rules()), (1, 0), "the store had lost it");
@@ -299,12 +297,7 @@ fn a_process_that_stood_still_knows_soon_after() {
 
 #[test]
 fn a_stop_explains_only_what_the_stopped_process_did() {
-    let stops = |process| {
-        let befalls = Some(process);
-        let mut events = fault(15, Some(40), May::Stop);
-        events[0].op = Op::FaultBegan { fault: "a fault".to_owned(), may: May::Stop, befalls };
-        events
-    };
+    let stops = |process| fault_of(process, 15, 40, May::Stop);
     let granted = acquired(Some(1), Some(at(20)));
     let learns = vec![
         event(1, 0, Op::AcquireInvoked),
@@ -319,8 +312,6 @@ fn a_stop_explains_only_what_the_stopped_process_did() {
 /// A holder whose hold was forgotten has set the value back; the next one works long before it writes.
 #[test]
 fn what_a_forgotten_holder_left_is_read_long_after_the_fault() {
-    let update =
-        |nanos, holder, from| vec![event(nanos, holder, Op::Updated { from, to: from + 1 })];
     let updates = |last| {
         [
             exclusive(1, 5, 1, 2, 40),

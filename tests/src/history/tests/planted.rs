@@ -1,5 +1,6 @@
 //! Over histories drawn at random: what is planted against a rule is found, wherever it is, and nothing else is there.
 
+use super::rules::{fault, span};
 use super::*;
 
 /// What is planted.
@@ -179,11 +180,7 @@ impl Plant {
                 by_hold[here][END] = event(hold.held.end + 8, hold.holder, Op::Lost);
             }
             Self::NoRecovery => {
-                let fault = "a fault".to_owned();
-                let may = May::Delay;
-                let began = Op::FaultBegan { fault: fault.clone(), may, befalls: None };
-                more.push(event(1, 0, began));
-                more.push(event(2, 0, Op::FaultEnded { fault }));
+                more.extend(fault(1, Some(2), May::Delay));
                 rules.aftermath = span(0);
                 rules.recovery = Some(span(0));
             }
@@ -193,10 +190,6 @@ impl Plant {
         }
         (by_hold.into_iter().flatten().chain(more).collect(), rules)
     }
-}
-
-fn span(nanos: u64) -> std::time::Duration {
-    std::time::Duration::from_nanos(nanos)
 }
 
 proptest! {
@@ -224,12 +217,13 @@ const KINDS: [May; 4] = [May::Delay, May::Stop, May::Repeat, May::Forget];
 /// What no fault of this kind explains, however long it lasts.
 fn is_never(may: May, plant: Plant) -> bool {
     use Plant::{
-        InPart, LateNotice, LeftFree, LostUpdate, NoRecovery, Nothing, Overtaking, PassedBy,
+        InPart, LateNotice, LeftFree, Loss, LostUpdate, NoRecovery, NotReleased, Nothing,
+        Overtaking, PassedBy,
     };
 
     match plant {
         Nothing | Overtaking | LeftFree | NoRecovery => false,
-        LostUpdate | LateNotice => may != May::Stop,
+        Loss | NotReleased | LostUpdate | LateNotice => may != May::Stop,
         InPart => may != May::Forget,
         PassedBy => matches!(may, May::Delay | May::Stop),
         _ => true,
@@ -253,9 +247,7 @@ proptest! {
             May::Forget => (1, 2),
             May::Delay | May::Stop | May::Repeat => (1, 1_000_000),
         };
-        let fault = || "a fault".to_owned();
-        events.push(event(began, 60, Op::FaultBegan { fault: fault(), may, befalls: None }));
-        events.push(event(ended, 60, Op::FaultEnded { fault: fault() }));
+        events.extend(fault(began, Some(ended), may));
         let found = History::from_events(events).check(&rules).violations;
         prop_assert!(found.iter().any(|it| plant.is_found(it)), "{plant:?} under {may:?}: {found:?}");
     }
@@ -270,9 +262,7 @@ proptest! {
         let here = here.index(holds.len() - 1);
         let (mut events, rules) = Plant::LeftFree.put(&holds, here);
         let granted = holds[here + 1].held.start + 2 * LONG;
-        let fault = || "a fault".to_owned();
-        events.push(event(granted - 2, 60, Op::FaultBegan { fault: fault(), may, befalls: None }));
-        events.push(event(granted - 1, 60, Op::FaultEnded { fault: fault() }));
+        events.extend(fault(granted - 2, Some(granted - 1), may));
         let found = History::from_events(events).check(&rules).violations;
         prop_assert!(matches!(&found[..], [Violation::LeftFree(..)]), "{found:?}");
     }
@@ -300,10 +290,7 @@ proptest! {
         let (one, other) = holds.split_at_mut(late);
         std::mem::swap(&mut one[late - 1].token, &mut other[0].token);
         let mut events = history(&holds).events().to_vec();
-        let fault = || "a fault".to_owned();
-        let may = May::Forget;
-        events.push(event(forgets, 600, Op::FaultBegan { fault: fault(), may, befalls: None }));
-        events.push(event(forgets + 1, 600, Op::FaultEnded { fault: fault() }));
+        events.extend(fault(forgets, Some(forgets + 1), May::Forget));
         let found = History::from_events(events).check(&Rules::default()).violations;
         prop_assert!(matches!(&found[..], [Violation::TokenOrder(..)]), "{found:?}");
     }

@@ -203,7 +203,7 @@ fn a_loss_without_a_reason_is_found() {
     // Neither one that is long over, nor one that comes later, nor one that loses no data.
     let soon = Rules { aftermath: span(4), ..Rules::default() };
     for (began, ended, may) in
-        [(40, 45, May::Forget), (51, 60, May::Forget), (40, 49, May::Delay), (40, 60, May::Stop)]
+        [(40, 45, May::Forget), (51, 60, May::Forget), (40, 49, May::Delay), (40, 60, May::Repeat)]
     {
         let report = check([lost(51), fault(began, Some(ended), may)], &soon);
         assert_eq!((report.violations.len(), report.faults), (1, 1), "{may:?}");
@@ -329,6 +329,22 @@ fn a_lock_that_is_left_free_is_found() {
     // No task waited before.
     let later = hold(2, Share::Exclusive, 90, 95, 99);
     assert_eq!(check([hold(1, Share::Exclusive, 1, 2, 20), later], &rules).violations, []);
+}
+
+/// C8: where faults are injected, a release that is missed costs as long as the lease that it should have ended.
+#[test]
+fn a_release_that_is_missed_is_found() {
+    let second = 1_000_000_000;
+    let rules = Rules::under_faults(span(second), span(second / 2), span(second));
+    let next_starts = |start| {
+        let holds = [(1, 1, 2, second), (2, 10, start, start + 1)];
+        let holds = holds
+            .map(|(holder, asked, start, end)| hold(holder, Share::Exclusive, asked, start, end));
+        check(holds, &rules).violations
+    };
+    assert_eq!(next_starts(second + second / 4), []);
+    let found = next_starts(2 * second);
+    assert!(matches!(found[..], [Violation::LeftFree(..)]), "{found:?}");
 }
 
 /// C8.

@@ -283,4 +283,4 @@ const LOSS: &str = "the loss";
 /// Numbers of processes in the history, below any that a system gives to one: the sampler's, and the clients'.
 const SERVER: u32 = 1;
 const NEAR: u32 = 2;
-const FAR: u32 = 3;
+pub(crate) const FAR: u32 = 3;
