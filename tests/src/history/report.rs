@@ -104,10 +104,10 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// For tasks that use locks all the time, with leases up to this one, while faults are injected. Their clients wait so long for an
+    /// For tasks that use locks all the time, with this lease, while faults are injected. Their clients wait so long for an
     /// answer.
     pub fn under_faults(lease: Duration, answer: Duration, recovery: Duration) -> Self {
-        // Less than any lease, wait or poll cap, so that a notice or a release that is missed shows.
+        // Less than a lease, a wait or the poll cap, so that a notice or a release that is missed shows.
         let free = Duration::from_millis(500);
         let aftermath = lease + 2 * answer;
         Self { aftermath, free: Some(free), recovery: Some(recovery), ..Self::default() }

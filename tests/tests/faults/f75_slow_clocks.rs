@@ -18,7 +18,8 @@ async fn nothing_happens() {
     // A client reads its clock without a function that a library could replace. The two differ in the same way.
     let clock = WallClock::new();
     clock.run_fast(10);
-    let mut drill = Drill::on(RedisServer::builder().envs(&clock.envs())).await;
+    let server = RedisServer::builder().envs(&clock.envs());
+    let mut drill = Drill::without_fault(server, Vec::new()).await;
     let recorder = Arc::new(drill.record_as(HOLDERS));
     let use_up = async |kind: &str, task: u64, client: &LockClient| {
         let name = format!("used up {kind}");
