@@ -9,14 +9,11 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::fair_queue::FairQueue;
-use crate::history::{Op, Recorder, Stamp};
+use crate::history::{Op, Recorder};
 use crate::raw_client::RawClient;
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// What a look and the pause before it take at most on a machine that is not busy.
-const USUAL: Duration = Duration::from_millis(20);
 
 /// Which keys never end.
 const ENDLESS: &str = "
@@ -35,7 +32,7 @@ for _, key in ipairs(KEYS) do
 end
 return {held, ends_in}";
 
-/// Records [`Op::Endless`], [`Op::Parts`], [`Op::Passed`] and [`Op::Busy`] until it is dropped.
+/// Records [`Op::Endless`], [`Op::Parts`] and [`Op::Passed`] until it is dropped.
 #[derive(Debug)]
 pub struct Sampler {
     task: JoinHandle<()>,
@@ -60,8 +57,6 @@ impl Sampler {
             let look = [&["EVAL", PARTS, &number][..], parts].concat();
             let mut queue: Option<FairQueue> = None;
             loop {
-                let since = Stamp::now().after(USUAL);
-                sleep(PAUSE).await;
                 if let Ok(answer) = server.try_cmd(&["EVAL", ENDLESS, "0"]).await {
                     let endless = Vec::<String>::from_redis_value(answer).unwrap_or_default();
                     for key in endless.iter().filter(|key| !kept.contains(&key.as_str())) {
@@ -84,10 +79,7 @@ impl Sampler {
                     }
                 }
                 queue = later;
-                // The round trips of a hand-over take as long. A server that does not answer is a fault's work.
-                if queue.is_some() && since < Stamp::now() {
-                    recorder.record(0, "", Op::Busy { since });
-                }
+                sleep(PAUSE).await;
             }
         });
         Self { task, looks }

@@ -112,9 +112,9 @@ pub enum Op {
         /// After how many milliseconds the last of those that it has ends.
         ends_in: u64,
     },
-    /// The machine was so busy that what is done all the time took longer than usual: from then on until now.
+    /// The machine was so busy that a task of this process that was due did not run before now.
     Busy {
-        /// When it would have been done on an idle machine.
+        /// When it should have run.
         since: Stamp,
     },
     /// From now on a fault is injected.
