@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use redis::{FromRedisValue as _, Value};
+use redis::{FromRedisValue as _, from_redis_value};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -22,6 +22,15 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
   if redis.call('PTTL', key) == -1 then endless[#endless + 1] = key end
 end
 return endless";
+
+/// How many of the keys there are at one moment, and after how many milliseconds the last of those ends.
+const PARTS: &str = "
+local held, ends_in = 0, 0
+for _, key in ipairs(KEYS) do
+  local left = redis.call('PTTL', key)
+  if left ~= -2 then held, ends_in = held + 1, math.max(ends_in, left) end
+end
+return {held, ends_in}";
 
 /// Records [`Op::Endless`], [`Op::Parts`] and [`Op::Passed`] until it is dropped.
 #[derive(Debug)]
@@ -44,8 +53,8 @@ impl Sampler {
         let looks = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&looks);
         let task = tokio::spawn(async move {
-            // One command, so that it is of one moment.
-            let exist: Vec<&str> = ["EXISTS"].into_iter().chain(parts.iter().copied()).collect();
+            let (of, number) = (parts.len(), parts.len().to_string());
+            let look = [&["EVAL", PARTS, &number][..], parts].concat();
             let mut queue: Option<FairQueue> = None;
             loop {
                 if let Ok(answer) = server.try_cmd(&["EVAL", ENDLESS, "0"]).await {
@@ -55,11 +64,12 @@ impl Sampler {
                     }
                     counted.fetch_add(1, Ordering::Relaxed);
                 }
-                if let Ok(Value::Int(held)) = server.try_cmd(&exist).await {
-                    let held = usize::try_from(held).unwrap_or_default();
-                    if held != 0 && held != parts.len() {
-                        recorder.record(0, object, Op::Parts { held, of: parts.len() });
-                    }
+                let looked = server.try_cmd(&look).await.and_then(|it| Ok(from_redis_value(it)?));
+                if let Ok((held, ends_in)) = looked
+                    && held != 0
+                    && held != of
+                {
+                    recorder.record(0, object, Op::Parts { held, of, ends_in });
                 }
                 let later = FairQueue::of(&server, fair).await.ok();
                 if let (Some(queue), Some(later)) = (&queue, &later) {

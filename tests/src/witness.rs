@@ -149,15 +149,46 @@ impl Holding<'_> {
     ///
     /// Panics when the server of the value does not answer.
     pub async fn update(&mut self, values: &mut MultiplexedConnection, work: Duration) {
-        let key = format!("value of {}", self.witness.object);
-        let answer = values.get::<_, Option<u64>>(&key).await;
-        let from = answer.expect("the server of the values answers").unwrap_or(0);
+        let from = self.read(values).await;
         self.now_and_then(work, Self::record_renewal).await;
         self.will_write(from);
         // The client library does not send a request whose caller has gone meanwhile.
         let writing = Writing(self.witness);
-        values.set::<_, _, ()>(&key, from + 1).await.expect("the server of the values answers");
+        let written = values.set::<_, _, ()>(self.value(), from + 1).await;
+        written.expect("the server of the values answers");
         std::mem::forget(writing);
+    }
+
+    /// Reads a value that the lock is to protect, works for a while, and reads it again: no writer may have come between.
+    ///
+    /// Panics when the server of the value does not answer.
+    pub async fn reread(&mut self, values: &mut MultiplexedConnection, work: Duration) {
+        let before = self.read(values).await;
+        self.work(work).await;
+        let after = self.read(values).await;
+        self.did(Op::Reread { before, after });
+    }
+
+    async fn read(&self, values: &mut MultiplexedConnection) -> u64 {
+        let answer = values.get::<_, Option<u64>>(self.value()).await;
+        answer.expect("the server of the values answers").unwrap_or(0)
+    }
+
+    /// The key of the value that the lock is to protect.
+    fn value(&self) -> String {
+        format!("value of {}", self.witness.object)
+    }
+
+    /// Counts its permits in, works for a while, and counts them out again.
+    ///
+    /// Panics when the server of the count does not answer, or if the lock has no permits.
+    pub async fn count(&mut self, values: &mut MultiplexedConnection, work: Duration) {
+        let Share::Permits { count, .. } = self.witness.share else { panic!("{self:?}") };
+        let key = format!("inside {}", self.witness.object);
+        let inside = values.incr(&key, count).await.expect("the server of the count answers");
+        self.did(Op::Entered { inside });
+        self.work(work).await;
+        values.decr::<_, _, ()>(&key, count).await.expect("the server of the count answers");
     }
 
     /// Records that it has read `from` and writes one more.
@@ -239,6 +270,16 @@ impl Witnessed<'_> {
         let _ = self.guard.run(self.holding.update(values, work)).await;
     }
 
+    /// As [`Holding::reread`], in [`LockGuard::run`]. A loss ends it; the [release](Self::release) records that.
+    pub async fn reread(&mut self, values: &mut MultiplexedConnection, work: Duration) {
+        let _ = self.guard.run(self.holding.reread(values, work)).await;
+    }
+
+    /// As [`Holding::count`], in [`LockGuard::run`]. A loss ends it; the [release](Self::release) records that.
+    pub async fn count(&mut self, values: &mut MultiplexedConnection, work: Duration) {
+        let _ = self.guard.run(self.holding.count(values, work)).await;
+    }
+
     /// As [`Holding::work`], in [`LockGuard::run`]. A loss ends it; the [release](Self::release) records that.
     pub async fn work(&mut self, time: Duration) {
         let _ = self.guard.run(self.holding.work(time)).await;
@@ -277,7 +318,10 @@ impl Witnessed<'_> {
         let witness = holding.witness;
         holding.end();
         let released = guard.release().await;
-        witness.record(if released.is_ok() { Op::Released } else { Op::NotReleased });
+        witness.record(match &released {
+            Ok(()) => Op::Released,
+            Err(error) => Op::NotReleased { lost: matches!(error, LockError::Lost { .. }) },
+        });
         released
     }
 }

@@ -58,8 +58,16 @@ impl Member {
         Duration::MAX
     }
 
+    /// The lease of its holds, and how long it waits for one.
+    fn lease_and_wait(&self) -> (Duration, Duration) {
+        let Habits { lease, wait, patience, .. } = self.habits;
+        let times = if self.number.is_multiple_of(2) { 1 } else { patience };
+        (lease * times, wait * times)
+    }
+
     fn options(&self) -> LockOptions {
-        let Habits { lease, wait, replicas, .. } = self.habits;
+        let (lease, wait) = self.lease_and_wait();
+        let replicas = self.habits.replicas;
         let mut options = LockOptions::new().lease(Lease::Watchdog(lease)).wait(wait);
         if replicas > 0 {
             options = options.replicas(Replicas::new(replicas, lease / 4));
@@ -74,9 +82,11 @@ impl Member {
 
     /// Uses the lock: for a moment as a rule, and now and then for so long that it has to be renewed.
     async fn hold(&mut self, mut held: Witnessed<'_>) {
-        match self.work() {
-            work if work > MOMENT || self.job.uses().1 != Share::Exclusive => held.work(work).await,
-            work => held.update(&mut self.values, work).await,
+        match (self.job.uses().1, self.work()) {
+            (Share::Readers, work) => held.reread(&mut self.values, work).await,
+            (Share::Permits { .. }, work) => held.count(&mut self.values, work).await,
+            (Share::Exclusive, work) if work > MOMENT => held.work(work).await,
+            (Share::Exclusive, work) => held.update(&mut self.values, work).await,
         }
         if self.habits.cancel && self.choices.u8(..8) == 0 {
             return drop(held);
@@ -103,7 +113,7 @@ impl Member {
             grants: Arc::clone(&self.grants),
         };
         let (job, client, options) = (self.job, self.client.clone(), self.options());
-        let Habits { lease, wait, .. } = self.habits;
+        let (lease, wait) = self.lease_and_wait();
         let calling = witness.call(async move {
             match job {
                 Job::Service => service(&client, options, call).await,

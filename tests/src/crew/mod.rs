@@ -14,11 +14,11 @@ use redis::{AsyncConnectionConfig, RedisResult};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use self::member::Member;
 use crate::eventually::eventually;
-use crate::history::{Recorder, Share};
+use crate::history::{Op, Recorder, Share, Stamp};
 
 /// How many permits the semaphore of a crew has.
 const LIMIT: u32 = 2;
@@ -109,6 +109,8 @@ pub struct Habits {
     pub linger: bool,
     /// Whether they use mutexes only, as clients of a quorum have to.
     pub mutexes_only: bool,
+    /// How many times longer the lease and the wait of every other task are.
+    pub patience: u32,
     /// How many replicas have to have each hold. Annotated functions follow the client's defaults.
     pub replicas: u32,
     /// What their choices follow from, together with their number.
@@ -127,6 +129,7 @@ impl Default for Habits {
             cancel: false,
             linger: false,
             mutexes_only: false,
+            patience: 1,
             replicas: 0,
             seed: 1,
         }
@@ -147,6 +150,7 @@ pub struct Crew {
     grants: Arc<BTreeMap<&'static str, AtomicU64>>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
+    _pulse: JoinSet<()>,
 }
 
 impl fmt::Debug for Crew {
@@ -159,6 +163,7 @@ impl Crew {
     /// A crew without tasks, that updates values over this connection.
     pub fn new(recorder: &Arc<Recorder>, values: MultiplexedConnection, habits: Habits) -> Self {
         Self {
+            _pulse: JoinSet::from_iter([pulse(Arc::clone(recorder))]),
             recorder: Arc::clone(recorder),
             habits,
             values,
@@ -220,6 +225,21 @@ impl Crew {
             }
         };
         timeout(bound, ended).await.expect("a task of a crew hangs");
+    }
+}
+
+/// How often a pulse beats, and how long it takes at most in a process that is not too busy to run its tasks.
+const BEAT: Duration = Duration::from_millis(10);
+const USUAL: Duration = Duration::from_millis(20);
+
+/// Records each time in which the machine left this process no time to run a task.
+async fn pulse(recorder: Arc<Recorder>) {
+    loop {
+        let since = Stamp::now().after(USUAL);
+        sleep(BEAT).await;
+        if since < Stamp::now() {
+            recorder.record(0, "", Op::Busy { since });
+        }
     }
 }
 

@@ -35,6 +35,17 @@ pub struct Claim {
     pub over: Option<(Over, Stamp)>,
     /// When the release was confirmed.
     pub released: Option<Stamp>,
+    /// What was wrong with the release, if it failed.
+    pub refused: Option<Refusal>,
+}
+
+/// A release that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// When its task knew.
+    pub at: Stamp,
+    /// True if the store did not have the hold, false if it gave no answer.
+    pub lost: bool,
 }
 
 /// What ended a hold.
@@ -60,6 +71,11 @@ impl Claim {
     /// True if the grant came too late to be one.
     pub fn is_empty(&self) -> bool {
         self.end <= self.start
+    }
+
+    /// True if there is a time at which both were claimed.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        self.start.max(other.start) < self.end.min(other.end)
     }
 
     /// True if the claims are of one lock and may not overlap.
@@ -136,8 +152,10 @@ impl Replaying {
             Op::Acquired { share, token, valid_until } => match self.invoked.remove(&holder) {
                 Some(invoked) if !self.open.contains_key(&holder) => {
                     self.waiting.is_granted(&holder, event.at);
+                    // An answer that the last release has not had by now is none of this hold.
+                    self.releasing.remove(&holder);
                     let Event { at: start, process, task, ref object, .. } = *event;
-                    let (object, end, over, released) = (object.clone(), Stamp::MAX, None, None);
+                    let (object, end, over) = (object.clone(), Stamp::MAX, None);
                     let claim = Claim {
                         object,
                         process,
@@ -150,7 +168,8 @@ impl Replaying {
                         end,
                         valid_until,
                         over,
-                        released,
+                        released: None,
+                        refused: None,
                     };
                     self.open.insert(holder, Open { claim, effects: Vec::new() });
                 }
@@ -162,17 +181,23 @@ impl Replaying {
                 }
                 None => self.out_of_place(event),
             },
-            Op::Effect | Op::Updated { .. } => match self.open.get_mut(&holder) {
-                Some(open) => open.effects.push(event.clone()),
-                None => self.done.violations.push(Violation::LateEffect(event.clone())),
-            },
+            Op::Effect | Op::Updated { .. } | Op::Reread { .. } | Op::Entered { .. } => {
+                match self.open.get_mut(&holder) {
+                    Some(open) => open.effects.push(event.clone()),
+                    None => self.done.violations.push(Violation::LateEffect(event.clone())),
+                }
+            }
             Op::Lost => self.close(&holder, Over::Loss, event.at),
             // A loss ends the claim; the release that follows finds none, and is none.
             Op::ReleaseInvoked => self.close(&holder, Over::Release, event.at),
             Op::Released => {
-                let claim = self.releasing.remove(&holder);
-                if let Some(claim) = claim.and_then(|at| self.done.claims.get_mut(at)) {
+                if let Some(claim) = self.answered(&holder) {
                     claim.released = Some(event.at);
+                }
+            }
+            Op::NotReleased { lost } => {
+                if let Some(claim) = self.answered(&holder) {
+                    claim.refused = Some(Refusal { at: event.at, lost });
                 }
             }
             Op::Killed => {
@@ -183,11 +208,13 @@ impl Replaying {
                 }
             }
             Op::Endless => self.done.violations.push(Violation::Endless(event.clone())),
+            // The server gives each key the time at which it comes to it, so the keys of one hold end up to a millisecond apart.
+            Op::Parts { ends_in, .. } if ends_in <= 1 => {}
             Op::Parts { .. } => self.done.violations.push(Violation::InPart(event.clone())),
             Op::Passed { .. } => self.done.violations.push(Violation::PassedBy(event.clone())),
             Op::Queued { .. }
             | Op::WriteCancelled
-            | Op::NotReleased
+            | Op::Busy { .. }
             | Op::FaultBegan { .. }
             | Op::FaultEnded { .. } => {}
         }
@@ -195,6 +222,12 @@ impl Replaying {
 
     fn out_of_place(&mut self, event: &Event) {
         self.done.violations.push(Violation::OutOfPlace(event.clone()));
+    }
+
+    /// Finds the claim whose release is answered now. A release after a loss belongs to no claim.
+    fn answered(&mut self, holder: &Holder) -> Option<&mut Claim> {
+        let claim = self.releasing.remove(holder)?;
+        self.done.claims.get_mut(claim)
     }
 
     fn close(&mut self, holder: &Holder, over: Over, at: Stamp) {

@@ -69,14 +69,29 @@ pub enum Op {
     },
     /// The task was cancelled in its last update: it may have written the value or not.
     WriteCancelled,
+    /// The task read a value that the lock is to protect, worked for a while, and read it again.
+    Reread {
+        /// What it read first.
+        before: u64,
+        /// What it read then.
+        after: u64,
+    },
+    /// The task counted its permits in, on a server that no fault befalls. It counts them out before it asks for the release.
+    Entered {
+        /// How many permits were counted in then, with its own.
+        inside: u64,
+    },
     /// The hold reported that it is lost.
     Lost,
     /// The task asks for the release.
     ReleaseInvoked,
     /// The release was confirmed.
     Released,
-    /// The release failed, or found that the hold had ended before.
-    NotReleased,
+    /// The release failed.
+    NotReleased {
+        /// True if the store did not have the hold any more, false if it gave no answer.
+        lost: bool,
+    },
     /// The whole process was killed: recorded by the process that killed it.
     Killed,
     /// The server has a key, the object, that never ends.
@@ -94,6 +109,13 @@ pub enum Op {
         held: usize,
         /// Of how many.
         of: usize,
+        /// After how many milliseconds the last of those that it has ends.
+        ends_in: u64,
+    },
+    /// The machine was so busy that a task of this process that was due did not run before now.
+    Busy {
+        /// When it should have run.
+        since: Stamp,
     },
     /// From now on a fault is injected.
     FaultBegan {
@@ -117,11 +139,12 @@ pub enum Op {
 pub enum May {
     /// Nothing else.
     Delay,
-    /// Processes stand still, so what they do next comes late, and no lease can prevent it.
+    /// Processes stand still, or sleep, so what they do next comes late, and no lease can prevent it.
     Stop,
     /// Requests arrive once more, or after their client has given them up: an owner that has left a queue may queue again.
     Repeat,
-    /// The store loses what it has confirmed, so two may hold a lock; fencing tokens have their order all the same.
+    /// The store loses what it has confirmed, so two may hold a lock; fencing tokens have their order all the same. It lasts
+    /// for the moment of the loss: what comes before and after it is another fault.
     Forget,
 }
 

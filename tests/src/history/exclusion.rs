@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use super::{Claim, Share, Violation};
+use super::{Claim, Event, Op, Over, Share, Violation};
 
-/// For each claim that starts during others that exclude it: the one of them that ends last, and it.
+/// Each two claims that overlap and exclude each other, the one that started first in front. A fault that explains one pair
+/// need not explain another, so every pair is reported.
 pub(super) fn overlaps(claims: &[Claim]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for_each_start(claims, |claim, others| {
         let excluding = others.iter().filter(|other| other.excludes(claim));
-        if let Some(other) = excluding.max_by_key(|other| other.end) {
-            violations.push(Violation::Overlap((*other).clone(), claim.clone()));
-        }
+        let pair = |other: &&Claim| Violation::Overlap((*other).clone(), claim.clone());
+        violations.extend(excluding.map(pair));
     });
     violations
 }
@@ -28,6 +28,28 @@ pub(super) fn too_many_permits(claims: &[Claim]) -> Vec<Violation> {
         }
     });
     violations
+}
+
+/// Each task that entered with its permits when more than the limit were in use, by a count that its holders keep on another
+/// server. Those whose hold ended before they could count themselves out are still in it.
+pub(super) fn crowds(events: &[Event], claims: &[Claim]) -> Vec<Violation> {
+    let mut stayed: HashMap<&str, Vec<&Claim>> = HashMap::new();
+    let mut limits: HashMap<&str, u64> = HashMap::new();
+    for claim in claims {
+        let limit = limits.entry(&claim.object).or_default();
+        *limit = permits([claim]).1.max(*limit);
+        if !matches!(claim.over, Some((Over::Release, _))) {
+            stayed.entry(&claim.object).or_default().push(claim);
+        }
+    }
+    let crowd = |event: &Event| {
+        let Op::Entered { inside } = event.op else { return None };
+        let limit = *limits.get(&*event.object)?;
+        let ended = stayed.get(&*event.object).into_iter().flatten().copied();
+        let (counted, _) = permits(ended.filter(|claim| claim.end <= event.at));
+        (inside > limit + counted).then(|| Violation::Crowd(event.clone(), limit))
+    };
+    events.iter().filter_map(crowd).collect()
 }
 
 /// The permits of these claims, and their limit: the greatest that one of them knew.

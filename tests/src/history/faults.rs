@@ -6,12 +6,16 @@ use std::time::Duration;
 use super::exclusion::permits;
 use super::minted::Minted;
 use super::report::{Recovery, Rules, Violation};
-use super::{Claim, History, May, Op, Stamp};
+use super::{Claim, Event, History, May, Op, Refusal, Stamp};
 
 /// The faults of a history, by their beginnings, and the rules that it is checked by.
 pub(super) struct Faults<'r> {
     all: Vec<Fault>,
     rules: &'r Rules,
+    events: &'r [Event],
+    claims: &'r [Claim],
+    /// When the machine was busy.
+    busy: Vec<(Stamp, Stamp)>,
     minted: Minted<'r>,
 }
 
@@ -28,6 +32,10 @@ struct Fault {
 }
 
 const ANY: [May; 4] = [May::Delay, May::Stop, May::Repeat, May::Forget];
+
+/// What ends a hold before its deadline: the store has forgotten it, or its machine slept, which the clock of the history does
+/// not count.
+const LOSES: [May; 2] = [May::Stop, May::Forget];
 
 impl Fault {
     /// True if it may have effects at that time.
@@ -53,8 +61,8 @@ impl Fault {
 
 impl<'r> Faults<'r> {
     /// Those of a history with these claims.
-    pub(super) fn of(history: &History, claims: &'r [Claim], rules: &'r Rules) -> Self {
-        let mut faults: Vec<Fault> = Vec::new();
+    pub(super) fn of(history: &'r History, claims: &'r [Claim], rules: &'r Rules) -> Self {
+        let (mut faults, mut busy) = (Vec::<Fault>::new(), Vec::new());
         for event in history.events() {
             match &event.op {
                 Op::FaultBegan { fault, may, befalls } => faults.push(Fault {
@@ -71,10 +79,18 @@ impl<'r> Faults<'r> {
                         (it.ended, it.until) = (event.at, event.at.after(rules.aftermath));
                     }
                 }
+                Op::Busy { since } => busy.push((*since, event.at)),
                 _ => {}
             }
         }
-        Self { all: faults, rules, minted: Minted::of(claims) }
+        Self {
+            busy,
+            all: faults,
+            rules,
+            events: history.events(),
+            claims,
+            minted: Minted::of(claims),
+        }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -85,11 +101,7 @@ impl<'r> Faults<'r> {
     pub(super) fn allow(&self, violation: &Violation) -> bool {
         let notice = self.rules.notice;
         match violation {
-            Violation::Overlap(one, later) => {
-                let (held, next) =
-                    if one.token < later.token { (one, later) } else { (later, one) };
-                self.forgot(held, next, later.start)
-            }
+            Violation::Overlap(one, later) => self.forgot_one_of(one, later),
             // The server mints greater tokens even after a loss of data. So it granted the hold with the smaller token first,
             // and the answer came when it had forgotten that hold and the one with the greater token was over. A hold that
             // was handed on, or is shared, was granted when its process asked for it first.
@@ -98,9 +110,24 @@ impl<'r> Faults<'r> {
                 one.released.is_some_and(|at| self.forgot(one, next, at))
             }
             Violation::TooManyPermits(claims, _) => self.forgot_permits(claims),
-            // The update of a holder whose hold was forgotten, or who stood still, undoes others' updates.
-            Violation::LostUpdate(_, later) => {
-                self.any(&[May::Stop, May::Forget], |it| it.may_act(later.at))
+            Violation::Crowd(event, _) => self.claim_of(event).is_some_and(|claim| {
+                let same = |it: &&Claim| it.object == claim.object && it.overlaps(claim);
+                self.claims.iter().filter(same).any(|it| self.forgot_one_of(it, claim))
+            }),
+            // An update is recorded before it is written. So either of the two may have come late, or a third one did: the one
+            // that wrote over the update of the first what the later one read.
+            Violation::LostUpdate(one, later) => {
+                let Op::Updated { from, .. } = later.op else { return false };
+                let mut wrote = self.writers(&later.object, from);
+                self.came_late(one)
+                    || self.came_late(later)
+                    || self.both_held(one, later)
+                    || wrote.any(|it| self.came_late(it) || self.both_held(it, one))
+            }
+            Violation::Changed(event) => {
+                let Op::Reread { after, .. } = event.op else { return false };
+                let mut wrote = self.writers(&event.object, after);
+                wrote.any(|it| self.came_late(it) || self.both_held(it, event))
             }
             // At its next poll.
             Violation::LateEffect(event) => {
@@ -111,20 +138,22 @@ impl<'r> Faults<'r> {
                 self.all.iter().any(explains)
             }
             Violation::LateNotice(claim, at) => claim.valid_until.is_some_and(|deadline| {
-                let stood_still =
-                    |it: &Fault| it.stops(claim.process).then_some((it.began, it.ended));
-                self.outside_of(deadline, *at, stood_still) <= notice
+                let stops = self.all.iter().filter(|it| it.stops(claim.process));
+                outside_of(deadline, *at, stops.map(|it| (it.began, it.ended))) <= notice
             }),
-            Violation::Lost(claim) => claim.over.is_some_and(|(_, at)| {
-                let may_lose = |it: &Fault| it.may_act(at) && claim.hold_asked <= it.ended;
-                self.any(&ANY, |it| may_lose(it) && it.befalls(claim.process))
-            }),
+            Violation::Lost(claim) => {
+                claim.over.is_some_and(|(_, at)| self.may_end(&LOSES, claim, at))
+            }
+            Violation::NotReleased(claim, Refusal { at, lost }) => {
+                let by = if *lost { &LOSES[..] } else { &ANY };
+                self.may_end(by, claim, *at)
+            }
             Violation::Overtaken(one, first) => {
                 self.any(&ANY, |it| it.may_act(first.start) && one.invoked <= it.ended)
             }
             Violation::LeftFree(_, from, to) => self.rules.free.is_some_and(|most| {
-                let acts = |it: &Fault| Some((it.began, it.until));
-                self.outside_of(*from, *to, acts) <= most
+                let acts = self.all.iter().map(|it| (it.began, it.until));
+                outside_of(*from, *to, acts.chain(self.busy.iter().copied())) <= most
             }),
             Violation::InPart(event) => self.any(&[May::Forget], |it| it.may_act(event.at)),
             Violation::PassedBy(event) => {
@@ -136,6 +165,44 @@ impl<'r> Faults<'r> {
             | Violation::NoRecovery(..)
             | Violation::OutOfPlace(_) => false,
         }
+    }
+
+    /// True if one of these faults may have ended the hold by that time.
+    fn may_end(&self, by: &[May], claim: &Claim, at: Stamp) -> bool {
+        let while_held = |it: &Fault| it.may_act(at) && claim.hold_asked <= it.ended;
+        self.any(by, |it| while_held(it) && it.befalls(claim.process))
+    }
+
+    /// The claim of a task at the time of this event, or its last one before.
+    fn claim_of(&self, event: &Event) -> Option<&Claim> {
+        let holder = (event.process, event.task, event.object.clone());
+        self.claims.iter().rev().find(|it| it.start <= event.at && it.holder() == holder)
+    }
+
+    /// The updates of a lock's value that wrote this one.
+    fn writers(&self, object: &str, value: u64) -> impl Iterator<Item = &Event> {
+        let wrote = move |it: &&Event| matches!(it.op, Op::Updated { to, .. } if to == value);
+        self.events.iter().filter(wrote).filter(move |it| it.object == object)
+    }
+
+    /// True if an update may have reached the value after its hold, because the process stood still.
+    fn came_late(&self, update: &Event) -> bool {
+        let over = self.claim_of(update).and_then(|it| it.over).map_or(Stamp::MAX, |(_, at)| at);
+        let during =
+            |it: &Fault| it.began <= over && update.at <= it.ended.after(self.rules.notice);
+        self.all.iter().any(|it| it.stops(update.process) && during(it))
+    }
+
+    /// True if these two events are of holds at the same time, one of which the store had forgotten.
+    fn both_held(&self, one: &Event, other: &Event) -> bool {
+        let claims = self.claim_of(one).zip(self.claim_of(other));
+        claims.is_some_and(|(one, other)| one.overlaps(other) && self.forgot_one_of(one, other))
+    }
+
+    /// True if the store may have forgotten one of these holds and then granted the other.
+    fn forgot_one_of(&self, one: &Claim, other: &Claim) -> bool {
+        let (held, next) = if one.token < other.token { (one, other) } else { (other, one) };
+        self.forgot(held, next, one.start.max(other.start))
     }
 
     fn any(&self, by: &[May], explains: impl Fn(&Fault) -> bool) -> bool {
@@ -164,28 +231,14 @@ impl<'r> Faults<'r> {
         })
     }
 
-    /// How much of a time is in none of the spans that these faults have.
-    fn outside_of(
-        &self,
-        from: Stamp,
-        to: Stamp,
-        span: impl Fn(&Fault) -> Option<(Stamp, Stamp)>,
-    ) -> Duration {
-        let (mut outside, mut at) = (Duration::ZERO, from);
-        for (began, ended) in self.all.iter().filter_map(span) {
-            outside += began.min(to).since(at);
-            at = at.max(ended.min(to));
-        }
-        outside + to.since(at)
-    }
-
     /// For each fault, the process that waited longest after it until it had a lock again, or until the end of the history.
     /// The time that other faults last does not count.
     pub(super) fn recoveries(&self, history: &History) -> BTreeMap<String, Recovery> {
         let mut slowest: BTreeMap<String, Recovery> = BTreeMap::new();
         for fault in self.all.iter().filter(|it| it.ended < Stamp::MAX) {
             for ((process, object), (from, to)) in first_waits(history, fault.ended) {
-                let took = self.outside_of(from, to, |it| Some((it.began, it.ended)));
+                let others = self.all.iter().map(|it| (it.began, it.ended));
+                let took = outside_of(from, to, others);
                 let known = slowest.get(&fault.name).map(|it| it.took);
                 if known.is_none_or(|known| known < took) {
                     let recovery = Recovery { process, object: object.to_owned(), took };
@@ -195,6 +248,18 @@ impl<'r> Faults<'r> {
         }
         slowest
     }
+}
+
+/// How much of a time is in none of these spans.
+fn outside_of(from: Stamp, to: Stamp, spans: impl Iterator<Item = (Stamp, Stamp)>) -> Duration {
+    let mut spans: Vec<_> = spans.collect();
+    spans.sort();
+    let (mut outside, mut at) = (Duration::ZERO, from);
+    for (began, ended) in spans {
+        outside += began.min(to).since(at);
+        at = at.max(ended.min(to));
+    }
+    outside + to.since(at)
 }
 
 /// For each process and lock that it asked for: from when to when it waited for it after that time, or until the history ends.

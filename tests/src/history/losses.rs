@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::exclusion::permits;
 use super::{Claim, Event, Op, Over, Stamp, Violation};
 
 /// Holds that were lost before their deadline, and those that learned of their end later than `notice` after it.
@@ -22,23 +23,41 @@ pub(super) fn losses(claims: &[Claim], notice: Duration) -> Vec<Violation> {
     violations
 }
 
-/// Releases that were confirmed though the hold had ended, and another had begun before they were asked for.
+/// Releases that were confirmed though the hold had ended, and others had begun before they were asked for that leave no room
+/// for it.
 pub(super) fn stale_releases(claims: &[Claim]) -> Vec<Violation> {
     let mut violations = Vec::new();
-    let mut last: HashMap<&str, &Claim> = HashMap::new();
-    // From the last start to the first, so that the next claim of the same lock is known.
-    for claim in claims.iter().rev() {
-        let next = last.insert(&claim.object, claim);
-        let (Some(next), Some((Over::Release, invoked))) = (next, claim.over) else { continue };
-        let is_stale = claim.end < invoked && next.start < invoked && next.excludes(claim);
-        if is_stale && claim.released.is_some() {
-            violations.push(Violation::StaleRelease(claim.clone(), next.clone()));
+    for (place, claim) in claims.iter().enumerate() {
+        let Some((Over::Release, invoked)) = claim.over else { continue };
+        if claim.end < invoked && claim.released.is_some() {
+            let later = claims[place + 1..].iter().take_while(|next| next.start < invoked);
+            let next = later.filter(|it| it.excludes(claim) || is_full_beside(claim, it, claims));
+            let pair = |next: &Claim| Violation::StaleRelease(claim.clone(), next.clone());
+            violations.extend(next.map(pair));
         }
     }
     violations
 }
 
-/// Each two updates of one lock's value that have read the same. An update is recorded before the value is written. If its
+/// True if the permits of one claim, of the next, and of all that were held when the next started, are more than the limit.
+fn is_full_beside(one: &Claim, next: &Claim, claims: &[Claim]) -> bool {
+    let held =
+        |it: &&Claim| it.object == one.object && it.start <= next.start && next.start < it.end;
+    let (count, limit) = permits(claims.iter().filter(held).chain([one]));
+    next.object == one.object && next.start >= one.end && count > limit
+}
+
+/// Holds whose release failed before their deadline: the store did not have them any more, or did not answer.
+pub(super) fn not_released(claims: &[Claim]) -> Vec<Violation> {
+    let failed = claims.iter().filter_map(|claim| {
+        let refusal = claim.refused?;
+        let is_valid = claim.valid_until.is_none_or(|deadline| refusal.at < deadline);
+        is_valid.then(|| Violation::NotReleased(claim.clone(), refusal))
+    });
+    failed.collect()
+}
+
+/// Each two updates of one lock's value that have read the same, and each reader that saw the value change. An update is recorded before the value is written. If its
 /// process is killed then, or its task cancelled, it may have been none; but those who acquired the lock before a task was
 /// cancelled may not have read what that task read.
 ///
@@ -61,6 +80,11 @@ pub(super) fn lost_updates(events: &[Event]) -> Vec<Violation> {
                     updates.cancelled.push((unsure, event.at));
                 }
             }
+            Op::Reread { before, after } if before != after => {
+                if !updates.may_come_late(event, after) {
+                    violations.push(Violation::Changed(event.clone()));
+                }
+            }
             _ => {
                 last.insert((event.process, event.task), event);
                 violations.extend(updates.add(event));
@@ -80,6 +104,8 @@ struct Updates<'e> {
     acquired: HashMap<(u32, u64), Stamp>,
     /// Updates that may have been none, and when their tasks were cancelled.
     cancelled: Vec<(&'e Event, Stamp)>,
+    /// These, and those of processes that were killed: the value may be written later than their holds end.
+    unsure: Vec<&'e Event>,
 }
 
 impl<'e> Updates<'e> {
@@ -110,9 +136,16 @@ impl<'e> Updates<'e> {
         Some(Violation::LostUpdate(earlier.clone(), event.clone()))
     }
 
+    /// True if an update that may have been none may have written this value now, which a reader saw.
+    fn may_come_late(&self, reader: &Event, value: u64) -> bool {
+        let wrote = |it: &&Event| matches!(it.op, Op::Updated { to, .. } if to == value);
+        self.unsure.iter().copied().filter(wrote).any(|it| it.object == reader.object)
+    }
+
     /// Forgets an update that may have been none.
     fn forget(&mut self, unsure: &'e Event) {
         let Op::Updated { from, to } = unsure.op else { return };
+        self.unsure.push(unsure);
         if let Some((_, values)) = self.set_back.get_mut(&*unsure.object)
             && *values.end() == to
             && values.contains(&from)

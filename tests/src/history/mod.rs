@@ -13,9 +13,9 @@
 //! | C1 | claims that exclude each other do not overlap |
 //! | C2 | a task has an effect only during its claim, and no update under a lock is lost |
 //! | C3 | a hold has a greater token than every hold before it |
-//! | C4 | a hold is lost only because of a fault or its deadline, and a late release takes nothing from a successor |
-//! | C5 | readers share, a writer is alone |
-//! | C6 | the permits in use stay within the limit |
+//! | C4 | a hold ends before its release only because of a fault or its deadline, and a late release takes nothing from a successor |
+//! | C5 | readers share, a writer is alone, and what a reader reads does not change meanwhile |
+//! | C6 | the permits in use stay within the limit, by the claims and by a count on another server |
 //! | C7 | tasks with a place in a queue get the lock in that order |
 //! | C8 | a lock is not left free while a task waits for it |
 //! | C9 | the server has no key that never ends |
@@ -47,7 +47,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-pub use claims::{Claim, Over};
+pub use claims::{Claim, Over, Refusal};
 pub use event::{Event, May, Op, Share, Stamp};
 pub use report::{Recovery, Report, Rules, Violation};
 pub use waits::Wait;

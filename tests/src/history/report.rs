@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::faults::Faults;
-use super::{Claim, Event, History, Op, Over, Stamp, Wait};
+use super::{Claim, Event, History, Op, Over, Refusal, Stamp, Wait};
 
 /// Something that must not have happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,12 +23,18 @@ pub enum Violation {
     LateEffect(Event),
     /// Two tasks have read the same value under one lock, so that one of their updates is gone.
     LostUpdate(Event, Event),
+    /// A value changed while a reader had the lock.
+    Changed(Event),
+    /// A task that entered with its permits was counted as one too many: the limit is this.
+    Crowd(Event, u64),
     /// A hold was lost though no fault was injected and its own deadline had not passed.
     Lost(Claim),
     /// A hold learned only at that time that its deadline had passed.
     LateNotice(Claim, Stamp),
     /// The release of the first was confirmed, though it had ended and the second had the lock when it was asked for.
     StaleRelease(Claim, Claim),
+    /// The release of a hold failed before the hold's deadline and without a fault.
+    NotReleased(Claim, Refusal),
     /// The second got the lock before the first, who had an earlier place in the queue.
     Overtaken(Claim, Claim),
     /// The server let a waiter go before one that waited longer.
@@ -58,10 +64,16 @@ impl fmt::Display for Violation {
             Self::NoToken(claim) => write!(f, "no token: {claim}"),
             Self::LateEffect(event) => write!(f, "an effect outside of any claim: {event}"),
             Self::LostUpdate(one, other) => write!(f, "one update is gone: {one} or {other}"),
+            Self::Changed(event) => write!(f, "the value changed under a reader: {event}"),
+            Self::Crowd(event, limit) => write!(f, "more permits in use than {limit}: {event}"),
             Self::Lost(claim) => write!(f, "lost without a fault: {claim}"),
             Self::LateNotice(claim, at) => write!(f, "learned of its end only at {at}: {claim}"),
             Self::StaleRelease(one, other) => {
                 write!(f, "released when another had it: {one}, then {other}")
+            }
+            Self::NotReleased(claim, Refusal { at, lost }) => {
+                let why = if *lost { "the store had lost it" } else { "no answer" };
+                write!(f, "not released without a fault ({why} at {at}): {claim}")
             }
             Self::Overtaken(one, other) => write!(f, "overtaken in the queue: {one} by {other}"),
             Self::LeftFree(wait, from, to) => {
@@ -84,7 +96,8 @@ pub struct Rules {
     pub aftermath: Duration,
     /// How long after its deadline a hold may learn that it has passed: what a busy machine needs to run a task.
     pub notice: Duration,
-    /// For how long a lock may be free while a task waits for it, but for faults and their aftermath.
+    /// For how long a lock may be free while a task waits for it, but for faults and their aftermath, and for the time in
+    /// which the machine was busy.
     pub free: Option<Duration>,
     /// How long after a fault each process has to have each lock again that it asks for.
     pub recovery: Option<Duration>,
@@ -94,8 +107,8 @@ impl Rules {
     /// For tasks that use locks all the time, with this lease, while faults are injected. Their clients wait so long for an
     /// answer.
     pub fn under_faults(lease: Duration, answer: Duration, recovery: Duration) -> Self {
-        // On a busy machine, and less than the poll cap, so that a notice that is missed shows.
-        let free = Duration::from_secs(3);
+        // Less than a lease, a wait or the poll cap, so that a notice or a release that is missed shows.
+        let free = Duration::from_millis(500);
         let aftermath = lease + 2 * answer;
         Self { aftermath, free: Some(free), recovery: Some(recovery), ..Self::default() }
     }
@@ -186,9 +199,11 @@ impl History {
         let mut found = replay.violations;
         found.extend(super::exclusion::overlaps(claims));
         found.extend(super::exclusion::too_many_permits(claims));
+        found.extend(super::exclusion::crowds(self.events(), claims));
         found.extend(super::tokens::order(claims));
         found.extend(super::losses::losses(claims, rules.notice));
         found.extend(super::losses::stale_releases(claims));
+        found.extend(super::losses::not_released(claims));
         found.extend(super::losses::lost_updates(self.events()));
         found.extend(super::waits::overtakes(self.events(), claims));
         if let Some(most) = rules.free {

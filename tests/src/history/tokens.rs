@@ -70,10 +70,10 @@ fn out_of_order<'a>(
     found
 }
 
-/// Each two holds with one token. Readers may have the token of another reader, or of the writer before them.
+/// Each hold that has the token of an earlier one, and that one. Readers may: they join the hold of another reader, or of the
+/// writer before them.
 fn of_equal_token(mut holds: Vec<(u64, &Claim)>) -> Vec<(&Claim, &Claim)> {
-    holds.retain(|(_, claim)| claim.share != Share::Readers);
-    holds.sort_by_key(|(token, claim)| (*token, claim.start));
+    holds.sort_by_key(|(token, claim)| (*token, claim.start, claim.share == Share::Readers));
     let pairs = holds.windows(2).filter(|pair| pair[0].0 == pair[1].0);
-    pairs.map(|pair| (pair[0].1, pair[1].1)).collect()
+    pairs.map(|pair| (pair[0].1, pair[1].1)).filter(|(_, it)| it.share != Share::Readers).collect()
 }

@@ -14,7 +14,7 @@ pub const HOST: &str = "redis.test";
 /// What the library of a [`WallClock`] and that of a [`Host`] read.
 const VALUE: &str = "value";
 
-/// Shifts the time of day of processes. Clocks that only count time stay as they are.
+/// Shifts the time of day of processes, or has it run fast. Clocks that only count time stay as they are.
 #[derive(Debug)]
 pub struct WallClock(Library);
 
@@ -25,6 +25,7 @@ impl WallClock {
     pub fn new() -> Self {
         let clock = Self(Library::build(include_str!("wall_clock.c")));
         clock.shift(0);
+        clock.run_fast(0);
         clock
     }
 
@@ -35,9 +36,18 @@ impl WallClock {
 
     /// From now on it is so many seconds ahead of the real time, or behind it.
     pub fn shift(&self, seconds: i64) {
+        self.write(0, seconds);
+    }
+
+    /// From now on it is ahead of the real time by so many milliseconds for each second since the start of the process.
+    pub fn run_fast(&self, permille: i64) {
+        self.write(8, permille);
+    }
+
+    fn write(&self, at: u64, value: i64) {
         // Not truncated in between, because processes have mapped it.
         let file = File::options().create(true).truncate(false).write(true).open(self.0.value());
-        let written = file.and_then(|file| file.write_all_at(&seconds.to_ne_bytes(), 0));
+        let written = file.and_then(|file| file.write_all_at(&value.to_ne_bytes(), at));
         written.expect("the library's own directory is writable");
     }
 }

@@ -1,4 +1,4 @@
-// Shifts the time of day for the process that loads this before all other libraries, and no other clock.
+// Shifts the time of day for the process that loads this before all other libraries, or has it run fast, and no other clock.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -9,13 +9,19 @@
 #include <time.h>
 #include <unistd.h>
 
-// Seconds, in a file that the test writes to at any time.
-static const volatile int64_t *shift;
+// In a file that the test writes to at any time.
+static const volatile struct {
+  int64_t shift;    // in seconds
+  int64_t permille; // by which it runs fast, since the start
+} *change;
 
-__attribute__((constructor)) static void open_shift(void) {
+static struct timespec start;
+
+__attribute__((constructor)) static void open_change(void) {
+  syscall(SYS_clock_gettime, CLOCK_REALTIME, &start);
   int file = open(getenv("LOCK_TESTS_WALL_CLOCK"), O_RDONLY);
-  shift = mmap(NULL, sizeof *shift, PROT_READ, MAP_SHARED, file, 0);
-  if (shift == MAP_FAILED) abort();
+  change = mmap(NULL, sizeof *change, PROT_READ, MAP_SHARED, file, 0);
+  if (change == MAP_FAILED) abort();
   close(file);
 }
 
@@ -23,7 +29,13 @@ __attribute__((constructor)) static void open_shift(void) {
 int clock_gettime(clockid_t which, struct timespec *at) {
   int failed = (int)syscall(SYS_clock_gettime, which, at);
   int is_wall_clock = which == CLOCK_REALTIME || which == CLOCK_REALTIME_COARSE;
-  if (!failed && is_wall_clock && shift) at->tv_sec += *shift;
+  if (!failed && is_wall_clock && change) {
+    int64_t second = 1000000000;
+    int64_t passed = (at->tv_sec - start.tv_sec) * second + at->tv_nsec - start.tv_nsec;
+    int64_t nanos = at->tv_nsec + passed / 1000 * change->permille;
+    at->tv_sec += change->shift + nanos / second;
+    at->tv_nsec = nanos % second;
+  }
   return failed;
 }
 

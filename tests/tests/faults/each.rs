@@ -78,9 +78,12 @@ pub(crate) async fn evict(drill: &Drill, fill: &str, policy: &str, fewest: usize
     let info: String = raw.get(&["INFO", "memory"]).await;
     let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
     let most = used.parse::<u64>().unwrap() - 400 * 1024;
-    raw.cmd(&["CONFIG", "SET", "maxmemory", &most.to_string()]).await;
-    sleep(ms(50)).await;
-    raw.cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    let squeeze = async {
+        raw.cmd(&["CONFIG", "SET", "maxmemory", &most.to_string()]).await;
+        sleep(ms(50)).await;
+        raw.cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    };
+    drill.loses(squeeze).await;
     let losses = held.iter().map(|guard| timeout(lease * 2 / 3, guard.lost()));
     let mut lost = 0;
     for loss in join_all(losses).await.into_iter().flatten() {

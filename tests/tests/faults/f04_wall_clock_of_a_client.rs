@@ -12,7 +12,7 @@ const HOUR: i64 = 3_600;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_happens() {
     let clock = WallClock::new();
-    let mut drill = Drill::with(RedisServer::builder(), "127.0.0.1", clock.envs()).await;
+    let mut drill = Drill::without_fault(RedisServer::builder(), clock.envs()).await;
     for shift in [HOUR, -HOUR, 0] {
         let time = drill.server.client().time_millis().await / 1_000;
         clock.shift(shift);

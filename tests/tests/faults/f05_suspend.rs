@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::drill::FAR;
 use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -21,7 +22,11 @@ async fn every_lock_recovers() {
             tokio::task::yield_now().await;
             did.store(true, Ordering::SeqCst);
         };
+        // The clock of the history does not count time asleep.
+        let recorder = drill.record_as(FAR);
+        recorder.record_stop("the sleep", FAR);
         let lost = held[0].run(body).await;
+        recorder.record_end_of_fault("the sleep");
         let by_deadline = matches!(lost, Err(LockError::Lost { cause: LossCause::Deadline, .. }));
         assert!(by_deadline && !did.load(Ordering::SeqCst), "{lost:?}");
         for guard in held {

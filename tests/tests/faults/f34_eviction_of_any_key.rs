@@ -17,6 +17,6 @@ end";
 async fn every_lock_recovers() {
     let mut drill = Drill::start().await;
     let evict = async |drill: &mut Drill| evict(drill, FILL, "allkeys-random", 1).await;
-    drill.fault(May::Forget, evict).await;
+    drill.fault(May::Delay, evict).await;
     drill.end(secs(2)).await;
 }

@@ -16,6 +16,6 @@ async fn every_lock_recovers() {
     let evict = async |drill: &mut Drill| {
         evict(drill, FILL, "volatile-ttl", Job::ALL.len()).await;
     };
-    drill.fault(May::Forget, evict).await;
+    drill.fault(May::Delay, evict).await;
     drill.end(secs(2)).await;
 }

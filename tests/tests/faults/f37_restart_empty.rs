@@ -10,7 +10,11 @@ use crate::prelude::*;
 async fn every_lock_recovers() {
     let mut drill = Drill::start().await;
     let kept = Kept::take(&drill.near.client, "kept").await;
-    drill.fault(May::Forget, async |drill| drill.server.restart().await).await;
+    let restart = async |drill: &mut Drill| {
+        drill.loses(async { drill.server.kill() }).await;
+        drill.server.restart().await;
+    };
+    drill.fault(May::Delay, restart).await;
     kept.are_lost(&drill.far.client).await;
     drill.end(secs(3)).await;
 }

@@ -20,13 +20,13 @@ async fn every_lock_recovers() {
         let on_disk = file.metadata().unwrap().len();
         let late = Kept::take(&drill.near.client, "late").await;
         drill.near.works().await;
-        drill.server.kill();
+        drill.loses(async { drill.server.kill() }).await;
         assert!(file.metadata().unwrap().len() > on_disk, "nothing would be lost");
         file.set_len(on_disk).unwrap();
         drill.server.restart().await;
         late
     };
-    let late = drill.fault(May::Forget, power_cut).await;
+    let late = drill.fault(May::Delay, power_cut).await;
     late.are_lost(&drill.far.client).await;
     early.are_kept().await;
     drill.end(secs(4)).await;

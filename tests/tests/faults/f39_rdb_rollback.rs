@@ -16,11 +16,12 @@ async fn every_lock_recovers() {
         drill.server.client().cmd(&["SAVE"]).await;
         before.release().await;
         let kept = Kept::take(&drill.near.client, "kept").await;
+        drill.loses(async { drill.server.kill() }).await;
         drill.server.restart().await;
         assert!(drill.server.client().exists("kept mutex").await, "not in the snapshot");
         kept
     };
-    let kept = drill.fault(May::Forget, roll_back).await;
+    let kept = drill.fault(May::Delay, roll_back).await;
     kept.are_lost(&drill.far.client).await;
     drill.end(secs(4)).await;
 }

@@ -17,13 +17,13 @@ async fn every_lock_recovers() {
         // A failover may take a while, and the store is to tell of the loss.
         let kept = Kept::take_for(&drill.near.client, "kept", secs(15)).await;
         drill.near.works().await;
-        drill.nodes[0].kill();
+        drill.loses(async { drill.nodes[0].kill() }).await;
         drill.dead.push(0);
         drill.nodes[1].resume();
         drill.promoted().await;
         kept
     };
-    let kept = drill.fault(May::Forget, lose).await;
+    let kept = drill.fault(May::Delay, lose).await;
     kept.are_lost(&drill.far.client).await;
     drill.end(secs(5)).await;
 }

@@ -13,8 +13,7 @@ async fn every_lock_recovers() {
     let mut drill = Drill::among(world, Habits::default()).await;
     let tag = name_of(&drill.cluster, 0).await;
     let down = async |drill: &mut Drill<Slots>| {
-        drill.cluster.node(1).kill();
-        drill.cluster.node(2).kill();
+        drill.loses(async { [1, 2].map(|node| drill.cluster.node(node).kill()) }).await;
         for kind in EXCLUSIVE {
             let name = format!("{{{tag}}}{kind}");
             let refused = async || {
@@ -31,7 +30,7 @@ async fn every_lock_recovers() {
         drill.cluster.node(2).restart().await;
         drill.cluster.wait_until_whole().await;
     };
-    drill.fault(May::Forget, down).await;
+    drill.fault(May::Delay, down).await;
     drill.end(secs(5)).await;
 }
 

@@ -115,7 +115,7 @@ impl Earlier {
                     record(Op::ReleaseInvoked);
                     let request = ["EVAL", self.release, "1", self.name, &owner, self.channel];
                     let heard: i64 = self.raw.get(&request).await;
-                    record(if heard >= 0 { Op::Released } else { Op::NotReleased });
+                    record(if heard >= 0 { Op::Released } else { Op::NotReleased { lost: true } });
                     had += 1;
                     if had == times {
                         return;

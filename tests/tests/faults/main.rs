@@ -82,3 +82,4 @@ mod f71_crossed_order;
 mod f72_two_versions;
 mod f73_one_name_two_kinds;
 mod f74_request_flood;
+mod f75_slow_clocks;

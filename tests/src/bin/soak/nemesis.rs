@@ -67,6 +67,9 @@ const FAULTS: [Fault; 17] = [
     Fault::BusyServer,
 ];
 
+/// What the history calls the moment in which a server that is killed loses its data.
+const LOSS: &str = "data lost";
+
 /// A fault, whom it befalls, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
@@ -84,8 +87,8 @@ impl Plan {
         let fault = FAULTS[choices.usize(..FAULTS.len())];
         // Shorter than a lease, or longer.
         let lasts = LEASE.mul_f32(0.1 + 1.7 * choices.f32());
-        // Now and then for so long that no fault is to blame for what happens.
-        let calm = choices.u8(..4) == 0;
+        // Every other time for so long that no fault is to blame for what happens.
+        let calm = choices.bool();
         let pause = LEASE.mul_f32(0.5 + choices.f32() + if calm { 4.0 } else { 0.0 });
         Self { fault, party: choices.usize(..parties), lasts, pause }
     }
@@ -134,7 +137,8 @@ impl Fault {
         match self {
             Self::StoppedProcess => May::Stop,
             Self::DoubledRequests => May::Repeat,
-            Self::LostServer | Self::Flushed => May::Forget,
+            Self::Flushed => May::Forget,
+            // A lost server is down for a while, and loses its data in one moment of it.
             _ => May::Delay,
         }
     }
@@ -206,7 +210,12 @@ impl Nemesis<'_> {
                 sleep(lasts).await;
                 self.server.resume();
             }
-            Fault::LostServer => self.server.restart().await,
+            Fault::LostServer => {
+                self.recorder.record_fault(LOSS, May::Forget);
+                self.server.kill();
+                self.recorder.record_end_of_fault(LOSS);
+                self.server.restart().await;
+            }
             Fault::Flushed => self.tell(&["FLUSHALL"]).await,
             Fault::ClosedConnections => {
                 self.tell(&["CLIENT", "KILL", "TYPE", "normal"]).await;

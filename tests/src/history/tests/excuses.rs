@@ -17,6 +17,19 @@ fn with_token(token: u64, mut events: Vec<Event>) -> Vec<Event> {
     events
 }
 
+fn update(nanos: u64, holder: u32, from: u64) -> Vec<Event> {
+    vec![event(nanos, holder, Op::Updated { from, to: from + 1 })]
+}
+
+/// A fault that befalls only this process.
+fn fault_of(process: u32, began: u64, ended: u64, may: May) -> Vec<Event> {
+    let mut events = fault(began, Some(ended), may);
+    if let Op::FaultBegan { befalls, .. } = &mut events[0].op {
+        *befalls = Some(process);
+    }
+    events
+}
+
 fn exclusive(holder: u32, token: u64, invoked: u64, start: u64, end: u64) -> Vec<Event> {
     with_token(token, hold(holder, Share::Exclusive, invoked, start, end))
 }
@@ -131,6 +144,76 @@ fn of_two_at_once_the_first_was_forgotten() {
     assert_eq!(judged([one, other]).0, 2, "an overlap, and a smaller token");
 }
 
+/// A reader whose hold was forgotten, and who ends last, hides none whose hold was not.
+#[test]
+fn each_overlapping_pair_is_judged() {
+    let read = |holder, token, invoked, start, end| {
+        with_token(token, hold(holder, Share::Readers, invoked, start, end))
+    };
+    let forgets = || fault(5, Some(6), May::Forget);
+    let forgotten = || read(0, 3, 1, 2, 60);
+    let write = || exclusive(6, 90, 20, 21, 30);
+    assert_eq!(judged([forgotten(), write(), forgets()], &rules()), (0, 1));
+    let later = read(3, 20, 10, 11, 40);
+    assert_eq!(judged([forgotten(), later, write(), forgets()], &rules()), (1, 1));
+}
+
+/// An update that undoes another one is late, and its process has stood still.
+#[test]
+fn a_stop_explains_no_lost_update_of_others() {
+    let under = |stopped| {
+        let stops = fault_of(stopped, 10, 35, May::Stop);
+        let holds = [exclusive(0, 1, 1, 2, 20), exclusive(3, 2, 21, 22, 40)];
+        judged(holds.into_iter().chain([update(15, 0, 7), update(30, 3, 7), stops]), &rules())
+    };
+    assert_eq!([under(0), under(1)], [(0, 1); 2], "it has read, and written, one of the two");
+    assert_eq!(under(2), (1, 0), "another process stood still");
+}
+
+/// A process that stood still may write late over what others have written since, which shows only when that is read.
+#[test]
+fn a_stop_explains_what_came_late_over_other_updates() {
+    let under = |began, ended| {
+        let stops = fault_of(0, began, ended, May::Stop);
+        let holds = [
+            exclusive(0, 1, 1, 2, 20),
+            exclusive(3, 2, 21, 22, 30),
+            exclusive(4, 3, 31, 32, 40),
+            exclusive(6, 4, 41, 42, 50),
+        ];
+        let updates = [update(15, 0, 7), update(25, 3, 7), update(35, 4, 8), update(45, 6, 8)];
+        judged(holds.into_iter().chain(updates).chain([stops]), &rules())
+    };
+    assert_eq!(under(16, 38), (0, 2), "it wrote 8 once more, after 9");
+    assert_eq!(under(21, 38), (2, 0), "its hold had ended");
+}
+
+/// A value changes under a reader only because of a writer that was forgotten, came late, or was cancelled.
+#[test]
+fn a_change_under_a_reader_needs_a_writer() {
+    let write = |until, then: &[(u64, Op)]| {
+        let granted = acquired(Some(5), until);
+        let update = Op::Updated { from: 7, to: 8 };
+        let ops = [(1, Op::AcquireInvoked), (2, granted), (9, update)];
+        let ops = ops.iter().chain(then);
+        ops.map(|(nanos, op)| event(*nanos, 0, op.clone())).collect::<Vec<_>>()
+    };
+    let read = || {
+        let mut events = with_token(6, hold(3, Share::Readers, 12, 20, 40));
+        events.push(event(35, 3, Op::Reread { before: 7, after: 8 }));
+        events
+    };
+    let forgets = |began| fault(began, Some(began + 1), May::Forget);
+    let beside = || write(None, &[(30, Op::ReleaseInvoked)]);
+    assert_eq!(judged([beside(), read(), forgets(10)], &rules()), (0, 2), "and an overlap");
+    assert_eq!(judged([beside(), read(), forgets(32)], &rules()), (2, 0), "after both");
+    let cancelled = write(None, &[(9, Op::WriteCancelled), (10, Op::ReleaseInvoked)]);
+    assert_eq!(judged([cancelled, read()], &rules()), (0, 0));
+    let stops = fault_of(0, 10, 30, May::Stop);
+    let stopped = write(Some(at(18)), &[(30, Op::Lost)]);
+    assert_eq!(judged([stopped, read(), stops], &rules()), (0, 2), "and it learned late");
+}
+
 #[test]
 fn permits_are_too_many_only_if_some_were_forgotten() {
     let permits = |holder, count, invoked, start| {
@@ -151,24 +234,17 @@ fn permits_are_too_many_only_if_some_were_forgotten() {
 }
 
 #[test]
-fn a_fault_of_one_process_explains_no_loss_of_another() {
-    let lost = |holder| {
+fn a_fault_of_one_process_explains_no_late_answer_to_another() {
+    let fails = |holder, lost| {
         let granted = acquired(Some(1), Some(at(90)));
-        let ops = [Op::AcquireInvoked, granted, Op::Lost];
-        [5, 6, 50]
-            .into_iter()
-            .zip(ops)
-            .map(|(nanos, op)| event(nanos, holder, op))
-            .collect::<Vec<_>>()
+        let ops = [Op::AcquireInvoked, granted, Op::ReleaseInvoked, Op::NotReleased { lost }];
+        let events = [5, 6, 45, 50].into_iter().zip(ops);
+        events.map(|(nanos, op)| event(nanos, holder, op)).collect::<Vec<_>>()
     };
-    let cut_off = |process| {
-        let mut events = fault(20, Some(30), May::Delay);
-        let (fault, may) = ("a fault".to_owned(), May::Delay);
-        events[0].op = Op::FaultBegan { fault, may, befalls: Some(process) };
-        events
-    };
-    assert_eq!(judged([lost(0), cut_off(0)], &rules()), (0, 1));
-    assert_eq!(judged([lost(3), cut_off(0)], &rules()), (1, 0));
+    let cut_off = |process| fault_of(process, 20, 30, May::Delay);
+    assert_eq!(judged([fails(0, false), cut_off(0)], &rules()), (0, 1));
+    assert_eq!(judged([fails(3, false), cut_off(0)], &rules()), (1, 0));
+    assert_eq!(judged([fails(0, true), cut_off(0)], &rules()), (1, 0), "the store had lost it");
 }
 
 #[test]
@@ -185,6 +261,20 @@ fn a_lock_is_left_free_only_for_as_long_as_a_fault_lasts() {
     assert_eq!(free(61, &[(15, 20), (22, 51), (23, 24), (30, 52)]), (0, 1));
     assert_eq!(free(60, &[(18, 30), (37, 55)]), (0, 1), "three between the two");
     assert_eq!(free(60, &[(18, 30), (40, 55)]), (1, 0), "six between the two");
+}
+
+#[test]
+fn a_lock_is_left_free_for_longer_only_by_a_busy_machine() {
+    let rules = Rules { free: Some(span(5)), ..rules() };
+    let free = |until| {
+        let holds = [exclusive(1, 1, 1, 2, 20), exclusive(5, 2, 10, until, until + 5)];
+        let busy = [(15, 22), (30, 40)]
+            .map(|(since, until)| vec![event(until, 60, Op::Busy { since: at(since) })]);
+        judged(holds.into_iter().chain(busy), &rules)
+    };
+    assert_eq!(free(27), (0, 1), "five after the first");
+    assert_eq!(free(28), (1, 0));
+    assert_eq!(free(39), (1, 0), "eight before the second");
 }
 
 #[test]
@@ -207,12 +297,7 @@ fn a_process_that_stood_still_knows_soon_after() {
 
 #[test]
 fn a_stop_explains_only_what_the_stopped_process_did() {
-    let stops = |process| {
-        let befalls = Some(process);
-        let mut events = fault(15, Some(40), May::Stop);
-        events[0].op = Op::FaultBegan { fault: "a fault".to_owned(), may: May::Stop, befalls };
-        events
-    };
+    let stops = |process| fault_of(process, 15, 40, May::Stop);
     let granted = acquired(Some(1), Some(at(20)));
     let learns = vec![
         event(1, 0, Op::AcquireInvoked),
@@ -227,8 +312,6 @@ fn a_stop_explains_only_what_the_stopped_process_did() {
 /// A holder whose hold was forgotten has set the value back; the next one works long before it writes.
 #[test]
 fn what_a_forgotten_holder_left_is_read_long_after_the_fault() {
-    let update =
-        |nanos, holder, from| vec![event(nanos, holder, Op::Updated { from, to: from + 1 })];
     let updates = |last| {
         [
             exclusive(1, 5, 1, 2, 40),
@@ -257,9 +340,10 @@ fn a_fault_explains_nothing_that_began_after_it() {
         let times = [invoked, invoked + 1, 50];
         times.into_iter().zip(ops).map(|(nanos, op)| event(nanos, 0, op)).collect::<Vec<_>>()
     };
+    let forgets = || fault(20, Some(30), May::Forget);
+    assert_eq!(judged([lost(30), forgets()], &rules()), (0, 1));
+    assert_eq!(judged([lost(31), forgets()], &rules()), (1, 0));
     let delays = || fault(20, Some(30), May::Delay);
-    assert_eq!(judged([lost(30), delays()], &rules()), (0, 1));
-    assert_eq!(judged([lost(31), delays()], &rules()), (1, 0));
     let queued = |holder: u32, invoked, place, start| {
         let mut events = exclusive(holder, start, invoked, start, start + 5);
         events.push(event(invoked + 1, holder, Op::Queued { place }));

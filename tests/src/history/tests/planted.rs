@@ -1,5 +1,6 @@
 //! Over histories drawn at random: what is planted against a rule is found, wherever it is, and nothing else is there.
 
+use super::rules::{fault, span};
 use super::*;
 
 /// What is planted.
@@ -12,10 +13,16 @@ enum Plant {
     Loss,
     /// C4: a hold that has ended is released when another has the lock.
     StaleRelease,
+    /// C4: a hold is not there when it is released, before its deadline.
+    NotReleased,
     /// C5: a reader has the lock beside a writer.
     ReaderBesideWriter,
+    /// C5: a value changes while a reader has the lock.
+    Changed,
     /// C6: one permit too many.
     Permits,
+    /// C6: one more is counted on another server than the claims are.
+    Crowd,
     /// C7: two waiters have each other's place.
     Overtaking,
     /// C7: the server lets a waiter go before another.
@@ -32,13 +39,16 @@ enum Plant {
     InPart,
 }
 
-const PLANTS: [Plant; 13] = [
+const PLANTS: [Plant; 16] = [
     Plant::Nothing,
     Plant::LostUpdate,
     Plant::Loss,
     Plant::StaleRelease,
+    Plant::NotReleased,
     Plant::ReaderBesideWriter,
+    Plant::Changed,
     Plant::Permits,
+    Plant::Crowd,
     Plant::Overtaking,
     Plant::PassedBy,
     Plant::LeftFree,
@@ -72,8 +82,11 @@ impl Plant {
             Self::LostUpdate => matches!(found, Violation::LostUpdate(..)),
             Self::Loss => matches!(found, Violation::Lost(_)),
             Self::StaleRelease => matches!(found, Violation::StaleRelease(..)),
+            Self::NotReleased => matches!(found, Violation::NotReleased(..)),
             Self::ReaderBesideWriter => matches!(found, Violation::Overlap(..)),
+            Self::Changed => matches!(found, Violation::Changed(_)),
             Self::Permits => matches!(found, Violation::TooManyPermits(..)),
+            Self::Crowd => matches!(found, Violation::Crowd(..)),
             Self::Overtaking => matches!(found, Violation::Overtaken(..)),
             Self::PassedBy => matches!(found, Violation::PassedBy(_)),
             Self::LeftFree => matches!(found, Violation::LeftFree(..)),
@@ -111,6 +124,12 @@ impl Plant {
                 more.push(event(late, hold.holder, Op::Released));
                 rules.notice = span(LONG);
             }
+            Self::NotReleased => {
+                let until = Some(at(hold.held.end + 9));
+                by_hold[here][GRANT].op = acquired(Some(hold.token), until);
+                by_hold[here][END] = event(hold.held.end, hold.holder, Op::ReleaseInvoked);
+                more.push(event(hold.held.end + 1, hold.holder, Op::NotReleased { lost: true }));
+            }
             Self::ReaderBesideWriter => {
                 let reader = 20;
                 more.push(event(hold.invoked, reader, Op::AcquireInvoked));
@@ -119,12 +138,18 @@ impl Plant {
                 more.push(event(hold.held.start, reader, read));
                 more.push(event(hold.held.end, reader, Op::ReleaseInvoked));
             }
-            Self::Permits => {
-                for holder in 20..23 {
+            Self::Changed => {
+                let read = Op::Reread { before: 3, after: 4 };
+                more.push(event(hold.held.start, hold.holder, read));
+            }
+            Self::Permits | Self::Crowd => {
+                let holders = if matches!(self, Self::Crowd) { 20..21 } else { 20..23 };
+                let inside = if matches!(self, Self::Crowd) { 3 } else { 2 };
+                for holder in holders {
                     let share = Share::Permits { count: 1, limit: 2 };
                     let token = Some(u64::from(holder));
                     let permit = Op::Acquired { share, token, valid_until: None };
-                    let ops = [Op::AcquireInvoked, permit];
+                    let ops = [Op::AcquireInvoked, permit, Op::Entered { inside }];
                     let nanos = u64::from(holder);
                     let named =
                         |op| Event { object: "permits".to_owned(), ..event(nanos, holder, op) };
@@ -155,22 +180,16 @@ impl Plant {
                 by_hold[here][END] = event(hold.held.end + 8, hold.holder, Op::Lost);
             }
             Self::NoRecovery => {
-                let fault = "a fault".to_owned();
-                let may = May::Delay;
-                let began = Op::FaultBegan { fault: fault.clone(), may, befalls: None };
-                more.push(event(1, 0, began));
-                more.push(event(2, 0, Op::FaultEnded { fault }));
+                more.extend(fault(1, Some(2), May::Delay));
                 rules.aftermath = span(0);
                 rules.recovery = Some(span(0));
             }
-            Self::InPart => more.push(event(hold.held.start, 0, Op::Parts { held: 1, of: 2 })),
+            Self::InPart => {
+                more.push(event(hold.held.start, 0, Op::Parts { held: 1, of: 2, ends_in: 2 }))
+            }
         }
         (by_hold.into_iter().flatten().chain(more).collect(), rules)
     }
-}
-
-fn span(nanos: u64) -> std::time::Duration {
-    std::time::Duration::from_nanos(nanos)
 }
 
 proptest! {
@@ -198,13 +217,13 @@ const KINDS: [May; 4] = [May::Delay, May::Stop, May::Repeat, May::Forget];
 /// What no fault of this kind explains, however long it lasts.
 fn is_never(may: May, plant: Plant) -> bool {
     use Plant::{
-        InPart, LateNotice, LeftFree, Loss, LostUpdate, NoRecovery, Nothing, Overtaking, PassedBy,
+        InPart, LateNotice, LeftFree, Loss, LostUpdate, NoRecovery, NotReleased, Nothing,
+        Overtaking, PassedBy,
     };
 
     match plant {
-        Nothing | Loss | Overtaking | LeftFree | NoRecovery => false,
-        LostUpdate => matches!(may, May::Delay | May::Repeat),
-        LateNotice => may != May::Stop,
+        Nothing | Overtaking | LeftFree | NoRecovery => false,
+        Loss | NotReleased | LostUpdate | LateNotice => may != May::Stop,
         InPart => may != May::Forget,
         PassedBy => matches!(may, May::Delay | May::Stop),
         _ => true,
@@ -228,9 +247,7 @@ proptest! {
             May::Forget => (1, 2),
             May::Delay | May::Stop | May::Repeat => (1, 1_000_000),
         };
-        let fault = || "a fault".to_owned();
-        events.push(event(began, 60, Op::FaultBegan { fault: fault(), may, befalls: None }));
-        events.push(event(ended, 60, Op::FaultEnded { fault: fault() }));
+        events.extend(fault(began, Some(ended), may));
         let found = History::from_events(events).check(&rules).violations;
         prop_assert!(found.iter().any(|it| plant.is_found(it)), "{plant:?} under {may:?}: {found:?}");
     }
@@ -245,9 +262,7 @@ proptest! {
         let here = here.index(holds.len() - 1);
         let (mut events, rules) = Plant::LeftFree.put(&holds, here);
         let granted = holds[here + 1].held.start + 2 * LONG;
-        let fault = || "a fault".to_owned();
-        events.push(event(granted - 2, 60, Op::FaultBegan { fault: fault(), may, befalls: None }));
-        events.push(event(granted - 1, 60, Op::FaultEnded { fault: fault() }));
+        events.extend(fault(granted - 2, Some(granted - 1), may));
         let found = History::from_events(events).check(&rules).violations;
         prop_assert!(matches!(&found[..], [Violation::LeftFree(..)]), "{found:?}");
     }
@@ -275,10 +290,7 @@ proptest! {
         let (one, other) = holds.split_at_mut(late);
         std::mem::swap(&mut one[late - 1].token, &mut other[0].token);
         let mut events = history(&holds).events().to_vec();
-        let fault = || "a fault".to_owned();
-        let may = May::Forget;
-        events.push(event(forgets, 600, Op::FaultBegan { fault: fault(), may, befalls: None }));
-        events.push(event(forgets + 1, 600, Op::FaultEnded { fault: fault() }));
+        events.extend(fault(forgets, Some(forgets + 1), May::Forget));
         let found = History::from_events(events).check(&Rules::default()).violations;
         prop_assert!(matches!(&found[..], [Violation::TokenOrder(..)]), "{found:?}");
     }

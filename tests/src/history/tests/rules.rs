@@ -60,6 +60,8 @@ fn readers_may_have_one_token() {
     assert_eq!(violations([write(1, 10, 7), read(2, 20, 7), read(3, 22, 7), write(4, 30, 8)]), []);
     let found = violations([write(1, 10, 7), read(2, 20, 7), write(3, 30, 7)]);
     assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
+    let found = violations([read(1, 10, 7), write(2, 20, 7)]);
+    assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
     let found = violations([write(1, 10, 7), read(2, 20, 6)]);
     assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
     let found = violations([read(1, 10, 7), write(2, 20, 6)]);
@@ -81,6 +83,31 @@ fn permits_stay_within_the_limit() {
     assert!(matches!(found[..], [Violation::TooManyPermits(_, 6)]), "{found:?}");
     // The limit is lowered while more are in use.
     assert_eq!(violations(clean.into_iter().chain([permits(3, 1, 2, 20, 25)])), []);
+}
+
+/// C6: those that ended before they could leave are still counted.
+#[test]
+fn a_crowd_is_found() {
+    let enters = |holder, start, inside, end| {
+        let share = Share::Permits { count: 1, limit: 2 };
+        let mut events = hold(holder, share, 1, start, 50);
+        events.truncate(2);
+        events.extend([event(start + 1, holder, Op::Entered { inside }), event(50, holder, end)]);
+        if let Op::Acquired { valid_until, .. } = &mut events[1].op {
+            *valid_until = Some(at(if start < 20 { 20 } else { 90 }));
+        }
+        events
+    };
+    let rules = Rules { notice: span(40), ..Rules::default() };
+    let entries = |last| {
+        let lost = enters(1, 10, 1, Op::Lost);
+        let others =
+            [enters(3, 30, 2, Op::ReleaseInvoked), enters(6, 31, last, Op::ReleaseInvoked)];
+        check([lost].into_iter().chain(others), &rules).violations
+    };
+    assert_eq!(entries(3), []);
+    let found = entries(4);
+    assert!(matches!(found[..], [Violation::Crowd(_, 2)]), "{found:?}");
 }
 
 /// C3: the answer to a permit's request may be late, so only the time of the request counts.
@@ -171,13 +198,15 @@ fn a_loss_without_a_reason_is_found() {
     };
     assert_eq!(violations([lost(50)]), []);
     assert!(matches!(violations([lost(51)])[..], [Violation::Lost(_)]));
-    let report = check([lost(51), fault(40, Some(45), May::Delay)], &Rules::default());
+    let report = check([lost(51), fault(40, Some(45), May::Forget)], &Rules::default());
     assert_eq!((report.violations.len(), report.allowed.len(), report.losses), (0, 1, 1));
-    // Neither one that is long over, nor one that comes later.
+    // Neither one that is long over, nor one that comes later, nor one that loses no data.
     let soon = Rules { aftermath: span(4), ..Rules::default() };
-    for (began, ended) in [(40, 45), (51, 60)] {
-        let report = check([lost(51), fault(began, Some(ended), May::Delay)], &soon);
-        assert_eq!((report.violations.len(), report.faults), (1, 1));
+    for (began, ended, may) in
+        [(40, 45, May::Forget), (51, 60, May::Forget), (40, 49, May::Delay), (40, 60, May::Repeat)]
+    {
+        let report = check([lost(51), fault(began, Some(ended), may)], &soon);
+        assert_eq!((report.violations.len(), report.faults), (1, 1), "{may:?}");
     }
 }
 
@@ -206,7 +235,7 @@ fn a_late_notice_is_found() {
 #[test]
 fn a_stale_release_is_found() {
     let late = |released| {
-        let end = if released { Op::Released } else { Op::NotReleased };
+        let end = if released { Op::Released } else { Op::NotReleased { lost: true } };
         vec![
             event(1, 0, Op::AcquireInvoked),
             event(2, 0, acquired(Some(1), Some(at(20)))),
@@ -220,6 +249,54 @@ fn a_stale_release_is_found() {
     assert!(matches!(found[..], [Violation::StaleRelease(..)]), "{found:?}");
     // No other task had it meanwhile.
     assert_eq!(violations([late(true), hold(3, Share::Exclusive, 5, 40, 50)]), []);
+}
+
+/// C4: the hold is compared with all later ones, also if the next one may be beside it.
+#[test]
+fn a_stale_release_is_found_behind_others() {
+    let late = |share, token| {
+        let valid_until = Some(at(20));
+        vec![
+            event(1, 0, Op::AcquireInvoked),
+            event(2, 0, Op::Acquired { share, token: Some(token), valid_until }),
+            event(40, 0, Op::ReleaseInvoked),
+            event(41, 0, Op::Released),
+        ]
+    };
+    let read = || [late(Share::Readers, 2), hold(3, Share::Readers, 5, 22, 30)];
+    assert_eq!(violations(read()), []);
+    let found = violations(read().into_iter().chain([hold(6, Share::Exclusive, 5, 31, 50)]));
+    assert!(matches!(found[..], [Violation::StaleRelease(..)]), "{found:?}");
+    let permit = |holder, start| hold(holder, Share::Permits { count: 1, limit: 2 }, 1, start, 50);
+    let permits = || [late(Share::Permits { count: 1, limit: 2 }, 2), permit(3, 5)];
+    assert_eq!(violations(permits()), []);
+    let found = violations(permits().into_iter().chain([permit(6, 25)]));
+    assert!(matches!(found[..], [Violation::StaleRelease(..)]), "{found:?}");
+}
+
+/// C4: a hold is there when it is released, up to its deadline.
+#[test]
+fn a_release_that_fails_is_found() {
+    let fails = |until, nanos| {
+        vec![
+            event(1, 0, Op::AcquireInvoked),
+            event(2, 0, acquired(Some(1), Some(at(until)))),
+            event(30, 0, Op::ReleaseInvoked),
+            event(nanos, 0, Op::NotReleased { lost: true }),
+        ]
+    };
+    assert!(matches!(violations([fails(50, 49)])[..], [Violation::NotReleased(..)]));
+    assert_eq!(violations([fails(50, 50)]), [], "the lease may have ended");
+    // The first release has no answer. The second hold is lost at its deadline, and so has none to release.
+    let lost = vec![
+        event(32, 0, Op::AcquireInvoked),
+        event(33, 0, acquired(Some(2), Some(at(40)))),
+        event(40, 0, Op::Lost),
+        event(41, 0, Op::NotReleased { lost: true }),
+    ];
+    let dropped =
+        fails(50, 0).into_iter().filter(|it| it.op != Op::NotReleased { lost: true }).collect();
+    assert_eq!(violations([dropped, lost]), []);
 }
 
 /// C7.
@@ -254,6 +331,22 @@ fn a_lock_that_is_left_free_is_found() {
     assert_eq!(check([hold(1, Share::Exclusive, 1, 2, 20), later], &rules).violations, []);
 }
 
+/// C8: where faults are injected, a release that is missed costs as long as the lease that it should have ended.
+#[test]
+fn a_release_that_is_missed_is_found() {
+    let second = 1_000_000_000;
+    let rules = Rules::under_faults(span(second), span(second / 2), span(second));
+    let next_starts = |start| {
+        let holds = [(1, 1, 2, second), (2, 10, start, start + 1)];
+        let holds = holds
+            .map(|(holder, asked, start, end)| hold(holder, Share::Exclusive, asked, start, end));
+        check(holds, &rules).violations
+    };
+    assert_eq!(next_starts(second + second / 4), []);
+    let found = next_starts(2 * second);
+    assert!(matches!(found[..], [Violation::LeftFree(..)]), "{found:?}");
+}
+
 /// C8.
 #[test]
 fn a_task_that_never_gets_a_free_lock_is_found() {
@@ -281,6 +374,14 @@ fn a_task_that_never_gets_a_free_lock_is_found() {
     let newcomer = hold(8, Share::Exclusive, 27, 28, 44);
     let found = check(passed.into_iter().chain([newcomer]), &rules);
     assert!(matches!(&found.violations[..], [Violation::LeftFree(..)]), "{found}");
+}
+
+/// C12: the keys of one hold end up to a millisecond apart.
+#[test]
+fn a_lock_that_is_held_in_part_is_found() {
+    let part = |ends_in| vec![event(1, 0, Op::Parts { held: 1, of: 2, ends_in })];
+    assert_eq!(violations([part(1)]), []);
+    assert!(matches!(violations([part(2)])[..], [Violation::InPart(_)]));
 }
 
 /// C11.

@@ -28,6 +28,10 @@ use crate::prelude::*;
 /// The lease of all holds in a drill: short, so that a fault outlasts it.
 pub(crate) const LEASE: Duration = secs(1);
 
+/// How many times longer the leases and waits of some tasks are while no fault is injected: a release or a notice that is
+/// missed then costs seconds.
+const PATIENCE: u32 = 10;
+
 /// How long the clients of a drill wait for an answer. Tasks wait twice as long for a lock.
 pub(crate) const ANSWER: Duration = ms(500);
 
@@ -75,6 +79,17 @@ impl Drill {
     /// On this server.
     pub(crate) async fn on(server: RedisServerBuilder) -> Self {
         Self::with(server, "127.0.0.1", Vec::new()).await
+    }
+
+    /// On this server, for a drill that injects no fault, with a process that has these variables in its environment. A fault
+    /// would leave its waiters waiting for the long leases of some holders.
+    pub(crate) async fn without_fault(
+        server: RedisServerBuilder,
+        envs: Vec<(String, String)>,
+    ) -> Self {
+        let world = Alone::start(server).await;
+        let (habits, config) = (Habits { patience: PATIENCE, ..Habits::default() }, world.near());
+        Self::start_all(world, habits, config, envs).await
     }
 
     /// On this server, with a process that knows it by this host name and has these variables in its environment.
@@ -175,6 +190,14 @@ impl<W: World> Drill<W> {
         made
     }
 
+    /// Has the store lose what it has confirmed, during a fault: all of it happens while `lose` runs.
+    pub(crate) async fn loses<T>(&self, lose: impl Future<Output = T>) -> T {
+        self.recorder.record_fault(LOSS, May::Forget);
+        let made = lose.await;
+        self.recorder.record_end_of_fault(LOSS);
+        made
+    }
+
     /// Ends all tasks. No rule may have been violated, every party has to have had every lock again within `recovery` of
     /// the fault, and nothing may be left.
     pub(crate) async fn end(mut self, recovery: Duration) -> Report {
@@ -263,7 +286,10 @@ const AT_ONCE: Duration = LEASE.checked_div(2).unwrap();
 /// What a history calls the fault of a drill, which has one.
 const FAULT: &str = "the fault";
 
+/// What it calls the moment in which the store loses data, which may be a short part of the fault.
+const LOSS: &str = "the loss";
+
 /// Numbers of processes in the history, below any that a system gives to one: the sampler's, and the clients'.
 const SERVER: u32 = 1;
 const NEAR: u32 = 2;
-const FAR: u32 = 3;
+pub(crate) const FAR: u32 = 3;
