@@ -19,14 +19,19 @@ async fn the_client_finishes_it() {
         soon_free(&drill.near.client).await;
     }
     // The first poll of a release writes the request, if there is a connection.
-    let held = hold_each(&drill.far.client, SOON * 2).await;
-    drill.proxy.refuse();
-    drill.proxy.sever_all();
-    for guard in held {
-        assert!(timeout(one_way, guard.release()).await.is_err(), "released without a connection");
-    }
-    drill.proxy.pass();
-    soon_free(&drill.near.client).await;
-    drill.all_work().await;
-    drill.end(Duration::ZERO).await;
+    let cut_off = async |drill: &mut Drill| {
+        let held = hold_each(&drill.far.client, SOON * 2).await;
+        drill.proxy.refuse();
+        drill.proxy.sever_all();
+        for guard in held {
+            assert!(
+                timeout(one_way, guard.release()).await.is_err(),
+                "released without a connection"
+            );
+        }
+        drill.proxy.pass();
+        soon_free(&drill.near.client).await;
+    };
+    drill.fault(May::Delay, cut_off).await;
+    drill.end(secs(3)).await;
 }
