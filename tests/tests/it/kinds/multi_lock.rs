@@ -63,29 +63,6 @@ async fn what_cannot_be_taken_whole_is_not_taken_in_part() {
     guard.release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn opposite_orders_never_deadlock() {
-    const SETS: [&[&str]; 5] = [&["x", "y"], &["y", "x"], &["y", "z"], &["z", "x"], &["x"]];
-    let (server, client) = world().await;
-    let other = connect(&server).await;
-    let inside = Arc::new(["x", "y", "z"].map(|name| (name, AtomicBool::new(false))));
-    let tasks = (0..20).map(|task| {
-        let client = if task % 2 == 0 { client.clone() } else { other.clone() };
-        let (set, inside) = (SETS[task % SETS.len()], Arc::clone(&inside));
-        lock_tests::spawn(async move {
-            for _ in 0..20 {
-                let guard = client.multi_lock(set.iter().copied()).lock().await.unwrap();
-                let mine = || inside.iter().filter(|(name, _)| set.contains(name));
-                assert!(mine().all(|(_, held)| !held.swap(true, Ordering::SeqCst)), "{set:?}");
-                tokio::task::yield_now().await;
-                mine().for_each(|(_, held)| held.store(false, Ordering::SeqCst));
-                guard.release().await.unwrap();
-            }
-        })
-    });
-    joined(tasks).await;
-}
-
 /// S-6, S-28: what is inside of it is re-entry; wanting more than is held would wait for itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn its_locks_are_re_entered_and_more_is_refused() {
@@ -160,39 +137,6 @@ async fn a_local_line_on_one_name_lets_it_in() {
     done.store(true, Ordering::SeqCst);
     joined(line).await;
     assert!(!server.client().exists("busy").await);
-}
-
-/// S-14, S-23: a hold passes between local tasks that want the same set, with growing tokens.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hold_is_handed_on_within_the_process() {
-    const TASKS: u64 = 64;
-    let (server, client) = world().await;
-    let first = client.multi_lock(["h", "i"]).lock().await.unwrap();
-    let line: Vec<_> = (0..TASKS)
-        .map(|_| {
-            let both = client.multi_lock(["i", "h"]);
-            lock_tests::spawn(async move {
-                let guard = both.lock().await.unwrap();
-                let token = guard.token();
-                guard.release().await.unwrap();
-                token
-            })
-        })
-        .collect();
-    tokio::task::yield_now().await;
-    server.reset_stats().await;
-    let mut tokens = vec![first.token()];
-    first.release().await.unwrap();
-    for token in join_all(line).await {
-        tokens.push(token.unwrap());
-    }
-    let scripts = scripts(&server).await;
-    assert!(scripts < TASKS, "{scripts} scripts for {TASKS} holds");
-    let distinct: std::collections::BTreeSet<FencingToken> = tokens.iter().copied().collect();
-    assert_eq!(distinct.len(), tokens.len(), "{tokens:?}");
-    assert_eq!(distinct.first(), tokens.first());
-    let last = client.mutex("i").lock().await.unwrap();
-    assert!(distinct.last() < Some(&last.token()));
 }
 
 /// S-9, S-12, S-28: who loses one name has lost the lock; the others end with the guard.
