@@ -48,25 +48,6 @@ fn the_last_drop_releases_in_the_background() {
     eventually_blocking(SOON, "only the test is connected", || tools.connections().is_empty());
 }
 
-/// S-20, during unwinding.
-#[test]
-fn a_panicking_thread_releases() {
-    let tools = Tools::start();
-    let client = tools.client();
-    for by_run in [false, true] {
-        let lock = client.mutex("p");
-        let panics = thread::spawn(move || {
-            if by_run {
-                lock.run_blocking(|_| panic!("on purpose")).unwrap();
-            }
-            let _guard = lock.blocking_lock().unwrap();
-            panic!("on purpose");
-        });
-        panics.join().unwrap_err();
-        eventually_blocking(SOON, "the lock is free", || !tools.is_held("p"));
-    }
-}
-
 /// Waiters that a shutdown finds are sent away, and what is dropped is released before it returns.
 #[test]
 fn shutdown_ends_waits_and_finishes_releases() {

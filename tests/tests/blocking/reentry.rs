@@ -9,22 +9,6 @@ fn never() -> LockOptions {
     LockOptions::new().wait(Wait::None)
 }
 
-#[test]
-fn code_that_run_calls_on_its_thread_re_enters() {
-    let tools = Tools::start();
-    let client = tools.client();
-    let lock = client.mutex("n").with(never());
-    let inner = |outer: &LockGuard| {
-        let nested = lock.blocking_lock().unwrap();
-        assert_eq!(nested.token(), outer.token());
-        nested.run_blocking(|_| lock.run_blocking(|_| ()).unwrap()).unwrap();
-        nested.blocking_release().unwrap();
-        assert!(tools.is_held("n"), "a nested release freed the lock");
-    };
-    lock.run_blocking(inner).unwrap();
-    assert!(!tools.is_held("n"));
-}
-
 /// S-7: a guard that runs nothing encloses nothing.
 #[test]
 fn a_plain_guard_gives_no_re_entry() {

@@ -34,12 +34,6 @@ impl Bank {
         Ok(hold.token().get())
     }
 
-    #[distributed_lock(key = "job", client = self.locks, on_busy = skip)]
-    async fn tick(&self) -> Option<&'static str> {
-        self.work().await;
-        Some("ran")
-    }
-
     #[distributed_lock(key = "slow", client = self.locks, lease = "200ms")]
     async fn too_slow(&self, ended: &AtomicU32) -> Result<(), LockError> {
         sleep(secs(60)).await;
@@ -100,15 +94,6 @@ async fn a_nested_call_sends_nothing() {
     assert!(!server.client().exists("acct:7").await);
 }
 
-/// A scheduled job runs on one of those who try.
-#[tokio::test(start_paused = true)]
-async fn a_busy_job_is_skipped() {
-    let bank = Bank::new(LockClient::in_memory());
-    let (a, b) = tokio::join!(bank.tick(), bank.tick());
-    assert_eq!([a, b].iter().flatten().count(), 1);
-    assert_eq!(bank.tick().await, Some("ran"));
-}
-
 /// S-13: the default cuts the body off, `finish` lets it end; both report.
 #[tokio::test(start_paused = true)]
 async fn a_lost_lock_is_reported() {
@@ -130,14 +115,4 @@ async fn an_error_of_the_body_passes_through() {
     }
     bank.locks.shutdown(secs(1)).await;
     assert!(matches!(bank.fails().await, Err(Failure::Lock)));
-}
-
-/// S-20: an annotated call that is dropped half way leaves nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_call_leaves_nothing() {
-    let server = RedisServer::start().await;
-    let bank = Bank::new(connect(&server).await);
-    let call = tokio::time::timeout(ms(10), bank.post(9)).await;
-    assert!(call.is_err());
-    eventually(secs(5), "it is free", async || !server.client().exists("acct:9").await).await;
 }

@@ -57,33 +57,6 @@ async fn a_store_that_is_slow_to_release_holds_an_answer_up_for_a_moment_only() 
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_leaves_nothing() {
-    let (locks, _, store) = two_clients();
-    let service =
-        order_layer(&locks).build().unwrap().layer(service_fn(|_: Request<TestBody>| async {
-            sleep(ms(1)).await;
-            if true {
-                panic!("as the test wants it");
-            }
-            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
-        }));
-    let panicked = lock_tests::spawn(service.oneshot(pay())).await.unwrap_err();
-    assert!(panicked.is_panic());
-    free_soon(&store, ORDER).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_that_panics_leaves_nothing() {
-    let (locks, _, store) = two_clients();
-    let service = order_layer(&locks).build().unwrap().layer(service_fn(|request| {
-        assert_eq!(Request::method(&request), "GET", "as the test wants it");
-        async move { Ok::<_, Infallible>(Response::new(Request::<TestBody>::into_body(request))) }
-    }));
-    assert!(lock_tests::spawn(service.oneshot(pay())).await.unwrap_err().is_panic());
-    free_soon(&store, ORDER).await;
-}
-
 /// Looks, when dropped, whether the lock still protects it.
 struct Protected {
     store: MemoryStore,
@@ -137,20 +110,6 @@ async fn a_request_that_is_dropped_leaves_nothing_wherever_it_stood() {
     )
     .await;
     assert!(polls >= 5, "{polls}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dropped_waiter_gives_its_place_up() {
-    let (locks, peer, _) = two_clients();
-    let calls = Calls::default();
-    let service = order_layer(&locks).build().unwrap().layer(calls.service());
-    let other = peer.mutex(ORDER).lock().await.unwrap();
-    let gone = tokio::time::timeout(secs(1), service.clone().oneshot(pay())).await;
-    assert!(gone.is_err() && calls.count() == 0);
-    other.release().await.unwrap();
-    let start = Instant::now();
-    assert_eq!(service.oneshot(pay()).await.unwrap().status(), StatusCode::OK);
-    assert!(start.elapsed() < ms(100), "{:?}", start.elapsed());
 }
 
 /// S-13: an answer whose release finds the lease gone is given all the same, and the log says so.

@@ -132,19 +132,6 @@ async fn busy_is_what_the_layer_calls_it() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_busy_answer_knows_the_holders_end() {
-    let (locks, peer, _) = two_clients();
-    let terms = waits_and_holds(Wait::None, secs(20));
-    let _other = peer.mutex(ORDER).with(terms.clone()).lock().await.unwrap();
-    let error = locks.mutex(ORDER).with(terms.clone()).lock().await.unwrap_err();
-    let left = error.holder_remaining().unwrap();
-    assert!(left > secs(19) && left <= secs(20), "{left:?}");
-    let refused = ask(&order_layer(&locks).options(terms).build().unwrap(), pay()).await;
-    let seconds: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();
-    assert!((20..=25).contains(&seconds), "{seconds}");
-}
-
 /// With a watchdog the rest of the lease says nothing: what the requests before took does.
 #[tokio::test(start_paused = true)]
 async fn a_busy_answer_knows_how_long_requests_take() {
