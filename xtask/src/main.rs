@@ -10,9 +10,9 @@ mod fuzz;
 mod install;
 mod interop;
 mod msrv;
+mod mutants;
 mod package;
 mod redis;
-mod sabotage;
 mod tool;
 mod typos;
 mod weight;
@@ -60,8 +60,10 @@ cargo xtask <command>
                        seconds; the history of each round is judged. A seed repeats the faults. With
                        `--fuzz` each fuzz target then runs for that long; with `--cycles` a client
                        acquires and releases locks so often, and what it keeps is compared
-  sabotage [name]      plants bugs in a copy of the sources, all or those with `name` in their names; a test
-                       has to catch each
+  mutants [--sample N] [--in TEXT] [--seed S]
+                       the mutation score: plants small changes in a copy of the sources, all at once, and runs the
+                       tests that reach each, until one notices it; installs cargo-mutants below `target`. TEXT is
+                       part of a path or of a change; `--in bugs` is the bugs that this library once had
   compile-time         measures what the attribute costs the compiler, with 200 functions
   weight               builds a small service from nothing, without locks, with them, and with the smallest set of them, and
                        prints what each costs: crates, processor time, sizes; takes ten minutes on two processors
@@ -110,8 +112,7 @@ fn main() -> ExitCode {
         ("package", []) => package::run(),
         ("faults", []) => faults(),
         ("soak", _) => soak(&rest),
-        ("sabotage", []) => sabotage::run(""),
-        ("sabotage", [only]) => sabotage::run(only),
+        ("mutants", _) => mutants::run(&rest),
         ("ci", []) => ci::run(),
         ("help" | "--help" | "-h", _) => {
             print!("{HELP}");
