@@ -44,18 +44,22 @@ const FOLDERS: [&str; 14] = [
     "bugs",
 ];
 
-/// The tests that are asked: these packages, and of `lock-tests` these programs.
+/// The packages with tests that are asked.
 const PACKAGES: [&str; 4] = ["lock-tests", "lock-runtime", "lock-tower", "lock-task-model"];
-const PROGRAMS: [&str; 9] = [
-    "it",
-    "faults",
-    "cancel",
-    "blocking",
-    "policy",
-    "hostile",
-    "installed_client",
-    "skip_without_client",
-    "orders",
+
+/// The test programs, and the folders where each runs.
+const PROGRAMS: [(&str, &str); 11] = [
+    ("lock_runtime", "lock-runtime"),
+    ("lock_tower", "lock-tower"),
+    ("orders", "models/tasks"),
+    ("blocking", "tests"),
+    ("cancel", "tests"),
+    ("faults", "tests"),
+    ("hostile", "tests"),
+    ("installed_client", "tests"),
+    ("it", "tests"),
+    ("policy", "tests"),
+    ("skip_without_client", "tests"),
 ];
 
 /// A change of the product that some test should notice.
@@ -102,6 +106,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
     let sample = value_of(&mut args, "--sample", "a number")?;
     let seed = value_of(&mut args, "--seed", "a number")?;
     let seed = seed.unwrap_or_else(|| (RandomState::new().hash_one(0) % 10_000).to_string());
+    let only = value_of(&mut args, "--tests", "names of test programs, as in `it,faults`")?;
     if let Some(arg) = args.first() {
         return Err(Failure::message(format!("`mutants` takes no `{arg}`")));
     }
@@ -124,7 +129,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
     let all = mutants.len();
     mutants.retain(Mutant::counts);
     let counted = mutants.len();
-    let (programs, planted, hash) = build(&folder, &mutants)?;
+    let (programs, planted, hash) = build(&folder, &mutants, only.as_deref())?;
     println!(
         "{} mutants: {} of {counted} in the folders of the score, {} elsewhere",
         all,
@@ -180,6 +185,7 @@ fn listed() -> Result<String, Failure> {
 fn build(
     folder: &Path,
     mutants: &[Mutant],
+    only: Option<&str>,
 ) -> Result<(BTreeMap<String, PathBuf>, BTreeSet<usize>, u64), Failure> {
     let tree = folder.join("tree");
     let cannot = |error: io::Error| Failure::message(format!("cannot plant mutants: {error}"));
@@ -191,16 +197,17 @@ fn build(
             mutants.iter().filter(|mutant| !removed.contains(&mutant.shown())).collect();
         let (planted, hash) = plant::plant(&tree, &kept).map_err(cannot)?;
         let mut cargo = cargo::command(cargo::cargo());
-        cargo.args([
-            "test",
-            "--all-features",
-            "--no-run",
-            "--lib",
-            "--bins",
-            "--message-format=short",
-        ]);
+        cargo.args(["test", "--all-features", "--no-run", "--message-format=short"]);
+        // Always of all packages, or other features would be chosen, and all be compiled again.
         cargo.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
-        cargo.args(PROGRAMS.iter().flat_map(|name| ["--test", name]));
+        let is_chosen =
+            |name: &str| only.is_none_or(|only| only.split(',').any(|part| part == name));
+        for (name, _) in PROGRAMS.iter().filter(|(name, _)| is_chosen(name)) {
+            match name.strip_prefix("lock_") {
+                Some(_) => cargo.arg("--lib"),
+                None => cargo.args(["--test", name]),
+            };
+        }
         cargo.current_dir(&tree).env("CARGO_TARGET_DIR", folder.join("build"));
         eprintln!("==> building the tests with {} mutants", planted.len());
         let built = cargo.output().map_err(cannot)?;

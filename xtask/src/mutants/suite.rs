@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use std::{fs, io, thread};
 
-use super::parallel;
+use super::{PROGRAMS, parallel};
 use crate::cargo::{self, Stopwatch};
 
 /// How many tests of a mutant run at once.
@@ -48,7 +48,9 @@ pub(super) struct Suite {
 impl Suite {
     /// Runs each test alone that `record` does not have yet, and writes what it did there.
     pub(super) fn measure(&mut self, record: &Path) -> io::Result<()> {
+        // A test that failed has another chance each time.
         let mut text = fs::read_to_string(record).unwrap_or_default();
+        text = text.split_inclusive('\n').filter(|line| !line.contains("\t-\t")).collect();
         let known: BTreeSet<String> = text
             .lines()
             .filter_map(|line| Some(line.rsplitn(3, '\t').nth(2)?.to_owned()))
@@ -99,12 +101,8 @@ impl Suite {
     }
 
     fn command(&self, program: &str) -> std::process::Command {
-        let folder = match program {
-            "lock_runtime" => "lock-runtime",
-            "lock_tower" => "lock-tower",
-            "orders" => "models/tasks",
-            _ => "tests",
-        };
+        let folder =
+            PROGRAMS.iter().find(|(name, _)| *name == program).map_or("tests", |found| found.1);
         let mut command =
             cargo::command(self.programs.get(program).map_or(Path::new(program), PathBuf::as_path));
         command
