@@ -133,7 +133,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
     println!(
         "{} mutants: {} of {counted} in the folders of the score, {} elsewhere",
         all,
-        planted.len() - BUGS.len(),
+        planted.range(BUGS.len() + 1..).count(),
         all - counted
     );
     let mut chosen: Vec<Mutant> = mutants.into_iter().chain(bugs).collect();
@@ -181,12 +181,16 @@ fn listed() -> Result<String, Failure> {
     }
 }
 
-/// Builds the tests with all mutants that compile. Returns the programs, and the numbers of these mutants.
+/// The test programs by their names.
+type Programs = BTreeMap<String, PathBuf>;
+
+/// Builds the tests with all mutants that compile. Returns the programs, the numbers of these mutants, and a hash of the
+/// planted files.
 fn build(
     folder: &Path,
     mutants: &[Mutant],
     only: Option<&str>,
-) -> Result<(BTreeMap<String, PathBuf>, BTreeSet<usize>, u64), Failure> {
+) -> Result<(Programs, BTreeSet<usize>, u64), Failure> {
     let tree = folder.join("tree");
     let cannot = |error: io::Error| Failure::message(format!("cannot plant mutants: {error}"));
     let file = folder.join("removed");
@@ -202,12 +206,11 @@ fn build(
         cargo.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
         let is_chosen =
             |name: &str| only.is_none_or(|only| only.split(',').any(|part| part == name));
-        for (name, _) in PROGRAMS.iter().filter(|(name, _)| is_chosen(name)) {
-            match name.strip_prefix("lock_") {
-                Some(_) => cargo.arg("--lib"),
-                None => cargo.args(["--test", name]),
-            };
-        }
+        let chosen = PROGRAMS.iter().map(|(name, _)| *name).filter(|name| is_chosen(name));
+        let (libraries, tests): (Vec<_>, Vec<_>) =
+            chosen.partition(|name| name.starts_with("lock_"));
+        cargo.args(libraries.first().map(|_| "--lib"));
+        cargo.args(tests.iter().flat_map(|name| ["--test", name]));
         cargo.current_dir(&tree).env("CARGO_TARGET_DIR", folder.join("build"));
         eprintln!("==> building the tests with {} mutants", planted.len());
         let built = cargo.output().map_err(cannot)?;
@@ -224,17 +227,13 @@ fn build(
                 let name = path.file_name()?.to_str()?.rsplit_once('-')?.0.to_owned();
                 Some((name, path))
             });
+            let programs = programs.filter(|(name, _)| is_chosen(name));
             return Ok((programs.collect(), planted, hash));
         }
         let before = removed.len();
-        for error in said.lines().filter(|line| line.contains(": error")) {
-            let numbers = blamed(&tree, error).map_err(cannot)?;
-            removed.extend(
-                kept.iter()
-                    .filter(|mutant| numbers.contains(&mutant.number))
-                    .map(|mutant| mutant.shown()),
-            );
-        }
+        let numbers = blamed(&tree, &said).map_err(cannot)?;
+        let blamed = kept.iter().filter(|mutant| numbers.contains(&mutant.number));
+        removed.extend(blamed.map(|mutant| mutant.shown()));
         if removed.len() == before {
             return Err(Failure::message(format!("the tests were not built:\n{said}")));
         }
@@ -243,34 +242,47 @@ fn build(
     }
 }
 
-/// The mutants that an error of the compiler is in, or behind.
-fn blamed(tree: &Path, error: &str) -> io::Result<Vec<usize>> {
-    let mut parts = error.splitn(4, ':');
-    let file = parts.next().unwrap_or_default();
-    let file = file.rsplit_once("../").map_or(file, |(_, file)| file);
-    let (Some(Ok(line)), Some(Ok(column))) =
-        (parts.next().map(str::parse), parts.next().map(str::parse))
-    else {
-        return Ok(Vec::new());
-    };
-    let source = fs::read_to_string(tree.join(file))?;
-    let at = plant::offset(&source, line, column);
-    let masked = text::masked(&source, false);
-    let tokens = text::tokens(&masked);
-    let mut switches: Vec<_> = plant::switches(&source).collect();
-    switches.sort_unstable();
-    let is_around = |&&(start, _): &&(usize, usize)| {
-        let open = tokens
-            .partition_point(|token| token.start < start + masked[start..].find(')').unwrap_or(0))
-            + 1;
-        let is_block = tokens.get(open).is_some_and(|token| &masked[token.clone()] == "{");
-        let close = if is_block { text::partner(&masked, &tokens, open) } else { Some(open) };
-        // The path before the name counts, too.
-        start <= at + "lock_runtime::".len() && close.is_some_and(|close| at < tokens[close].end)
-    };
-    let around: Vec<usize> = switches.iter().filter(is_around).map(|(_, number)| *number).collect();
-    let before = switches.iter().rev().find(|(start, _)| *start <= at).map(|(_, number)| *number);
-    Ok(if around.is_empty() { before.into_iter().collect() } else { around })
+/// The mutants that the errors of the compiler are in, or behind.
+fn blamed(tree: &Path, said: &str) -> io::Result<BTreeSet<usize>> {
+    let mut errors = BTreeMap::<&str, BTreeSet<(usize, usize)>>::new();
+    for error in said.lines().filter(|line| line.contains(": error")) {
+        let mut parts = error.splitn(4, ':');
+        let file = parts.next().unwrap_or_default();
+        let file = file.rsplit_once("../").map_or(file, |(_, file)| file);
+        if let (Some(Ok(line)), Some(Ok(column))) =
+            (parts.next().map(str::parse), parts.next().map(str::parse))
+        {
+            errors.entry(file).or_default().insert((line, column));
+        }
+    }
+    let mut numbers = BTreeSet::new();
+    for (file, places) in errors {
+        let source = fs::read_to_string(tree.join(file))?;
+        let masked = text::masked(&source, false);
+        let tokens = text::tokens(&masked);
+        // Each switch with the code that only it reaches: the block behind it, or nothing but the call.
+        let mut switches = Vec::new();
+        for (start, number) in plant::switches(&source) {
+            let call = start + masked[start..].find(')').unwrap_or(0);
+            let open = tokens.partition_point(|token| token.start <= call);
+            let is_block = tokens.get(open).is_some_and(|token| &masked[token.clone()] == "{");
+            let close = is_block.then(|| text::partner(&masked, &tokens, open)).flatten();
+            // The path before the name belongs to it.
+            let start = start - "lock_runtime::".len();
+            switches.push((start..close.map_or(call, |close| tokens[close].end) + 1, number));
+        }
+        switches.sort_by_key(|(range, _)| range.start);
+        for at in places.into_iter().map(|(line, column)| plant::offset(&source, line, column)) {
+            let around = switches.iter().filter(|(range, _)| range.contains(&at));
+            let found: Vec<usize> = around.map(|(_, number)| *number).collect();
+            let nearest = switches.iter().rev().find(|(range, _)| range.start <= at);
+            match found.is_empty() {
+                false => numbers.extend(found),
+                true => numbers.extend(nearest.map(|(_, number)| *number)),
+            }
+        }
+    }
+    Ok(numbers)
 }
 
 /// Does `work` for each item, several at once.
@@ -412,6 +424,11 @@ mod tests {
             "delete match arm 1 if b || c in f",
         );
         assert_eq!(with_guard, "fn f() { match a { 1 if !ON && (b || c ) => d, _ => e } }");
+        let with_let =
+            planted("match a { 1 if let B = c => d, _ => e }", "1", "delete match arm 1 in f");
+        assert_eq!(with_let, "fn f() { match a { 1 if !ON && let B = c => d, _ => e } }");
+        let none = "a > b + if c > 0 { 1 } else { 2 }";
+        assert_eq!(planted(none, ">", "replace > with < in f"), format!("fn f() {{ {none} }}"));
         let guard =
             planted("match a { 1 if b => d, _ => e }", "b", "replace match guard b with true in f");
         assert_eq!(guard, "fn f() { match a { 1 if (if ON { true } else { b }) => d, _ => e } }");

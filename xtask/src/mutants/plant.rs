@@ -116,9 +116,13 @@ pub(super) fn planted(file: &str, source: &str, mutants: &[&Mutant]) -> Result<S
         };
         edits.push(Edit::new(at..at + find.len(), move |_| plant.clone()));
     }
+    let mine: Vec<_> = mutants.iter().filter(|mutant| mutant.file == file).collect();
+    if edits.is_empty() && mine.is_empty() {
+        return Ok(source.to_owned());
+    }
     let fixed: Vec<_> = edits.iter().map(|edit| edit.range.clone()).collect();
     let parsed = Source::new(source);
-    let generated = mutants.iter().filter(|mutant| mutant.file == file).filter_map(|mutant| {
+    let generated = mine.into_iter().filter_map(|mutant| {
         let (number, new) = (mutant.number, mutant.what.clone());
         match &mutant.place {
             Some(place) => Some(Edit::new(place.clone(), {
@@ -152,7 +156,10 @@ pub(super) fn generated(listed: &str) -> io::Result<Vec<Mutant>> {
                 new,
             });
         };
-    for line in listed.lines() {
+    let mut source = (String::new(), String::new());
+    // A file of two modules is listed twice.
+    let listed: BTreeSet<&str> = listed.lines().collect();
+    for line in listed {
         let mut parts = line.splitn(4, ':');
         let (Some(file), Some(line), Some(column), Some(what)) =
             (parts.next(), parts.next(), parts.next(), parts.next())
@@ -160,7 +167,10 @@ pub(super) fn generated(listed: &str) -> io::Result<Vec<Mutant>> {
             continue;
         };
         let (Ok(line), Ok(column)) = (line.parse(), column.parse()) else { continue };
-        let at = offset(&fs::read_to_string(root.join(file))?, line, column);
+        if source.0 != file {
+            source = (file.to_owned(), fs::read_to_string(root.join(file))?);
+        }
+        let at = offset(&source.1, line, column);
         add(file, line, at, what.trim(), None);
     }
     let scripts = "lock-runtime/src/store/redis/scripts";

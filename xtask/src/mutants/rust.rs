@@ -45,9 +45,13 @@ impl Source {
         let first = self.tokens.partition_point(|token| token.start < at);
         if what.starts_with("delete match arm") {
             return self.guard(first, move |guard| match guard {
+                Some(guard) if guard.contains("let ") => format!("!{is_on} && {guard}"),
                 Some(guard) => format!("!{is_on} && ({guard})"),
                 None => format!("if !{is_on} "),
             });
+        }
+        if what.starts_with("replace match guard let ") {
+            return None;
         }
         if what.starts_with("replace match guard") {
             let (_, value) = what.rsplit_once(" with ")?;
@@ -127,7 +131,7 @@ impl Source {
             };
         }
         let last = self.operand_end(at + 1, mine)?;
-        if first == at || ["let", "if", "match", "|", "move"].contains(&self.token(at + 1)) {
+        if first == at {
             return None;
         }
         let (start, end) = (self.tokens[first].start, self.tokens[last - 1].end);
@@ -148,6 +152,9 @@ impl Source {
         loop {
             match self.token(at) {
                 "!" | "-" | "*" | "&" | "&&" | "mut" if is_prefix => {}
+                "if" | "match" | "let" | "|" | "||" | "move" | "unsafe" if is_prefix => {
+                    return None;
+                }
                 "(" | "[" => (at, is_prefix) = (partner(&self.masked, &self.tokens, at)?, false),
                 ")" | "]" | "}" | "{" | ";" | "," | ":" | "=>" | "else" => return Some(at),
                 "" => return None,

@@ -141,27 +141,24 @@ impl Suite {
         let (clock, mut left) =
             (Stopwatch::start(), names.iter().copied().collect::<BTreeSet<_>>());
         let end = loop {
-            let Ok(line) = lines.recv_timeout(bound.saturating_sub(clock.elapsed())) else {
-                let shown = left.iter().take(3).copied().collect::<Vec<_>>().join(" or ");
-                // Without more output the program has ended, or it is out of time.
-                let has_ended = clock.elapsed() < bound;
-                let passed = has_ended
-                    && left.is_empty()
-                    && child.wait().is_ok_and(|status| status.success());
-                break if passed {
-                    End::Passed
-                } else if has_ended {
-                    End::Failed(shown)
-                } else {
-                    End::Hung(shown)
-                };
-            };
-            let result = line.strip_prefix("test ").and_then(|line| line.rsplit_once(" ... "));
-            if let Some((name, result)) = result {
-                let name = name.trim_end_matches(" - should panic");
-                left.remove(name);
-                if result.starts_with("FAILED") {
-                    break End::Failed(name.to_owned());
+            let line = lines.recv_timeout(bound.saturating_sub(clock.elapsed()));
+            let shown = || left.iter().take(3).copied().collect::<Vec<_>>().join(" or ");
+            match line {
+                Err(mpsc::RecvTimeoutError::Timeout) => break End::Hung(shown()),
+                // It has ended without its last line.
+                Err(mpsc::RecvTimeoutError::Disconnected) => break End::Failed(shown()),
+                // Not its end, which servers that it has started may delay.
+                Ok(line) if line.starts_with("test result: ok") => break End::Passed,
+                Ok(line) if line.starts_with("test result: ") => break End::Failed(shown()),
+                Ok(line) => {
+                    let result =
+                        line.strip_prefix("test ").and_then(|line| line.rsplit_once(" ... "));
+                    let Some((name, result)) = result else { continue };
+                    let name = name.trim_end_matches(" - should panic");
+                    left.remove(name);
+                    if result.starts_with("FAILED") {
+                        break End::Failed(name.to_owned());
+                    }
                 }
             }
         };

@@ -9,7 +9,7 @@ static ACTIVE: LazyLock<u32> = LazyLock::new(|| {
     std::env::var("LOCK_MUTANT").ok().and_then(|number| number.parse().ok()).unwrap_or(0)
 });
 static RECORD: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("LOCK_MUTANTS_REACHED").ok());
-static REACHED: [AtomicBool; 1 << 14] = [const { AtomicBool::new(false) }; 1 << 14];
+static REACHED: [AtomicBool; 1 << 15] = [const { AtomicBool::new(false) }; 1 << 15];
 static SCRIPTS: Mutex<BTreeMap<String, Vec<u32>>> = Mutex::new(BTreeMap::new());
 
 /// True if the mutant of that number is switched on.
