@@ -1,7 +1,7 @@
 //! Clients that take locks over and over while a server is stopped and replaced, and what their history says.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use lock_tests::history::{May, Recorder, Rules, Share};
+use lock_tests::history::{May, Recorder, Rules, Share, Violation};
 use lock_tests::witness::Witness;
 
 use crate::prelude::*;
@@ -58,11 +58,13 @@ impl Takers {
     }
 }
 
-/// What the history of takers says that must not have happened.
+/// What the history of takers says that must not have happened. Not that a hold was lost, or that its release found none: a master
+/// that is replaced takes along what its replicas had not got yet, and the holder is told.
 pub(crate) fn violations(dir: &Path) -> Vec<String> {
     let report = History::load(dir).unwrap().check(&Rules::default());
     assert!(report.claims > 0 && report.faults > 0, "{report}");
-    report.violations.iter().map(ToString::to_string).collect()
+    let told = |it: &&Violation| matches!(it, Violation::Lost(_) | Violation::NotReleased(..));
+    report.violations.iter().filter(|it| !told(it)).map(ToString::to_string).collect()
 }
 
 /// Takes a lock over and over.
