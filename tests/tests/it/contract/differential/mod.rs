@@ -23,8 +23,8 @@ use crate::prelude::*;
 /// Sequences in a run.
 const SEQUENCES: u64 = 1200;
 
-/// Sequences under way at once. Their rounds wait for each other, on a slow machine too for far less than the minute after which
-/// the store in memory forgets a queue of dead waiters, whom Redis would still tell.
+/// Sequences under way at once. Their rounds wait for each other. The store in memory forgets a queue of dead waiters after a
+/// minute, and Redis still notifies them: so a round has to wait for far less than that, on a slow machine too.
 const UNDER_WAY: usize = 64;
 
 /// How long a failing sequence is made smaller.
