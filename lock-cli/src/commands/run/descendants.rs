@@ -30,9 +30,7 @@ impl Process {
 ///
 /// A process whose parent ends during the look may be missing, so callers that must find all look again.
 pub(super) fn descendants(ancestor: Pid) -> Option<Vec<Process>> {
-    // The numbers of another PID namespace would be those of other processes.
-    let own = fs::read_link("/proc/self").ok();
-    if own.is_none_or(|own| own.to_str() != Some(&getpid().to_string())) {
+    if !proc_is_ours() {
         return None;
     }
     let mut all: HashMap<i32, Vec<Process>> = HashMap::new();
@@ -53,6 +51,12 @@ pub(super) fn descendants(ancestor: Pid) -> Option<Vec<Process>> {
         at += 1;
     }
     Some(found)
+}
+
+/// True if `/proc` has the numbers of this process's PID namespace. Those of another would be other processes'.
+fn proc_is_ours() -> bool {
+    let own = fs::read_link("/proc/self").ok();
+    own.is_some_and(|own| own.to_str() == Some(&getpid().to_string()))
 }
 
 /// Returns the children that the kernel lists, thread by thread.
@@ -76,7 +80,25 @@ fn numbers(folder: &str) -> Vec<i32> {
 pub(super) fn parent_of(pid: Pid) -> Option<Pid> {
     match pid == getpid() {
         true => getppid(),
+        false if !proc_is_ours() => None,
         false => Pid::from_raw(process(pid.as_raw_pid())?.parent),
+    }
+}
+
+/// The process group and the session of a process. Either is 0 if its leader is in another PID namespace, as that of a
+/// shell in a container is: rustix's `getpgid`, `getpgrp` and `getsid` take a 0 for impossible, and it is undefined
+/// behaviour there.
+pub(super) fn group_and_session(pid: Pid) -> Option<(i32, i32)> {
+    #[cfg(target_os = "linux")]
+    return proc_is_ours()
+        .then(|| process(pid.as_raw_pid()))
+        .flatten()
+        .map(|process| (process.group, process.session));
+    // There are no PID namespaces.
+    #[cfg(not(target_os = "linux"))]
+    {
+        use rustix::process::{getpgid, getsid};
+        Some((getpgid(Some(pid)).ok()?.as_raw_pid(), getsid(Some(pid)).ok()?.as_raw_pid()))
     }
 }
 

@@ -10,12 +10,11 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, getppid, getsid, kill_current_process_group, kill_process,
-    wait,
+    Pid, Signal, WaitOptions, getpid, getppid, kill_current_process_group, kill_process, wait,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::descendants::{descendants, end};
+use super::descendants::{descendants, end, group_and_session};
 use super::signals::{Signals, handles, passed_on};
 use super::{BY_FORCE, LOOK, exit_code, exit_code_of, terminal};
 use crate::answer::Answer;
@@ -112,11 +111,11 @@ pub(in crate::commands) async fn lead(lead: &Lead) -> Result<Answer, Failure> {
 
 /// True if each child is in a session of its own, or started by such a child.
 fn only_daemons_are_left() -> bool {
-    let Ok(session) = getsid(None) else { return false };
+    let Some((_, session)) = group_and_session(getpid()) else { return false };
     let mut children = descendants(getpid()).unwrap_or_default();
     children.retain(|process| process.parent == getpid().as_raw_pid());
     // There is a child. If it cannot be seen, it may be any.
-    !children.is_empty() && children.iter().all(|child| child.session != session.as_raw_pid())
+    !children.is_empty() && children.iter().all(|child| child.session != session)
 }
 
 /// Ends all descendants by force. Those of another user stay.

@@ -8,11 +8,11 @@ use std::fs::File;
 use std::io::{IsTerminal, stdin, stdout};
 use std::time::Duration;
 
-use rustix::process::{Pid, getpgid, getpgrp, getpid, getsid};
+use rustix::process::{Pid, getpid};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use tokio::time::{sleep, timeout};
 
-use super::descendants::parent_of;
+use super::descendants::{group_and_session, parent_of};
 
 /// How often, and for how long, the leader of a group looks whether it has the foreground.
 const LOOK: Duration = Duration::from_millis(1);
@@ -36,12 +36,14 @@ pub(super) fn is_there() -> bool {
 /// True if a shell can stop this job and let it go on: the parent of its first process is in the same session. Otherwise
 /// its group is an orphan, which the kernel does not stop for a terminal either.
 pub(super) fn is_job() -> bool {
+    let Some((group, session)) = group_and_session(getpid()) else { return false };
     let mut at = getpid();
     while let Some(parent) = parent_of(at) {
-        if getpgid(Some(parent)) != Ok(getpgrp()) {
-            return getsid(Some(parent)) == getsid(None);
+        match group_and_session(parent) {
+            Some((parents, _)) if parents == group => at = parent,
+            Some((_, parents)) => return parents == session,
+            None => return false,
         }
-        at = parent;
     }
     false
 }
@@ -49,10 +51,10 @@ pub(super) fn is_job() -> bool {
 /// Makes `group` the foreground group if this process's own is. Only a process of the foreground group may do that: any
 /// other is stopped for it. So nothing here takes the foreground; each owner hands it on.
 pub(super) fn hand_to(group: Pid) {
-    // In this order: a group of another PID namespace has no number here, which `tcgetpgrp` says and `getpgrp` cannot.
     if let Some(terminal) = for_the_command()
         && let Ok(foreground) = tcgetpgrp(&terminal)
-        && foreground == getpgrp()
+        && let Some((own, _)) = group_and_session(getpid())
+        && own == foreground.as_raw_pid()
     {
         // Fails if the terminal has gone, which leaves nothing to hand on.
         let _ = tcsetpgrp(&terminal, group);
@@ -62,9 +64,9 @@ pub(super) fn hand_to(group: Pid) {
 /// Waits until the group of `parent` has handed the foreground on, and returns that group. `None` if it does not have it.
 pub(super) async fn receive_from(parent: Pid) -> Option<Pid> {
     let terminal = for_the_command()?;
-    // As above; if the parent has been faster, its group is not in the foreground any more, and this one is.
+    // If the parent has been faster, its group is not in the foreground any more, and this one is.
     let foreground = tcgetpgrp(&terminal).ok()?;
-    let group = getpgid(Some(parent)).ok()?;
+    let group = Pid::from_raw(group_and_session(parent)?.0)?;
     if foreground != group && foreground != getpid() {
         return None;
     }

@@ -1,11 +1,11 @@
 //! Signals, process groups, and the end of `lockctl` itself.
 
 use lock_tests::eventually;
-use rustix::process::{Signal, getpgid, kill_process};
+use rustix::process::{Signal, kill_process};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use super::world::{Running, SLEEP, gone, is_held, script};
+use super::world::{Running, SLEEP, gone, group, in_a_namespace, is_held, script};
 use crate::world::{SOON, World, command};
 
 /// With their names in a shell.
@@ -86,7 +86,6 @@ async fn a_signal_reaches_the_whole_group() {
     let world = World::start().await;
     let mut running = start(&world, &script(&[], "sleep 600 & echo $$ $!; wait"));
     let pids = running.pids().await;
-    let group = |pid| getpgid(Some(pid)).unwrap();
     assert_eq!(group(pids[0]), group(pids[1]));
     assert_ne!(group(pids[0]), group(running.pid()), "a group of its own");
     running.send(Signal::TERM);
@@ -122,6 +121,30 @@ async fn a_daemon_does_not_keep_the_lock() {
     assert!(!is_held(&world.billing).await);
     kill_process(daemon[0], Signal::KILL).unwrap();
     assert_eq!(running.end().await.code, 4);
+}
+
+/// The same where the session of `lockctl` has no number.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_in_a_container_does_not_keep_the_lock() {
+    let [program, args @ ..] = &in_a_namespace()[..] else { return };
+    let world = World::start().await;
+    let lockctl = env!("CARGO_BIN_EXE_lockctl");
+    let url = world.server.url();
+    let leaves = "setsid sleep 600 >/dev/null 2>&1 & exec 3<&0; head -c1 <&3 >/dev/null & echo ready; exit 4";
+    let mut running = Running::spawn(
+        Command::new(program)
+            .args(args)
+            .args(["sh", "-c", "\"$@\"; exit $?", "sh", lockctl, "--url", &url])
+            .args(script(&[], leaves)),
+    );
+    assert_eq!(running.line().await, "ready");
+    world.run(&["run", "--wait", "300ms", "backup", "--", "true"]).await.failed(75, "lockctl@");
+    assert!(running.runs(), "it has not waited");
+    running.stdin.as_mut().unwrap().write_all(b"x").await.unwrap();
+    let ran = running.end().await;
+    assert_eq!((ran.code, &*ran.stderr), (4, ""), "{ran:?}");
+    assert!(!is_held(&world.billing).await);
 }
 
 #[cfg(target_os = "linux")]

@@ -8,11 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use lock_tests::eventually;
-use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use super::world::{Running, SLEEP, gone, is_held, script, state};
+use super::world::{Running, SLEEP, gone, group, is_held, script, state};
 use crate::world::{SOON, World, command};
 
 /// Ends for SIGTERM.
@@ -38,8 +38,7 @@ async fn start(world: &World, leaver: &str, text: &str) -> (Running, Vec<Pid>) {
     let run = ["--url", &*url, "run", "--lease", "3s", "backup", "--", "sh", "-c", leaver, text];
     let mut running = Running::start(&run);
     let pids = running.pids().await;
-    let group = getpgid(Some(pids[0])).unwrap();
-    assert_ne!(group, leader(&running), "{leaver}: it has left the group");
+    assert_ne!(group(pids[0]), group(leader(&running)), "{leaver}: it has left the group");
     (running, pids)
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use lock_tests::eventually::eventually_blocking;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use super::world::state;
+use super::world::{in_a_namespace, state};
 use crate::world::{SOON, World};
 
 /// A session with a terminal of its own, in which a program runs.
@@ -216,6 +216,22 @@ async fn a_read_that_nothing_can_serve_ends_the_command() {
         world.server.url()
     );
     let mut session = Session::start("sh", &["-c", &run]);
+    session.shows("is not in the foreground");
+    session.shows("code 143");
+    assert_eq!(session.code(), Some(0));
+}
+
+/// A shell in a container, which is in a session and a group without numbers there.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_without_the_terminal_ends_the_command_in_a_container() {
+    let [program, args @ ..] = &in_a_namespace()[..] else { return };
+    let world = World::start().await;
+    let run = format!(
+        "{LOCKCTL} --url {} run backup -- sh -c 'read line' > /dev/null; echo code $?",
+        world.server.url()
+    );
+    let mut session = Session::start(program, &[args, &["sh", "-c", &run]].concat());
     session.shows("is not in the foreground");
     session.shows("code 143");
     assert_eq!(session.code(), Some(0));

@@ -93,11 +93,36 @@ pub(super) async fn gone(pids: &[Pid]) {
 
 /// The letter that `/proc` has for the state of a process.
 pub(super) fn state(pid: &str) -> String {
+    stat(pid, 0)
+}
+
+/// Its process group: 0 if that is of another PID namespace.
+pub(super) fn group(pid: Pid) -> i32 {
+    stat(&pid.to_string(), 2).parse().unwrap()
+}
+
+/// A field of `/proc`'s `stat`, counted from that behind the name.
+fn stat(pid: &str, field: usize) -> String {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name of the program may be no UTF-8.
     let stat = String::from_utf8_lossy(&stat);
     let rest = stat.rsplit(')').next().unwrap_or_default();
-    rest.split_whitespace().next().unwrap_or_default().to_owned()
+    rest.split_whitespace().nth(field).unwrap_or_default().to_owned()
+}
+
+/// What starts a program in a PID namespace without its session and its process group, as the shell of a container or of
+/// a CI runner may be. Empty where that is not permitted.
+pub(super) fn in_a_namespace() -> Vec<&'static str> {
+    let unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+    for more in [&[][..], &["--user", "--map-root-user"]] {
+        let unshare = [&unshare[..], more].concat();
+        let ran = std::process::Command::new(unshare[0]).args(&unshare[1..]).arg("true").output();
+        if ran.is_ok_and(|ran| ran.status.success()) {
+            return unshare;
+        }
+    }
+    eprintln!("left out: PID namespaces are not permitted here");
+    Vec::new()
 }
 
 /// True if a client holds the lock `backup`.
