@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 use crate::Failure;
@@ -136,25 +138,86 @@ impl Step {
 }
 
 /// Runs tests, and passes on what they print. Its output is what they say of their failures alone.
+///
+/// A test that hangs ends them all. Those that are slow are named at the end.
 fn run_tests(command: &mut Command) -> io::Result<Output> {
     const LINES_OF_A_FAILURE: usize = 5;
     const MOST: usize = 100;
+    // A group of their own, which can be ended as a whole: the end of cargo leaves the test programs running.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
     let mut child = command.stdout(Stdio::piped()).spawn()?;
-    let (mut failures, mut left) = (Vec::new(), 0);
-    let lines = child.stdout.take().map(|pipe| BufReader::new(pipe).split(b'\n'));
-    for line in lines.into_iter().flatten() {
-        let line = String::from_utf8_lossy(&line?).into_owned();
-        writeln!(io::stdout(), "{line}")?;
-        if line.contains("panicked at") {
-            left = LINES_OF_A_FAILURE;
-        }
-        if left > 0 && failures.len() < MOST {
-            left -= 1;
-            failures.push(format!("\n  {line}"));
+    let (sender, printed) = mpsc::channel();
+    let pipe = child.stdout.take();
+    thread::spawn(move || {
+        let mut lines = pipe.into_iter().flat_map(|pipe| BufReader::new(pipe).split(b'\n'));
+        lines.all(|line| sender.send(line).is_ok())
+    });
+    let (mut failures, mut left, mut slow) = (Vec::new(), 0, SlowTests::default());
+    loop {
+        match printed.recv_timeout(Duration::from_secs(1)) {
+            Ok(line) => {
+                let line = String::from_utf8_lossy(&line?).into_owned();
+                writeln!(io::stdout(), "{line}")?;
+                slow.look_at(&line);
+                if line.contains("panicked at") {
+                    left = LINES_OF_A_FAILURE;
+                }
+                if left > 0 && failures.len() < MOST {
+                    left -= 1;
+                    failures.push(format!("\n  {line}"));
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let Some(test) = slow.hangs() else { continue };
+                failures.push(format!("\n  the test {test} has not ended in ten minutes"));
+                let group = format!("-{}", child.id());
+                self::command("kill").args(["-s", "KILL", "--", &group]).status()?;
+                break;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
         }
     }
+    slow.ended.iter().for_each(|test| eprintln!("slow: {test}"));
     let stdout = failures.concat().into_bytes();
     Ok(Output { status: child.wait()?, stdout, stderr: Vec::new() })
+}
+
+/// The tests of which their program has said that they take more than a minute.
+#[derive(Default)]
+struct SlowTests {
+    /// When that was said.
+    running: Vec<(String, Stopwatch)>,
+    /// With the time that they took.
+    ended: Vec<String>,
+}
+
+impl SlowTests {
+    const SAID_AFTER: Duration = Duration::from_secs(60);
+    const LIMIT: Duration = Duration::from_secs(600);
+
+    fn look_at(&mut self, line: &str) {
+        // A new program, also if the last one was killed.
+        if line.starts_with("running ") {
+            self.running.clear();
+        }
+        let Some((test, says)) = line.strip_prefix("test ").and_then(|line| line.split_once(' '))
+        else {
+            return;
+        };
+        if says == "has been running for over 60 seconds" {
+            self.running.push((test.to_owned(), Stopwatch::start()));
+        } else if let Some(at) = self.running.iter().position(|(slow, _)| slow == test) {
+            let took = Self::SAID_AFTER + self.running.remove(at).1.elapsed();
+            self.ended.push(format!("{took:.0?} for {test}"));
+        }
+    }
+
+    fn hangs(&self) -> Option<&str> {
+        let mut running = self.running.iter();
+        let hangs = running.find(|(_, since)| Self::SAID_AFTER + since.elapsed() > Self::LIMIT)?;
+        Some(&hangs.0)
+    }
 }
 
 /// What a step said of its failure, for the end of the output: where it was shown, much comes after it.
