@@ -119,7 +119,7 @@ async fn a_store_that_hangs() {
             _ => both(&client, id).await.unwrap(),
         });
         let took = took.await;
-        assert!(took < FIFTY_CALLS, "fifty calls took {took:?}");
+        assert!(took < patience(FIFTY_CALLS), "fifty calls took {took:?}");
         assert_eq!(counted(&seen, "unanswered") - before, 50, "{}", seen.text());
         server.resume();
         until_held(&client, NOTICED).await;
@@ -143,7 +143,7 @@ async fn a_store_that_is_gone() {
     let client = connect(&server.url()).await;
     server.kill();
     let took = fifty(async |id| assert!(!job(&client, id).await.unwrap())).await;
-    assert!(took < FIFTY_CALLS, "fifty calls took {took:?}");
+    assert!(took < patience(FIFTY_CALLS), "fifty calls took {took:?}");
     assert_eq!(counted(&seen, "unanswered"), 50);
     server.restart().await;
     // Not before there is a connection, which is tried for at least every one and a half seconds.
@@ -190,7 +190,7 @@ async fn a_release_that_hangs() {
     let server = RedisServer::start().await;
     let client = connect(&server.url()).await;
     let over = pauses(&client, &server).await.unwrap();
-    assert!(over.elapsed() < A_LOOK * 5, "{:?}", over.elapsed());
+    assert!(over.elapsed() < patience(A_LOOK * 5), "{:?}", over.elapsed());
     server.resume();
     until_held(&client, NOTICED).await;
     ends_idle(&seen, &server, &client).await;
@@ -205,7 +205,7 @@ async fn an_extension_that_hangs() {
     let server = RedisServer::start().await;
     let client = connect(&server.url()).await;
     let took = outer(&client, &server).await.unwrap();
-    assert!(took < A_LOOK * 5, "{took:?}");
+    assert!(took < patience(A_LOOK * 5), "{took:?}");
     assert_eq!((counted(&seen, "acquired"), counted(&seen, "unanswered")), (1, 1));
     server.resume();
     ends_idle(&seen, &server, &client).await;
@@ -218,5 +218,5 @@ async fn replicas_are_not_waited_for() {
     let client = connect(&server.url()).await;
     let start = Instant::now();
     assert!(acked(&client).await.unwrap());
-    assert!(start.elapsed() < A_LOOK * 5, "{:?}", start.elapsed());
+    assert!(start.elapsed() < patience(A_LOOK * 5), "{:?}", start.elapsed());
 }

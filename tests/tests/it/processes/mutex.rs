@@ -29,7 +29,7 @@ async fn a_killed_holder_frees_the_lock_within_its_lease() {
     let killed = Instant::now();
     let guard = timeout(ANSWER, waiter).await.expect("never free").unwrap().unwrap();
     let waited = killed.elapsed();
-    assert!(waited <= lease + ms(500), "free only after {waited:?}");
+    assert!(waited <= patience(lease + ms(500)), "free only after {waited:?}");
     guard.release().await.unwrap();
 }
 
