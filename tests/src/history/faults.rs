@@ -31,11 +31,11 @@ struct Fault {
     until: Stamp,
 }
 
-const ANY: [May; 4] = [May::Delay, May::Stop, May::Repeat, May::Forget];
+const ANY: [May; 5] = [May::Delay, May::Stop, May::Repeat, May::ForgetInPart, May::Forget];
 
 /// What ends a hold before its deadline: the store has forgotten it, or its machine slept, which the clock of the history does
 /// not count.
-const LOSES: [May; 2] = [May::Stop, May::Forget];
+const LOSES: [May; 3] = [May::Stop, May::ForgetInPart, May::Forget];
 
 impl Fault {
     /// True if it may have effects at that time.
