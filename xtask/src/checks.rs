@@ -73,27 +73,50 @@ pub(crate) fn oldest_rust() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Features of `lock-runtime` that CI compiles together, since none uses what another brings: each alone takes twice the time.
+const TOGETHER: [&str; 8] = [
+    "--group-features",
+    "chrono-04,jiff-02,time-03",
+    "--group-features",
+    "figment-010,toml",
+    "--group-features",
+    "blocking,lock-order,metrics,tracing",
+    "--group-features",
+    "macros,sites",
+];
+
+/// Checks each feature of `lock-runtime`, and it without any.
+///
+/// # Errors
+///
+/// As [`feature_pairs`].
+pub(crate) fn features() -> Result<(), Failure> {
+    sets(&["lock-runtime"], "1", &TOGETHER)
+}
+
 /// Checks that every set of up to `depth` features compiles without a warning, by cargo-hack.
 ///
 /// Clippy, which takes twice the time, sees the crates with all features, when it compiles the tests, and here with none. So
 /// it does not see the code for one feature without another.
 ///
-/// # Errors
-///
-/// When cargo-hack or clippy cannot be installed, or a set has a warning.
-pub(crate) fn features(crates: &[&'static str], depth: &str) -> Result<(), Failure> {
+fn sets(crates: &[&'static str], depth: &str, together: &[&str]) -> Result<(), Failure> {
     cargo::ensure_components(&["clippy"])?;
     // The packed crates are compiled with the default set; no user sets the features that begin with `__`.
     let sets = ["--feature-powerset", "--depth", depth, "--skip", "default,__fuzz,__internals"];
     let hack = tool("cargo-hack")?.args(&["hack", "check"]).args(&packages(crates)).args(&sets);
+    let hack = hack.args(together);
     let deny_warnings = Path::new(&cargo::workspace_root()).join("xtask/src/deny_warnings.sh");
     hack.env("CLIPPY", ci::clippy()).env("RUSTC_WORKSPACE_WRAPPER", deny_warnings).run()
 }
 
 /// Every pair of features of each crate. `lock-macros` has one feature: its tests are compiled with it, and `lock-runtime` with
 /// `macros` alone needs it without.
+///
+/// # Errors
+///
+/// When cargo-hack or clippy cannot be installed, or a set has a warning.
 pub(crate) fn feature_pairs() -> Result<(), Failure> {
-    features(&["lock-runtime", "lock-tower", "lock-sqlx", "lock-console"], "2")
+    sets(&["lock-runtime", "lock-tower", "lock-sqlx", "lock-console"], "2", &[])
 }
 
 /// Compares the public API of each crate with `tests/api/<crate>.txt`, or writes these files.
