@@ -29,8 +29,8 @@ use cluster::{Cluster, OneAddress};
 use threads::Threads;
 use world::{Kind, Memory, Redis, Three};
 
-/// Cases for every kind.
-macro_rules! everywhere {
+/// Cases for every kind, and its blocking face.
+macro_rules! exclusive {
     ($make:ident, $kind:expr) => {
         $make! { $kind;
             exclusion::{
@@ -50,40 +50,12 @@ macro_rules! everywhere {
                 letting_go_after_shutdown_frees_the_lock,
                 shutdown_does_not_wait_for_what_is_lost,
             }
-            leases::{
-                a_watchdog_hold_outlives_its_lease,
-                a_fixed_lease_cuts_the_body_off,
-                finish_lets_the_body_end_and_reports,
-                lost_resolves_at_the_deadline,
-                extend_moves_the_deadline,
-                extend_never_shortens,
-                max_hold_ends_renewal,
-                a_suspended_machine_loses_its_holds,
-                the_body_is_dropped_before_the_guard,
-                an_expired_hold_does_not_touch_its_successor,
-            }
-            line::{
-                local_waiters_are_served_in_order,
-                a_waiter_times_out,
-                waiters_time_out_together,
-                a_dropped_waiter_leaves_the_line,
-                too_many_waiters_are_sent_away,
-                a_waiter_in_another_client_is_woken,
-                both_clients_get_their_turns,
-                a_waiter_with_another_lease_gets_its_own,
-                waiters_are_shown_with_their_site_and_what_they_are_inside_of,
-            }
-            cancel::{
-                an_acquire_dropped_anywhere_leaves_nothing,
-                a_waiting_acquire_dropped_anywhere_leaves_nothing,
-                a_release_dropped_anywhere_is_finished,
-            }
         }
     };
 }
 
-/// Cases for kinds that a body can take again inside itself (S-6).
-macro_rules! re_entrant {
+/// Cases for kinds that a body can take again inside itself (S-6), and their blocking face.
+macro_rules! nested {
     ($make:ident, $kind:expr) => {
         $make! { $kind;
             reentry::{
@@ -98,9 +70,66 @@ macro_rules! re_entrant {
                 the_hold_count_is_shown_for_long_nesting,
                 re_entries_side_by_side_exclude_each_other,
                 a_re_entry_beside_another_is_busy_or_times_out,
-                a_waiting_re_entry_that_is_dropped_is_passed_over,
                 a_loss_reaches_re_entries_that_wait,
             }
+        }
+    };
+}
+
+/// More of them. What is not among these drops futures, has bodies that do not end, or races in one task, which a call that
+/// blocks would hold up.
+macro_rules! timed {
+    ($make:ident, $kind:expr) => {
+        $make! { $kind;
+            leases::{
+                a_watchdog_hold_outlives_its_lease,
+                finish_lets_the_body_end_and_reports,
+                lost_resolves_at_the_deadline,
+                extend_moves_the_deadline,
+                extend_never_shortens,
+                an_expired_hold_does_not_touch_its_successor,
+            }
+            line::{
+                a_waiter_times_out,
+                a_waiter_in_another_client_is_woken,
+                a_waiter_with_another_lease_gets_its_own,
+            }
+        }
+    };
+}
+
+/// Cases for every kind that only async code can run.
+macro_rules! asynchronous {
+    ($make:ident, $kind:expr) => {
+        $make! { $kind;
+            leases::{
+                a_fixed_lease_cuts_the_body_off,
+                max_hold_ends_renewal,
+                a_suspended_machine_loses_its_holds,
+                the_body_is_dropped_before_the_guard,
+            }
+            line::{
+                local_waiters_are_served_in_order,
+                waiters_time_out_together,
+                a_dropped_waiter_leaves_the_line,
+                too_many_waiters_are_sent_away,
+                both_clients_get_their_turns,
+                waiters_are_shown_with_their_site_and_what_they_are_inside_of,
+            }
+            cancel::{
+                an_acquire_dropped_anywhere_leaves_nothing,
+                a_waiting_acquire_dropped_anywhere_leaves_nothing,
+                a_release_dropped_anywhere_is_finished,
+            }
+        }
+    };
+}
+
+/// The same for kinds that a body can take again inside itself.
+macro_rules! re_entrant {
+    ($make:ident, $kind:expr) => {
+        $make! { $kind;
+            reentry::{ a_waiting_re_entry_that_is_dropped_is_passed_over }
             leases::{ max_hold_of_a_re_entry_is_ignored }
             cancel::{ a_run_dropped_anywhere_keeps_the_guard }
         }
@@ -119,72 +148,11 @@ macro_rules! handed_on {
     };
 }
 
-/// Cases for the blocking face of every kind: those that drop no future, whose bodies end, and that do not race in one task,
-/// which a call that joins the queue holds up.
-macro_rules! on_threads {
-    ($make:ident, $kind:expr) => {
-        $make! { $kind;
-            exclusion::{
-                one_holder_at_a_time,
-                a_released_lock_is_free,
-                a_dropped_guard_frees_the_lock,
-                a_panicking_holder_frees_the_lock,
-                try_lock_takes_no_for_an_answer,
-                try_lock_right_after_a_drop_succeeds,
-                try_lock_is_not_fooled_by_a_listener,
-                tokens_grow_across_clients,
-                invalid_names_and_options_are_refused,
-                namespaces_are_kept_apart,
-                a_shut_down_client_refuses,
-                shutdown_gives_back_what_is_dropped,
-                shutdown_wakes_tasks_that_wait_for_the_store,
-                letting_go_after_shutdown_frees_the_lock,
-                shutdown_does_not_wait_for_what_is_lost,
-            }
-            leases::{
-                a_watchdog_hold_outlives_its_lease,
-                finish_lets_the_body_end_and_reports,
-                lost_resolves_at_the_deadline,
-                extend_moves_the_deadline,
-                extend_never_shortens,
-                an_expired_hold_does_not_touch_its_successor,
-            }
-            line::{
-                a_waiter_times_out,
-                a_waiter_in_another_client_is_woken,
-                a_waiter_with_another_lease_gets_its_own,
-            }
-        }
-    };
-}
-
-/// The same for kinds whose waiters queue in their process. Where the queue is in the store, a thread that has begun to wait
+/// A case for the blocking face of kinds whose waiters queue in their process. Where the queue is in the store, a thread that has begun to wait
 /// may not have its place yet; `tests/blocking` shows the order there.
 macro_rules! in_line_on_threads {
     ($make:ident, $kind:expr) => {
         $make! { $kind; line::{ local_waiters_are_served_in_order } }
-    };
-}
-
-/// The same for kinds that a body can take again inside itself (S-6).
-macro_rules! re_entrant_on_threads {
-    ($make:ident, $kind:expr) => {
-        $make! { $kind;
-            reentry::{
-                an_enclosed_acquire_re_enters,
-                siblings_exclude_each_other,
-                a_plain_guard_gives_no_re_entry,
-                a_spawned_task_inherits_nothing_unless_told,
-                a_nested_guard_that_outlives_the_outer_keeps_the_lock,
-                a_longer_nested_lease_extends_a_fixed_one,
-                a_nested_watchdog_keeps_a_fixed_hold_alive,
-                a_watchdog_within_a_watchdog_keeps_both,
-                the_hold_count_is_shown_for_long_nesting,
-                re_entries_side_by_side_exclude_each_other,
-                a_re_entry_beside_another_is_busy_or_times_out,
-                a_loss_reaches_re_entries_that_wait,
-            }
-        }
     };
 }
 
@@ -297,17 +265,20 @@ macro_rules! contract {
 }
 
 contract! {
-    mutex = Mutex in cluster: everywhere, re_entrant, handed_on;
-    fair = Fair in cluster: everywhere, re_entrant;
-    write_side = WriteSide in cluster: everywhere, re_entrant;
-    one_permit = OnePermit in cluster: everywhere;
-    one_name = OneName: everywhere, re_entrant, handed_on;
-    one_server = OneServer: everywhere, re_entrant, handed_on;
+    mutex = Mutex in cluster: exclusive, timed, asynchronous, nested, re_entrant, handed_on;
+    fair = Fair in cluster: exclusive, timed, asynchronous, nested, re_entrant;
+    write_side = WriteSide in cluster: exclusive, timed, asynchronous, nested, re_entrant;
+    one_permit = OnePermit in cluster: exclusive, timed, asynchronous;
+    one_name = OneName: exclusive, timed, asynchronous, nested, re_entrant, handed_on;
+    one_server = OneServer: exclusive, timed, asynchronous, nested, re_entrant, handed_on;
 }
 
 mod quorum {
     use crate::contract::*;
-    everywhere!(on_three_servers, Kind::Mutex);
+    exclusive!(on_three_servers, Kind::Mutex);
+    timed!(on_three_servers, Kind::Mutex);
+    asynchronous!(on_three_servers, Kind::Mutex);
+    nested!(on_three_servers, Kind::Mutex);
     re_entrant!(on_three_servers, Kind::Mutex);
     handed_on!(on_three_servers, Kind::Mutex);
 }
@@ -331,11 +302,11 @@ macro_rules! blocking_contract {
 
 mod blocking {
     blocking_contract! {
-        mutex = Mutex: on_threads, in_line_on_threads, re_entrant_on_threads, handed_on;
-        fair = Fair: on_threads, re_entrant_on_threads;
-        write_side = WriteSide: on_threads, in_line_on_threads, re_entrant_on_threads;
-        one_permit = OnePermit: on_threads, in_line_on_threads;
-        one_name = OneName: on_threads, in_line_on_threads, re_entrant_on_threads, handed_on;
-        one_server = OneServer: on_threads, in_line_on_threads, re_entrant_on_threads, handed_on;
+        mutex = Mutex: exclusive, timed, in_line_on_threads, nested, handed_on;
+        fair = Fair: exclusive, timed, nested;
+        write_side = WriteSide: exclusive, timed, in_line_on_threads, nested;
+        one_permit = OnePermit: exclusive, timed, in_line_on_threads;
+        one_name = OneName: exclusive, timed, in_line_on_threads, nested, handed_on;
+        one_server = OneServer: exclusive, timed, in_line_on_threads, nested, handed_on;
     }
 }
