@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use crate::observe::recorder::Kept;
 use crate::observe::scenario::*;
-use crate::observe::shadow::{A_LOOK, connect, counted};
+use crate::observe::shadow::{A_LOOK, Scenario, connect, counted, start};
 
 /// A round trip, also of the one whose turn it is.
 const ROUND_TRIP: Duration = ms(10);
@@ -73,8 +73,7 @@ async fn watch_timers(lateness: &Cell<Duration>) {
 
 #[tokio::test]
 async fn a_hot_key_delays_no_call() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let (_server, proxy) = proxied().await;
     let client = connect(&proxy.url()).await;
     proxy.delay_replies(ROUND_TRIP);
@@ -107,10 +106,7 @@ async fn a_hot_key_delays_no_call() {
 
 #[tokio::test]
 async fn one_after_the_other_is_no_contention() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
-    let server = RedisServer::start().await;
-    let client = connect(&server.url()).await;
+    let (Scenario { seen, server: _server, client }, _here) = start().await;
     let (started, takes) = (RefCell::default(), Duration::ZERO);
     for _ in 0..50 {
         let start = Instant::now();
@@ -122,8 +118,7 @@ async fn one_after_the_other_is_no_contention() {
 /// Nobody lines up behind those who do wait, and a call that is given up is counted as that.
 #[tokio::test]
 async fn those_who_wait_are_not_waited_for() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let (server, proxy) = proxied().await;
     let client = connect(&proxy.url()).await;
     let lock = client.mutex("hot").with(LockOptions::default());
