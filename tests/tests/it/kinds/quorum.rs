@@ -54,33 +54,18 @@ async fn tokens_grow_from_majority_to_majority() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_quorum_of_one_is_a_mutex() {
-    let server = RedisServer::start().await;
-    let redis: Arc<dyn Store> = Arc::new(RedisStore::connect(&server.url()).await.unwrap());
-    for store in [redis, Arc::new(MemoryStore::new())] {
-        let quorum = LockClient::builder().quorum_of([store], RestartGuard::Off).unwrap();
-        let guard = quorum.mutex("one").lock().await.unwrap();
-        let waits = quorum.mutex("one");
-        assert!(waits.try_lock().await.unwrap().is_none());
-        let nested = guard.run(quorum.mutex("one").lock()).await.unwrap().unwrap();
-        assert_eq!(nested.token(), guard.token());
-        drop(nested);
-        let (waiter, released) = tokio::join!(waits.lock(), guard.release());
-        released.unwrap();
-        waiter.unwrap().release().await.unwrap();
-        assert!(quorum.shutdown(SOON).await.is_clean());
-        assert!(matches!(quorum.mutex("one").lock().await, Err(LockError::Closed)));
-    }
-    // A plain mutex of that server is in the way, and the other way round.
-    let quorum =
-        LockClient::builder().connect_quorum([server.url()], RestartGuard::Off).await.unwrap();
-    let client = connect(&server).await;
+async fn a_quorum_of_one_and_a_plain_mutex_exclude_each_other() {
+    let (server, client) = world().await;
+    let quorum = quorum_of(std::slice::from_ref(&server)).await;
     let guard = client.mutex("one").lock().await.unwrap();
     assert!(quorum.mutex("one").try_lock().await.unwrap().is_none());
     guard.release().await.unwrap();
-    let wrong = quorum.mutex("one");
+    let guard = quorum.mutex("one").lock().await.unwrap();
+    assert!(client.mutex("one").try_lock().await.unwrap().is_none());
+    guard.release().await.unwrap();
     server.client().cmd(&["SET", "one", "no lock"]).await;
-    assert!(matches!(wrong.lock().await, Err(LockError::KeyCollision { .. })));
+    let error = quorum.mutex("one").lock().await.unwrap_err();
+    assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
 }
 
 /// S-29: many clients of few servers refuse each other, but one of them always gets on; never two at

@@ -240,15 +240,6 @@ async fn an_invalid_name_is_reported_before_an_invalid_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_with_a_timeout() {
-    let (one, other) = two_clients();
-    let guard = one.mutex("a").lock().await.unwrap();
-    let error = other.mutex("a").wait(BRIEF).run(async {}).await.unwrap_err();
-    assert!(error.is_timeout(), "{error}");
-    drop(guard);
-}
-
-#[tokio::test(start_paused = true)]
 async fn current_is_the_innermost_hold_of_the_call_path() {
     let client = LockClient::in_memory();
     let current = || LockGuard::current().map(|hold| hold.key().to_string());

@@ -156,37 +156,3 @@ async fn trying_goes_behind_the_line_and_not_into_it() {
     soon!("the place has ended", client.fair_mutex("t").try_lock().await.unwrap().is_some());
     world.nothing_left("t").await;
 }
-
-/// Kinds that share a name are told apart where the store shows it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_kind_at_the_name_is_a_collision() {
-    let world = World::start().await;
-    let client = world.client().await;
-    let collides = |outcome: Result<_, LockError>| match outcome {
-        Err(LockError::KeyCollision { key, .. }) => assert_eq!(key, "c"),
-        other => panic!("no collision: {:?}", other.map(|_: lock_runtime::LockGuard| ())),
-    };
-    let fair = client.fair_mutex("c").lock().await.unwrap();
-    collides(client.rw_lock("c").read().await);
-    collides(client.rw_lock("c").write().await);
-    collides(client.mutex("c").lock().await);
-    fair.release().await.unwrap();
-    for side in ["read", "write"] {
-        let guard = match side {
-            "read" => client.rw_lock("c").read().await.unwrap(),
-            _ => client.rw_lock("c").write().await.unwrap(),
-        };
-        collides(client.fair_mutex("c").lock().await);
-        guard.release().await.unwrap();
-    }
-    // A waiter in line when the name becomes something else leaves the line.
-    let fair = client.fair_mutex("c").lock().await.unwrap();
-    let (waiting, owner) = world.waiter(&client, "c").await;
-    world.server.client().cmd(&["SET", "c", "a string"]).await;
-    world.server.client().cmd(&["PUBLISH", &channel("c", &owner), &owner[37..]]).await;
-    collides(timeout(PROMPTLY, waiting).await.expect("not told").unwrap());
-    soon!("it has left", world.queue("c").await.is_empty());
-    drop(fair);
-    assert!(world.server.client().del("c").await);
-    world.nothing_left("c").await;
-}
