@@ -15,14 +15,13 @@
 //! - `release`: releases what `lock` took, answers `released`.
 //!
 //! - `take …`, `permits …`: see `permits`.
-//! - `rw-…`: see `rw`.
+//! - `rw-read <name> <lease ms>`, `rw-write <name> <lease ms>`: takes that side with a watchdog lease, answers
+//!   `reading <token>` or `writing <token>`, and keeps it.
 //!
 //! What it does is in the history; an `error …` line says what went wrong.
 
 #[path = "lock_worker/permits.rs"]
 mod permits;
-#[path = "lock_worker/rw.rs"]
-mod rw;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,7 +164,17 @@ impl Worker {
                 held.take().ok_or("nothing is locked")?.release().await?;
                 println!("released");
             }
-            ref words if rw::obey(self, words, held).await? => {}
+            [side @ ("rw-read" | "rw-write"), name, lease] => {
+                let lease = Lease::Watchdog(Duration::from_millis(lease.parse()?));
+                let lock = self.client.rw_lock(name).with(LockOptions::new().lease(lease));
+                if side == "rw-read" {
+                    let token = self.keep(held, name, Share::Readers, lock.read()).await?;
+                    println!("reading {token}");
+                } else {
+                    let token = self.keep(held, name, Share::Exclusive, lock.write()).await?;
+                    println!("writing {token}");
+                }
+            }
             _ => return Err(format!("no such command: {line}").into()),
         }
         Ok(())

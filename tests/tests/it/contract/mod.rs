@@ -1,6 +1,6 @@
-//! The contract of a mutex, as one suite over every store (in memory on a paused clock, on Redis
-//! in real time, there also at one address behind which a cluster answers) and every kind of lock that one at a time can have; of a lock on a quorum of three; and of the blocking
-//! face of every kind, in real time.
+//! The contract of a mutex, as one suite over every store (in memory on a paused clock, on Redis in real time, there also at one
+//! address behind which a cluster answers) and every kind of lock that one at a time can have; of a lock on a quorum of three;
+//! and of the blocking face of every kind, in real time.
 //!
 //! A case gets a [`World`], the locks that several processes share, and makes a client for each
 //! process it wants. Cases cite the rules that they hold the library to.
@@ -29,10 +29,38 @@ use cluster::{Cluster, OneAddress};
 use threads::Threads;
 use world::{Kind, Memory, Redis, Three};
 
+/// A test of that world and kind for each case.
+macro_rules! cases {
+    ($world:ident $kind:ident; $($module:ident :: { $($case:ident),* $(,)? })*) => {
+        $($(case! { $world $kind $module $case })*)*
+    };
+}
+
+macro_rules! case {
+    (@redis $kind:ident) => { Redis::start(Kind::$kind).await };
+    (@one_address $kind:ident) => { OneAddress::borrow(Kind::$kind).await };
+    (@cluster $kind:ident) => { Cluster::borrow(Kind::$kind).await };
+    (@three_servers $kind:ident) => { Three::start(Kind::$kind).await };
+    (@threads_in_memory $kind:ident) => { Threads(Memory::new(Kind::$kind)) };
+    (@threads_on_redis $kind:ident) => { Threads(Redis::start(Kind::$kind).await) };
+    (memory $kind:ident $module:ident $case:ident) => {
+        #[tokio::test(start_paused = true)]
+        async fn $case() {
+            $module::$case(&Memory::new(Kind::$kind)).await;
+        }
+    };
+    ($world:ident $kind:ident $module:ident $case:ident) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $case() {
+            $module::$case(&case!(@$world $kind)).await;
+        }
+    };
+}
+
 /// Cases for every kind, and its blocking face.
 macro_rules! exclusive {
-    ($make:ident, $kind:expr) => {
-        $make! { $kind;
+    ($world:ident $kind:ident) => {
+        cases! { $world $kind;
             exclusion::{
                 one_holder_at_a_time,
                 a_released_lock_is_free,
@@ -56,8 +84,8 @@ macro_rules! exclusive {
 
 /// Cases for kinds that a body can take again inside itself (S-6), and their blocking face.
 macro_rules! nested {
-    ($make:ident, $kind:expr) => {
-        $make! { $kind;
+    ($world:ident $kind:ident) => {
+        cases! { $world $kind;
             reentry::{
                 an_enclosed_acquire_re_enters,
                 siblings_exclude_each_other,
@@ -79,8 +107,8 @@ macro_rules! nested {
 /// More of them. What is not among these drops futures, has bodies that do not end, or races in one task, which a call that
 /// blocks would hold up.
 macro_rules! timed {
-    ($make:ident, $kind:expr) => {
-        $make! { $kind;
+    ($world:ident $kind:ident) => {
+        cases! { $world $kind;
             leases::{
                 a_watchdog_hold_outlives_its_lease,
                 finish_lets_the_body_end_and_reports,
@@ -100,8 +128,8 @@ macro_rules! timed {
 
 /// Cases for every kind that only async code can run.
 macro_rules! asynchronous {
-    ($make:ident, $kind:expr) => {
-        $make! { $kind;
+    ($world:ident $kind:ident) => {
+        cases! { $world $kind;
             leases::{
                 a_fixed_lease_cuts_the_body_off,
                 max_hold_ends_renewal,
@@ -127,8 +155,8 @@ macro_rules! asynchronous {
 
 /// The same for kinds that a body can take again inside itself.
 macro_rules! re_entrant {
-    ($make:ident, $kind:expr) => {
-        $make! { $kind;
+    ($world:ident $kind:ident) => {
+        cases! { $world $kind;
             reentry::{ a_waiting_re_entry_that_is_dropped_is_passed_over }
             leases::{ max_hold_of_a_re_entry_is_ignored }
             cancel::{ a_run_dropped_anywhere_keeps_the_guard }
@@ -138,8 +166,8 @@ macro_rules! re_entrant {
 
 /// Cases for kinds whose holds pass from one local waiter to the next (S-14).
 macro_rules! handed_on {
-    ($make:ident, $kind:expr) => {
-        $make! { $kind;
+    ($world:ident $kind:ident) => {
+        cases! { $world $kind;
             line::{
                 handed_over_holds_are_watched_anew, hand_off_ends_with_its_window,
                 a_hold_near_its_end_is_not_handed_over
@@ -148,165 +176,59 @@ macro_rules! handed_on {
     };
 }
 
-/// A case for the blocking face of kinds whose waiters queue in their process. Where the queue is in the store, a thread that has begun to wait
-/// may not have its place yet; `tests/blocking` shows the order there.
+/// A case for the blocking face of kinds whose waiters queue in their process. Where the queue is in the store, a thread that has
+/// begun to wait may not have its place yet; `tests/blocking` shows the order there.
 macro_rules! in_line_on_threads {
-    ($make:ident, $kind:expr) => {
-        $make! { $kind; line::{ local_waiters_are_served_in_order } }
+    ($world:ident $kind:ident) => {
+        cases! { $world $kind; line::{ local_waiters_are_served_in_order } }
     };
 }
 
-macro_rules! blocking_in_memory {
-    ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
-        $($(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                $module::$case(&Threads(Memory::new($kind))).await;
-            }
-        )*)*
-    };
-}
-
-macro_rules! blocking_on_redis {
-    ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
-        $($(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                $module::$case(&Threads(Redis::start($kind).await)).await;
-            }
-        )*)*
-    };
-}
-
-macro_rules! in_memory {
-    ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
-        $($(
-            #[tokio::test(start_paused = true)]
-            async fn $case() {
-                $module::$case(&Memory::new($kind)).await;
-            }
-        )*)*
-    };
-}
-
-macro_rules! on_redis {
-    ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
-        $($(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                $module::$case(&Redis::start($kind).await).await;
-            }
-        )*)*
-    };
-}
-
-macro_rules! in_a_cluster {
-    ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
-        $($(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                $module::$case(&Cluster::borrow($kind).await).await;
-            }
-        )*)*
-    };
-}
-
-macro_rules! at_one_address {
-    ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
-        $($(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                $module::$case(&OneAddress::borrow($kind).await).await;
-            }
-        )*)*
-    };
-}
-
-macro_rules! on_three_servers {
-    ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
-        $($(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                $module::$case(&Three::start($kind).await).await;
-            }
-        )*)*
-    };
-}
-
-/// The groups of cases that a kind has to pass, on each of these stores.
+/// The groups of cases that a kind has to pass, in each of these worlds: a module for each.
 macro_rules! contract {
-    ($($name:ident = $kind:ident $(in $cluster:ident)?: $($group:ident),*;)*) => {$(
+    ($($name:ident = $kind:ident [$($module:ident $($world:ident)?),*]: $groups:tt;)*) => {$(
         mod $name {
-            mod memory {
+            $(mod $module {
                 use crate::contract::*;
-                $($group!(in_memory, Kind::$kind);)*
-            }
-
-            mod redis {
-                use crate::contract::*;
-                $($group!(on_redis, Kind::$kind);)*
-            }
-
-            mod one_address {
-                use crate::contract::*;
-                $($group!(at_one_address, Kind::$kind);)*
-            }
-
-            contract!(@ $($cluster)? $kind: $($group),*);
+                contract!(@ ($module $($world)?) $kind $groups);
+            })*
         }
     )*};
-    (@ cluster $kind:ident: $($group:ident),*) => {
-        mod cluster {
-            use crate::contract::*;
-            $($group!(in_a_cluster, Kind::$kind);)*
-        }
-    };
-    (@ $kind:ident: $($group:ident),*) => {};
+    (@ ($module:ident) $kind:ident [$($group:ident),*]) => { $($group!($module $kind);)* };
+    (@ ($module:ident $world:ident) $kind:ident [$($group:ident),*]) => { $($group!($world $kind);)* };
 }
 
 contract! {
-    mutex = Mutex in cluster: exclusive, timed, asynchronous, nested, re_entrant, handed_on;
-    fair = Fair in cluster: exclusive, timed, asynchronous, nested, re_entrant;
-    write_side = WriteSide in cluster: exclusive, timed, asynchronous, nested, re_entrant;
-    one_permit = OnePermit in cluster: exclusive, timed, asynchronous;
-    one_name = OneName: exclusive, timed, asynchronous, nested, re_entrant, handed_on;
-    one_server = OneServer: exclusive, timed, asynchronous, nested, re_entrant, handed_on;
+    mutex = Mutex [memory, redis, one_address, cluster]:
+        [exclusive, timed, asynchronous, nested, re_entrant, handed_on];
+    fair = Fair [memory, redis, one_address, cluster]:
+        [exclusive, timed, asynchronous, nested, re_entrant];
+    write_side = WriteSide [memory, redis, one_address, cluster]:
+        [exclusive, timed, asynchronous, nested, re_entrant];
+    one_permit = OnePermit [memory, redis, one_address, cluster]: [exclusive, timed, asynchronous];
+    one_name = OneName [memory, redis, one_address]:
+        [exclusive, timed, asynchronous, nested, re_entrant, handed_on];
+    one_server = OneServer [memory, redis, one_address]:
+        [exclusive, timed, asynchronous, nested, re_entrant, handed_on];
 }
 
 mod quorum {
     use crate::contract::*;
-    exclusive!(on_three_servers, Kind::Mutex);
-    timed!(on_three_servers, Kind::Mutex);
-    asynchronous!(on_three_servers, Kind::Mutex);
-    nested!(on_three_servers, Kind::Mutex);
-    re_entrant!(on_three_servers, Kind::Mutex);
-    handed_on!(on_three_servers, Kind::Mutex);
-}
-
-/// The groups of cases that the blocking face of a kind has to pass.
-macro_rules! blocking_contract {
-    ($($name:ident = $kind:ident: $($group:ident),*;)*) => {$(
-        mod $name {
-            mod memory {
-                use crate::contract::*;
-                $($group!(blocking_in_memory, Kind::$kind);)*
-            }
-
-            mod redis {
-                use crate::contract::*;
-                $($group!(blocking_on_redis, Kind::$kind);)*
-            }
-        }
-    )*};
+    contract!(@ (three_servers) Mutex [exclusive, timed, asynchronous, nested, re_entrant, handed_on]);
 }
 
 mod blocking {
-    blocking_contract! {
-        mutex = Mutex: exclusive, timed, in_line_on_threads, nested, handed_on;
-        fair = Fair: exclusive, timed, nested;
-        write_side = WriteSide: exclusive, timed, in_line_on_threads, nested;
-        one_permit = OnePermit: exclusive, timed, in_line_on_threads;
-        one_name = OneName: exclusive, timed, in_line_on_threads, nested, handed_on;
-        one_server = OneServer: exclusive, timed, in_line_on_threads, nested, handed_on;
+    contract! {
+        mutex = Mutex [memory threads_in_memory, redis threads_on_redis]:
+            [exclusive, timed, in_line_on_threads, nested, handed_on];
+        fair = Fair [memory threads_in_memory, redis threads_on_redis]: [exclusive, timed, nested];
+        write_side = WriteSide [memory threads_in_memory, redis threads_on_redis]:
+            [exclusive, timed, in_line_on_threads, nested];
+        one_permit = OnePermit [memory threads_in_memory, redis threads_on_redis]:
+            [exclusive, timed, in_line_on_threads];
+        one_name = OneName [memory threads_in_memory, redis threads_on_redis]:
+            [exclusive, timed, in_line_on_threads, nested, handed_on];
+        one_server = OneServer [memory threads_in_memory, redis threads_on_redis]:
+            [exclusive, timed, in_line_on_threads, nested, handed_on];
     }
 }

@@ -1,8 +1,6 @@
 //! A lock on a majority of servers (S-29): what it does while all goes well, and how it starts.
 //! `contract` holds it to all that a mutex promises.
 
-use lock_runtime::fence::FenceGate;
-
 use crate::prelude::*;
 use crate::support::quorum::*;
 
@@ -66,39 +64,6 @@ async fn a_quorum_of_one_and_a_plain_mutex_exclude_each_other() {
     server.client().cmd(&["SET", "one", "no lock"]).await;
     let error = quorum.mutex("one").lock().await.unwrap_err();
     assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
-}
-
-/// S-29: many clients of few servers refuse each other, but one of them always gets on; never two at
-/// once, and with growing tokens (S-23).
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twenty_clients_always_make_progress() {
-    const CLIENTS: usize = 20;
-    const EACH: u64 = 5;
-    let servers = servers(3).await;
-    let fence = Arc::new(FenceGate::new());
-    let (inside, order) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
-    let start = Instant::now();
-    let mut clients = Vec::new();
-    for _ in 0..CLIENTS {
-        let quorum = quorum_of(&servers).await;
-        let (fence, inside, order) = (fence.clone(), inside.clone(), order.clone());
-        clients.push(lock_tests::spawn(async move {
-            for _ in 0..EACH {
-                let guard = quorum.mutex("crowd").lock().await.unwrap();
-                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
-                fence.admit(guard.token()).unwrap();
-                order.lock().unwrap().push(guard.token());
-                tokio::task::yield_now().await;
-                inside.fetch_sub(1, Ordering::SeqCst);
-                guard.release().await.unwrap();
-            }
-        }));
-    }
-    joined(clients).await;
-    let order = order.lock().unwrap();
-    let distinct: BTreeSet<_> = order.iter().collect();
-    assert_eq!(distinct.len(), CLIENTS * EACH as usize);
-    println!("{} holds in {:?}", order.len(), start.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,22 +2,9 @@
 
 use crate::observe::recorder::Kept;
 use crate::observe::scenario::*;
+use crate::observe::secrets::owners;
 
 const SECRET: &str = "s3cr3t";
-
-/// The uuids of those who hold anything there.
-async fn owners(server: &RedisServer) -> BTreeSet<String> {
-    let raw = server.client();
-    let mut found = BTreeSet::new();
-    for key in raw.keys().await {
-        if raw.get::<String>(&["TYPE", &key]).await == "hash" {
-            let fields: Vec<String> = raw.get(&["HKEYS", &key]).await;
-            let uuids = fields.iter().filter_map(|field| field.split_once(':'));
-            found.extend(uuids.map(|(uuid, _)| uuid.to_owned()).filter(|uuid| uuid.len() == 36));
-        }
-    }
-    found
-}
 
 /// Names that would look like something else, if they were written as they are.
 const NASTY: [&str; 5] = [

@@ -13,13 +13,13 @@ fn request(id: &str, prefix: &str) -> String {
 
 const ID: &str = "6b1b36cb-04e6-4b3a-8d19-27b1f5ed7d3b";
 
-fn lock<'a>(survey: &'a Survey, name: &str) -> &'a SurveyedLock {
+pub(crate) fn lock<'a>(survey: &'a Survey, name: &str) -> &'a SurveyedLock {
     let found = survey.locks.iter().find(|lock| lock.key.as_str() == name);
     found.unwrap_or_else(|| panic!("{name} is not among {:?}", survey.locks))
 }
 
 /// Waits until that many acquires of the client wait.
-async fn waits(client: &LockClient, count: usize) {
+pub(crate) async fn waits(client: &LockClient, count: usize) {
     eventually(SOON, "they wait", async || client.admin().waiting().len() == count).await;
 }
 

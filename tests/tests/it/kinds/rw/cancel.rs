@@ -38,18 +38,3 @@ async fn a_joiner_dropped_anywhere_takes_no_reader_along() {
     }
     panic!("no drop came while it asked, or none got as far as to join");
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_outlives_its_head() {
-    let (server, client, other) = world_of_two().await;
-    let writer = other.rw_lock("line").write().await.unwrap();
-    let first = reading(&client, "line");
-    listening(&server, "line", 1).await;
-    let rest: Vec<_> = (0..5).map(|_| reading(&client, "line")).collect();
-    sleep(ms(20)).await;
-    first.abort();
-    assert!(first.await.unwrap_err().is_cancelled());
-    writer.release().await.unwrap();
-    drop(all_got(rest, PROMPTLY).await);
-    nothing_left(&server, "line").await;
-}

@@ -25,28 +25,21 @@ impl Crowd<'_> {
     }
 }
 
-#[distributed_lock(key = "hot", policy = "trial", client = crowd.client)]
-async fn mutex(crowd: Crowd<'_>) -> Result<(), LockError> {
-    crowd.body().await;
-    Ok(())
+macro_rules! bodies {
+    ($($name:ident $key:literal $kind:expr;)*) => {$(
+        #[distributed_lock(key = $key, policy = "trial", client = crowd.client, kind = $kind)]
+        async fn $name(crowd: Crowd<'_>) -> Result<(), LockError> {
+            crowd.body().await;
+            Ok(())
+        }
+    )*};
 }
 
-#[distributed_lock(key = "hot:fair", policy = "trial", client = crowd.client, kind = fair)]
-async fn fair(crowd: Crowd<'_>) -> Result<(), LockError> {
-    crowd.body().await;
-    Ok(())
-}
-
-#[distributed_lock(key = "hot:permits", policy = "trial", client = crowd.client, kind = semaphore(1))]
-async fn permit(crowd: Crowd<'_>) -> Result<(), LockError> {
-    crowd.body().await;
-    Ok(())
-}
-
-#[distributed_lock(key = "hot:sides", policy = "trial", client = crowd.client, kind = write)]
-async fn write(crowd: Crowd<'_>) -> Result<(), LockError> {
-    crowd.body().await;
-    Ok(())
+bodies! {
+    mutex "hot" mutex;
+    fair "hot:fair" fair;
+    permit "hot:permits" semaphore(1);
+    write "hot:sides" write;
 }
 
 /// A hundred calls at once, many times over; nobody starts later than a look takes.
