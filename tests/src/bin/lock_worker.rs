@@ -46,6 +46,17 @@ const RENEWALS_EVERY: Duration = Duration::from_millis(50);
 /// How often a holder has an effect.
 const EFFECT_EVERY: Duration = Duration::from_millis(2);
 
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Goes on beside the next commands, and says what went wrong.
+fn beside(task: impl Future<Output = Result<(), Failure>> + Send + 'static) {
+    tokio::spawn(async move {
+        if let Err(error) = task.await {
+            println!("error {error}");
+        }
+    });
+}
+
 #[tokio::main(worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -93,25 +104,17 @@ struct Worker {
 }
 
 impl Worker {
-    async fn obey(
-        &self,
-        line: &str,
-        held: &mut Kept,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    async fn obey(&self, line: &str, held: &mut Kept) -> Result<(), Failure> {
         match line.split_whitespace().collect::<Vec<_>>()[..] {
             [how @ ("hold" | "hold-unchecked"), name, lease] => {
                 let lease = Lease::Watchdog(Duration::from_millis(lease.parse()?));
                 let (worker, name, checked) = (self.clone(), name.to_owned(), how == "hold");
-                tokio::spawn(async move {
-                    if let Err(error) = worker.hold(&name, lease, checked).await {
-                        println!("error {error}");
-                    }
-                });
+                beside(async move { worker.hold(&name, lease, checked).await });
             }
             ["hammer", name, tasks, ms] => {
                 let (worker, name) = (self.clone(), name.to_owned());
                 let (tasks, time) = (tasks.parse()?, Duration::from_millis(ms.parse()?));
-                tokio::spawn(async move { worker.hammer(&name, tasks, time).await });
+                beside(async move { worker.hammer(&name, tasks, time).await });
             }
             ["lock", name] => {
                 let mutex = self.client.mutex(name);
@@ -121,17 +124,13 @@ impl Worker {
             ["take", name, limit, permits, lease] => {
                 let (worker, name) = (self.clone(), name.to_owned());
                 let (limit, permits, lease) = (limit.parse()?, permits.parse()?, lease.parse()?);
-                tokio::spawn(async move {
-                    if let Err(error) = worker.take(&name, limit, permits, lease).await {
-                        println!("error {error}");
-                    }
-                });
+                beside(async move { worker.take(&name, limit, permits, lease).await });
             }
             ["permits", name, limit, tasks, ms, lease] => {
                 let (worker, name) = (self.clone(), name.to_owned());
                 let (limit, tasks) = (limit.parse()?, tasks.parse()?);
                 let (ms, lease) = (ms.parse()?, lease.parse()?);
-                tokio::spawn(async move { worker.permits(&name, limit, tasks, ms, lease).await });
+                beside(async move { worker.permits(&name, limit, tasks, ms, lease).await });
             }
             ["lock", kind, name] => {
                 let share = match kind {
@@ -207,7 +206,7 @@ impl Worker {
         }
     }
 
-    async fn hold(&self, name: &str, lease: Lease, checked: bool) -> Result<(), LockError> {
+    async fn hold(&self, name: &str, lease: Lease, checked: bool) -> Result<(), Failure> {
         let options = LockOptions::new().lease(lease);
         let witness = Witness::new(&self.recorder, 0, name, Share::Exclusive);
         let held = witness.acquire(self.client.mutex(name).with(options).lock()).await?;
@@ -216,7 +215,7 @@ impl Worker {
         Ok(())
     }
 
-    async fn hammer(&self, name: &str, tasks: u64, time: Duration) {
+    async fn hammer(&self, name: &str, tasks: u64, time: Duration) -> Result<(), Failure> {
         let until = Instant::now() + time;
         let hammer = |task: u64| {
             let (worker, name) = (self.clone(), name.to_owned());
@@ -238,20 +237,17 @@ impl Worker {
                     grants += 1;
                     held.release().await?;
                 }
-                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(grants)
+                Ok::<_, Failure>(grants)
             })
         };
         let tasks: Vec<_> = (0..tasks).map(hammer).collect();
         let mut grants = Vec::new();
         for task in tasks {
-            match task.await {
-                Ok(Ok(count)) => grants.push(count),
-                Ok(Err(error)) => return println!("error {error}"),
-                Err(error) => return println!("error {error}"),
-            }
+            grants.push(task.await??);
         }
         let (fewest, most) = (grants.iter().min(), grants.iter().max());
         let sum: u64 = grants.iter().sum();
         println!("hammered {sum} {} {}", fewest.unwrap_or(&0), most.unwrap_or(&0));
+        Ok(())
     }
 }

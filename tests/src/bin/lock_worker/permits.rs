@@ -12,13 +12,12 @@ use lock_tests::history::Share;
 use lock_tests::witness::Witness;
 use tokio::time::{Instant, sleep};
 
-use crate::{EFFECT_EVERY, KEEPER, Worker};
+use crate::{EFFECT_EVERY, Failure, KEEPER, Worker};
 
 impl Worker {
-    fn semaphore(&self, name: &str, limit: u32, lease: u64) -> Result<Semaphore, LockError> {
+    fn semaphore(&self, name: &str, limit: u32, lease: u64) -> Semaphore {
         let lease = Lease::Watchdog(Duration::from_millis(lease));
-        let options = LockOptions::new().lease(lease);
-        Ok(self.client.semaphore(name, limit).with(options))
+        self.client.semaphore(name, limit).with(LockOptions::new().lease(lease))
     }
 
     pub(crate) async fn take(
@@ -27,8 +26,8 @@ impl Worker {
         limit: u32,
         permits: u32,
         lease: u64,
-    ) -> Result<(), LockError> {
-        let semaphore = self.semaphore(name, limit, lease)?;
+    ) -> Result<(), Failure> {
+        let semaphore = self.semaphore(name, limit, lease);
         let share = Share::Permits { count: permits, limit };
         let witness = Witness::new(&self.recorder, KEEPER, name, share);
         let held = witness.acquire(semaphore.acquire_many(permits)).await?;
@@ -37,7 +36,14 @@ impl Worker {
         Ok(())
     }
 
-    pub(crate) async fn permits(&self, name: &str, limit: u32, tasks: u64, ms: u64, lease: u64) {
+    pub(crate) async fn permits(
+        &self,
+        name: &str,
+        limit: u32,
+        tasks: u64,
+        ms: u64,
+        lease: u64,
+    ) -> Result<(), Failure> {
         let until = Instant::now() + Duration::from_millis(ms);
         let task = |task: u64| {
             let (worker, name) = (self.clone(), name.to_owned());
@@ -45,15 +51,11 @@ impl Worker {
         };
         let (mut grants, mut of_several) = (0, 0);
         for task in (0..tasks).map(task).collect::<Vec<_>>() {
-            match task.await {
-                Ok(Ok((one, several))) => {
-                    (grants, of_several) = (grants + one, of_several + several)
-                }
-                Ok(Err(error)) => return println!("error {error}"),
-                Err(error) => return println!("error {error}"),
-            }
+            let (one, several) = task.await??;
+            (grants, of_several) = (grants + one, of_several + several);
         }
         println!("permits {grants} {of_several}");
+        Ok(())
     }
 
     async fn use_permits(
@@ -64,7 +66,7 @@ impl Worker {
         lease: u64,
         until: Instant,
     ) -> Result<(u64, u64), LockError> {
-        let semaphore = self.semaphore(name, limit, lease)?;
+        let semaphore = self.semaphore(name, limit, lease);
         let (mut grants, mut of_several) = (0, 0);
         while Instant::now() < until {
             let wanted = fastrand::u32(1..=limit.min(3));

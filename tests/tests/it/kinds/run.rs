@@ -142,7 +142,7 @@ async fn a_body_is_dropped_at_the_end_of_a_fixed_lease() {
 async fn a_body_that_must_finish_does_and_its_loss_is_reported() {
     macro_rules! check {
         ($lock:expr, $run:ident, $beside:expr, $clients:expr) => {{
-            let options = LockOptions::new().lease(Lease::Fixed(BRIEF));
+            let options = fixed(BRIEF);
             let lock = $lock.with(options.on_lost(OnLost::Finish));
             let mut finished = false;
             let body = async {

@@ -184,8 +184,7 @@ async fn ended_leases_free_their_permits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_permits_are_reported() {
     let (server, client) = world().await;
-    let lease = Lease::Watchdog(ms(900));
-    let options = leased(lease);
+    let options = watched(ms(900));
     let permit = take(&client.semaphore("lost", 2).with(options), 2).await;
     assert!(server.client().del("{lost}:timeout").await);
     let others = take(&client.semaphore("lost", 2), 2).await;

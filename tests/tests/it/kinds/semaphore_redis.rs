@@ -33,7 +33,7 @@ async fn permits_have_redissons_layout() {
     let (server, client, raw) = world().await;
     let log = server.subscribe_log("redisson_sc:{wire}").await;
     let lease = secs(20);
-    let semaphore = client.semaphore("wire", 5).with(leased(Lease::Watchdog(lease)));
+    let semaphore = client.semaphore("wire", 5).with(watched(lease));
     let now = async || {
         let (seconds, micros): (f64, f64) = raw.get(&["TIME"]).await;
         (seconds * 1e3 + micros / 1e3).floor()
@@ -63,7 +63,7 @@ async fn permits_have_redissons_layout() {
 async fn renewal_keeps_both_keys() {
     let (_server, client, raw) = world().await;
     let lease = ms(1_500);
-    let semaphore = client.semaphore("day", 5).with(leased(Lease::Watchdog(lease)));
+    let semaphore = client.semaphore("day", 5).with(watched(lease));
     let permit = semaphore.acquire_many(2).await.unwrap();
     for key in ["day", "{day}:timeout"] {
         raw.cmd(&["PEXPIRE", key, "1000"]).await;

@@ -54,7 +54,7 @@ async fn drops_and_cancellations() {
 async fn losses() {
     let (seen, _here) = Kept::here();
     let client = builder().in_memory().unwrap();
-    let brief = leased(Lease::Fixed(ms(120)));
+    let brief = fixed(ms(120));
     let guard = client.mutex("a").with(brief).lock().await.unwrap();
     shows(&seen, "lock_held", 1);
     idle(&seen).await;
@@ -127,7 +127,7 @@ async fn shutdown_and_a_killed_server() {
     let (seen, _here) = Kept::here();
     let server = RedisServer::start().await;
     let client: LockClient = builder().connect(&server.url()).await.unwrap();
-    let short = leased(Lease::Watchdog(ms(500)));
+    let short = watched(ms(500));
     let guard = client.mutex("a").with(short.clone()).lock().await.unwrap();
     let waiter = client.mutex("a");
     let waiter = lock_tests::spawn(async move { waiter.lock().await.map(drop) });

@@ -99,9 +99,9 @@ async fn every_word_is_emitted() {
     let one = one.wait(ms(50));
     pair.client.mutex("replicated").with(one).lock().await.unwrap_err();
     // A hold to renew, one to give up on.
-    let short = leased(Lease::Watchdog(ms(900)));
+    let short = watched(ms(900));
     let renewed = pair.client.mutex("renewed").with(short).lock().await.unwrap();
-    let brief = leased(Lease::Fixed(ms(200)));
+    let brief = fixed(ms(200));
     let dropped = pair.client.mutex("dropped").with(brief).lock().await.unwrap();
     server.pause();
     drop(dropped);

@@ -2,33 +2,6 @@
 
 use crate::kinds::fair::world::*;
 
-/// S-26: by two clients in turn, 40 waiters; no waiter is overtaken, each is told by a notice alone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_come_in_the_order_of_the_queue() {
-    let world = World::start().await;
-    let clients = [world.client_that_only_listens().await, world.client_that_only_listens().await];
-    let holder = clients[0].fair_mutex("o").lock().await.unwrap();
-    let grants = Arc::<Mutex<Vec<(usize, FencingToken)>>>::default();
-    let mut tasks = Vec::new();
-    for number in 0..40 {
-        let (mutex, grants) = (clients[number % 2].fair_mutex("o"), Arc::clone(&grants));
-        tasks.push(lock_tests::spawn(async move {
-            let guard = mutex.lock().await.unwrap();
-            grants.lock().unwrap().push((number, guard.token()));
-            guard.release().await.unwrap();
-        }));
-        soon!("one more is in line", world.queue("o").await.len() == number + 1);
-    }
-    let queue = world.queue("o").await;
-    let uuid = |owner: &String| owner.split(':').next().unwrap().to_owned();
-    assert!(queue.chunks(2).all(|pair| uuid(&pair[0]) != uuid(&pair[1])), "{queue:?}");
-    holder.release().await.unwrap();
-    joined(tasks).await;
-    let grants = std::mem::take(&mut *grants.lock().unwrap());
-    assert!(grants.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "{grants:?}");
-    world.nothing_left("o").await;
-}
-
 /// S-16, S-26: alone, one round trip takes it and one gives it back; the owner and the kind are in
 /// the hash, and nothing else is kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -181,7 +181,7 @@ async fn no_waiter_loses_its_turn_to_another_patience() {
         ("behind-ours", 300, PATIENCE, 40_000.0, true),
         ("behind-ours-with-more", 30, 3.0 * PATIENCE, 1_000.0, true),
     ] {
-        let lease = LockOptions::new().lease(Lease::Fixed(secs(lease)));
+        let lease = fixed(secs(lease));
         let holder = client.fair_mutex(name).with(lease).lock().await.unwrap();
         let ahead = if ours_ahead { Some(world.waiter(&client, name).await.0) } else { None };
         let java = Peer { patience, ..Peer::new(&world, name, "java:1") };

@@ -29,22 +29,6 @@ async fn fifty_readers_share_one_hold() {
     }
 }
 
-/// S-27: no writer holds it and no task waits to, so "busy" would be a lie, however many ask at once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_who_do_not_wait_are_not_in_each_others_way() {
-    let (server, client) = world().await;
-    for _ in 0..50 {
-        let tries = (0..8).map(|_| {
-            let lock = client.rw_lock("try");
-            lock_tests::spawn(async move { lock.try_read().await })
-        });
-        for tried in join_all(tries).await {
-            assert!(tried.unwrap().unwrap().is_some(), "a reader was in the way of a reader");
-        }
-        nothing_left(&server, "try").await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiting_readers_get_in_together() {
     let (server, client, other) = world_of_two().await;
@@ -70,8 +54,7 @@ async fn readers_with_other_terms_have_a_hold_of_their_own() {
     let lock = client.rw_lock("terms");
     let lease = ms(600);
     let fixed = fixed(lease);
-    let limited =
-        LockOptions::new().lease(Lease::Watchdog(lease)).max_hold(lease).wait(Wait::UpTo(PROMPTLY));
+    let limited = watched(lease).max_hold(lease).wait(Wait::UpTo(PROMPTLY));
     let limited = lock.clone().with(limited).read().await.unwrap();
     let renewed = lock.clone().with(watched(lease)).read().await.unwrap();
     let fixed = lock.clone().with(fixed).read().await.unwrap();

@@ -64,24 +64,6 @@ async fn a_hash_tag_in_the_name_is_kept() {
     guard.release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_nested_write_is_counted() {
-    let (server, client) = world().await;
-    let lock = client.rw_lock("n");
-    let writer = lock.write().await.unwrap();
-    writer
-        .run(async {
-            let _nested = lock.write().await.unwrap();
-            soon!(
-                "the count is 2",
-                holds(&server, "n").await.iter().all(|(_, count)| count == "2")
-            );
-        })
-        .await
-        .unwrap();
-    writer.release().await.unwrap();
-}
-
 /// S-6, S-27: of a crowd inside a write, the writes count, and the read does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_inside_a_write_is_not_counted() {
