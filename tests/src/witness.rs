@@ -151,6 +151,11 @@ impl Holding<'_> {
     pub async fn update(&mut self, values: &mut MultiplexedConnection, work: Duration) {
         let from = self.read(values).await;
         self.now_and_then(work, Self::record_renewal).await;
+        self.write(values, from).await;
+    }
+
+    /// Writes one more than `from`.
+    async fn write(&mut self, values: &mut MultiplexedConnection, from: u64) {
         self.will_write(from);
         // The client library does not send a request whose caller has gone meanwhile.
         let writing = Writing(self.witness);
@@ -268,6 +273,31 @@ impl Witnessed<'_> {
     /// As [`Holding::update`], in [`LockGuard::run`]. A loss ends it; the [release](Self::release) records that.
     pub async fn update(&mut self, values: &mut MultiplexedConnection, work: Duration) {
         let _ = self.guard.run(self.holding.update(values, work)).await;
+    }
+
+    /// Acquires the lock twice more in its hold, side by side, and updates the value in each re-entry: they exclude each other.
+    /// A loss ends them; the [release](Self::release) records that.
+    pub async fn update_in_reentries<F: Future<Output = Result<LockGuard, LockError>>>(
+        &mut self,
+        values: &mut MultiplexedConnection,
+        work: Duration,
+        acquire: impl Fn() -> F,
+    ) {
+        let token = self.guard.token();
+        let holding = tokio::sync::Mutex::new((&mut self.holding, values));
+        let reenter = async || {
+            let inner = acquire().await?;
+            assert_eq!(inner.token(), token, "a re-entry is in its hold");
+            let (from, mut values) = {
+                let (holding, values) = &mut *holding.lock().await;
+                (holding.read(values).await, values.clone())
+            };
+            sleep(work).await;
+            holding.lock().await.0.write(&mut values, from).await;
+            inner.release().await
+        };
+        // A loss is recorded as that of the hold.
+        let _ = self.guard.run(async { tokio::join!(reenter(), reenter()) }).await;
     }
 
     /// As [`Holding::reread`], in [`LockGuard::run`]. A loss ends it; the [release](Self::release) records that.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
 use crate::cargo::{self, Step};
-use crate::{Failure, cargo_test, checks, console_step, databases_step, install, redis, test_step};
+use crate::{Failure, cargo_test, checks, install, redis, test_step};
 
 /// Builds and runs the tests with the other checks beside them.
 ///
@@ -36,14 +36,10 @@ pub(crate) fn run() -> Result<(), Failure> {
     let counts = thread::spawn(counts);
     let checks = thread::spawn(checks);
     let tests = tests();
-    // The soak mostly waits, as a browser does for its page: beside them is time for what else can wait until now.
-    let console = thread::spawn(|| with_clippy(console_step(&[])?).run());
+    // The soak mostly waits: beside it is time for what else can wait until now.
     let published = thread::spawn(published);
     let soak = soak();
-    let databases = databases();
-    first_failure(
-        [tests, soak, databases].into_iter().chain([console, counts, checks, published].map(join)),
-    )
+    first_failure([tests, soak].into_iter().chain([counts, checks, published].map(join)))
 }
 
 /// The lines of `.ci/settings`: a name and a value.
@@ -78,17 +74,13 @@ fn prepare() -> Result<(), Failure> {
     install::ensure(&install::CHROMEDRIVER)
 }
 
-/// Runs the test programs, and the examples in the documentation. These in a call of their own would compile dependencies once
-/// more, for the features of the packages that have such examples.
+/// Runs the test programs, with databases and a browser, and the examples in the documentation. Each in a call of its own would
+/// wait for the folder until the checks have been compiled.
 fn tests() -> Result<(), Failure> {
     let tests = with_clippy(test_step(&["--no-fail-fast".to_owned()])?).with_tests();
     // Without clippy cargo would build them once more.
-    tests.env("BUILT_EXAMPLES", cargo::build_folder().join("debug/examples")).run()
-}
-
-/// Runs the tests with databases, which the tests were built with. Not beside the soak: both count leases in fractions of a second.
-fn databases() -> Result<(), Failure> {
-    with_clippy(databases_step()?).with_tests().run()
+    let tests = tests.env("BUILT_EXAMPLES", cargo::build_folder().join("debug/examples"));
+    tests.env("WITH_DATABASES", "yes").env("AXE_JS", install::axe()?).run()
 }
 
 /// Lets clippy compile the crates of the workspace. It is the compiler, with lints of its own: one build is checked and run, and

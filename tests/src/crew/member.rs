@@ -86,6 +86,11 @@ impl Member {
             (Share::Readers, work) => held.reread(&mut self.values, work).await,
             (Share::Permits { .. }, work) => held.count(&mut self.values, work).await,
             (Share::Exclusive, work) if work > MOMENT => held.work(work).await,
+            (Share::Exclusive, work) if self.choices.u8(..4) == 0 => {
+                let (client, job, options) = (self.client.clone(), self.job, self.options());
+                let acquire = || job.acquire(&client, job.lock(), options.clone());
+                held.update_in_reentries(&mut self.values, work, acquire).await;
+            }
             (Share::Exclusive, work) => held.update(&mut self.values, work).await,
         }
         if self.habits.cancel && self.choices.u8(..8) == 0 {

@@ -143,6 +143,8 @@ pub enum May {
     Stop,
     /// Requests arrive once more, or after their client has given them up: an owner that has left a queue may queue again.
     Repeat,
+    /// One of several servers loses what it has confirmed: a hold may be lost, but no two hold a lock.
+    ForgetInPart,
     /// The store loses what it has confirmed, so two may hold a lock; fencing tokens have their order all the same. It lasts
     /// for the moment of the loss: what comes before and after it is another fault.
     Forget,

@@ -31,11 +31,11 @@ struct Fault {
     until: Stamp,
 }
 
-const ANY: [May; 4] = [May::Delay, May::Stop, May::Repeat, May::Forget];
+const ANY: [May; 5] = [May::Delay, May::Stop, May::Repeat, May::ForgetInPart, May::Forget];
 
 /// What ends a hold before its deadline: the store has forgotten it, or its machine slept, which the clock of the history does
 /// not count.
-const LOSES: [May; 2] = [May::Stop, May::Forget];
+const LOSES: [May; 3] = [May::Stop, May::ForgetInPart, May::Forget];
 
 impl Fault {
     /// True if it may have effects at that time.
@@ -217,18 +217,24 @@ impl<'r> Faults<'r> {
             .is_some_and(|span| self.any(&[May::Forget], |it| it.may_act(at) && it.is_within(span)))
     }
 
-    /// True if the store may have granted some of these permits, forgotten them, and then granted the others, with no more
-    /// than the limit each time.
+    /// True if the store may have granted some of these permits, forgotten them, granted others, forgotten these, and so on,
+    /// with no more than the limit each time.
     fn forgot_permits(&self, claims: &[Claim]) -> bool {
         let Some(at) = claims.iter().map(|it| it.start).max() else { return false };
         let mut by_token: Vec<_> = claims.iter().collect();
         by_token.sort_by_key(|it| it.token);
         let (_, limit) = permits(claims);
         let within = |part: &[&Claim]| permits(part.iter().copied()).0 <= limit;
-        (1..by_token.len()).map(|cut| by_token.split_at(cut)).any(|(held, next)| {
-            let (last, first) = (held[held.len() - 1], next[0]);
-            within(held) && within(next) && self.forgot(last, first, at)
-        })
+        // Whether so many of the first ones may have been granted, and all been forgotten before the next one was.
+        let mut explained = vec![true];
+        for end in 1..=by_token.len() {
+            let begins =
+                |from: usize| from == 0 || self.forgot(by_token[from - 1], by_token[from], at);
+            let ends_a_part =
+                |from: usize| explained[from] && within(&by_token[from..end]) && begins(from);
+            explained.push((0..end).any(ends_a_part));
+        }
+        explained[by_token.len()]
     }
 
     /// For each fault, the process that waited longest after it until it had a lock again, or until the end of the history.

@@ -14,7 +14,7 @@ pub(crate) use lock_runtime::{
     distributed_lock,
 };
 pub(crate) use lock_tests::eventually::eventually_blocking;
-pub(crate) use lock_tests::{Proxy, RedisServer, Worker};
+pub(crate) use lock_tests::{Proxy, RedisServer, Worker, patience};
 pub(crate) use tokio::runtime::{Builder, Handle, Runtime};
 pub(crate) use tokio::time::Instant;
 

@@ -40,7 +40,7 @@ async fn the_lease_bounds_it() {
     release_each(hold_each(&drill.near.client, LEASE * 10).await).await;
     let waited = ended.elapsed();
     eprintln!("free {waited:?} after the end");
-    assert!(waited < LEASE + secs(4), "{waited:?}");
+    assert!(waited < patience(LEASE + secs(4)), "{waited:?}");
     // A permit that was not given back goes when a permit is acquired after its lease.
     sleep((LEASE + ms(100)).saturating_sub(waited)).await;
     release_each(hold_each(&drill.near.client, LEASE * 10).await).await;

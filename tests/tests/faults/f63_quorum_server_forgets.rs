@@ -21,6 +21,7 @@ async fn no_second_majority() {
         drill.proxies[2].reset_all();
         drill.far.works().await;
         let held = drill.far.client.mutex("held").with(fixed(2 * LEASE)).lock().await.unwrap();
+        drill.loses_in_part(async { drill.nodes[0].kill() }).await;
         drill.nodes[0].restart().await;
         while !held.is_lost() {
             let second = drill.near.client.mutex("held").with(fixed(LEASE)).try_lock().await;

@@ -231,6 +231,14 @@ fn permits_are_too_many_only_if_some_were_forgotten() {
     // Three more are asked for after the fault, with a token before that of two which are said to be forgotten.
     let later = with_token(1_100, hold(4, Share::Permits { count: 3, limit: LIMIT }, 16, 17, 18));
     assert_eq!(judged(crowd(14, 15).into_iter().chain([later]), &rules()), (3, 0));
+    let all = [permits(1, LIMIT, 1, 10), permits(2, LIMIT, 14, 20), permits(3, LIMIT, 21, 30)];
+    let twice = |again| all.clone().into_iter().chain([forgets(12, 13), forgets(again, again + 1)]);
+    assert_eq!(
+        judged(twice(22), &rules()),
+        (0, 2),
+        "those that were granted after the first loss, too"
+    );
+    assert_eq!(judged(twice(32), &rules()), (1, 1), "the second loss came after all grants");
 }
 
 #[test]

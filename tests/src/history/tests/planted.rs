@@ -212,7 +212,7 @@ proptest! {
     }
 }
 
-const KINDS: [May; 4] = [May::Delay, May::Stop, May::Repeat, May::Forget];
+const KINDS: [May; 5] = [May::Delay, May::Stop, May::Repeat, May::ForgetInPart, May::Forget];
 
 /// What no fault of this kind explains, however long it lasts.
 fn is_never(may: May, plant: Plant) -> bool {
@@ -223,9 +223,10 @@ fn is_never(may: May, plant: Plant) -> bool {
 
     match plant {
         Nothing | Overtaking | LeftFree | NoRecovery => false,
-        Loss | NotReleased | LostUpdate | LateNotice => may != May::Stop,
+        Loss | NotReleased => !matches!(may, May::Stop | May::ForgetInPart),
+        LostUpdate | LateNotice => may != May::Stop,
         InPart => may != May::Forget,
-        PassedBy => matches!(may, May::Delay | May::Stop),
+        PassedBy => matches!(may, May::Delay | May::Stop | May::ForgetInPart),
         _ => true,
     }
 }
@@ -245,7 +246,7 @@ proptest! {
         let (began, ended) = match may {
             // Before the holds that the rule is about.
             May::Forget => (1, 2),
-            May::Delay | May::Stop | May::Repeat => (1, 1_000_000),
+            _ => (1, 1_000_000),
         };
         events.extend(fault(began, Some(ended), may));
         let found = History::from_events(events).check(&rules).violations;

@@ -198,8 +198,10 @@ fn a_loss_without_a_reason_is_found() {
     };
     assert_eq!(violations([lost(50)]), []);
     assert!(matches!(violations([lost(51)])[..], [Violation::Lost(_)]));
-    let report = check([lost(51), fault(40, Some(45), May::Forget)], &Rules::default());
-    assert_eq!((report.violations.len(), report.allowed.len(), report.losses), (0, 1, 1));
+    for may in [May::ForgetInPart, May::Forget] {
+        let report = check([lost(51), fault(40, Some(45), may)], &Rules::default());
+        assert_eq!((report.violations.len(), report.allowed.len(), report.losses), (0, 1, 1));
+    }
     // Neither one that is long over, nor one that comes later, nor one that loses no data.
     let soon = Rules { aftermath: span(4), ..Rules::default() };
     for (began, ended, may) in

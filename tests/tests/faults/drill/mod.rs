@@ -182,7 +182,7 @@ impl<W: World> Drill<W> {
     ) -> T {
         match may {
             May::Stop => self.recorder.record_stop(FAULT, self.process.id()),
-            May::Delay | May::Repeat | May::Forget => self.recorder.record_fault(FAULT, may),
+            _ => self.recorder.record_fault(FAULT, may),
         }
         let made = inject(self).await;
         self.recorder.record_end_of_fault(FAULT);
@@ -192,7 +192,16 @@ impl<W: World> Drill<W> {
 
     /// Has the store lose what it has confirmed, during a fault: all of it happens while `lose` runs.
     pub(crate) async fn loses<T>(&self, lose: impl Future<Output = T>) -> T {
-        self.recorder.record_fault(LOSS, May::Forget);
+        self.records_loss(May::Forget, lose).await
+    }
+
+    /// The same for one of several servers, which between them still know who holds a lock.
+    pub(crate) async fn loses_in_part<T>(&self, lose: impl Future<Output = T>) -> T {
+        self.records_loss(May::ForgetInPart, lose).await
+    }
+
+    async fn records_loss<T>(&self, may: May, lose: impl Future<Output = T>) -> T {
+        self.recorder.record_fault(LOSS, may);
         let made = lose.await;
         self.recorder.record_end_of_fault(LOSS);
         made

@@ -54,7 +54,7 @@ async fn members_without_a_score_cost_one_lease_in_all() {
     let start = Instant::now();
     let guard = timeout(lease * 8, client.fair_mutex("f").lock()).await.expect("never its turn");
     let waited = start.elapsed();
-    assert!(waited < lease * 2, "{waited:?} for three dead members of {lease:?} each");
+    assert!(waited < patience(lease * 2), "{waited:?} for three dead members of {lease:?} each");
     guard.unwrap().release().await.unwrap();
     for key in ["redisson_lock_queue:{f}", "redisson_lock_timeout:{f}"] {
         assert!(!raw.exists(key).await, "{key} is left");

@@ -108,5 +108,5 @@ async fn the_slowest_client_is_back_in_half_a_second() {
     let answers = Instant::now();
     let granted = join_all(locks).await.into_iter().map(|granted| granted.unwrap().0);
     let slowest = granted.max().unwrap().saturating_duration_since(answers);
-    assert!(slowest < ms(500), "{slowest:?} after the server answers again");
+    assert!(slowest < patience(ms(500)), "{slowest:?} after the server answers again");
 }

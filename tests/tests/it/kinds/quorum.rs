@@ -72,7 +72,7 @@ async fn it_starts_with_a_majority() {
     servers[0].kill();
     let start = Instant::now();
     let quorum = quorum_of(&servers).await;
-    assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < patience(secs(1)), "{:?}", start.elapsed());
     quorum.mutex("m").lock().await.unwrap().release().await.unwrap();
     servers[0].restart().await;
     eventually(SOON, "the third joins", async || {
@@ -88,7 +88,7 @@ async fn it_starts_with_a_majority() {
     servers[1].pause();
     let start = Instant::now();
     quorum_of(&servers).await.mutex("m2").lock().await.unwrap().release().await.unwrap();
-    assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < patience(secs(1)), "{:?}", start.elapsed());
 }
 
 /// S-33: what cannot work is said at once, in one sentence.
@@ -113,7 +113,7 @@ async fn a_bad_start_fails_at_once_and_clearly() {
         let start = Instant::now();
         let error =
             LockClient::builder().connect_quorum(&urls, RestartGuard::Off).await.unwrap_err();
-        assert!(start.elapsed() < secs(1), "{urls:?}: {:?}", start.elapsed());
+        assert!(start.elapsed() < patience(secs(1)), "{urls:?}: {:?}", start.elapsed());
         assert_eq!(store_kind(&error), Some(kind), "{urls:?}: {error:?}");
         let text = error.to_string();
         assert!(text.contains(says), "{urls:?}: {text}");

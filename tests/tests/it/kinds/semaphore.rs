@@ -169,10 +169,10 @@ async fn ended_leases_free_their_permits() {
     }
     let taken = Instant::now();
     let first = timeout(SOON, b.acquire()).await.expect("never free").unwrap();
-    assert!(taken.elapsed() < short + A_WHILE, "{:?}", taken.elapsed());
+    assert!(taken.elapsed() < patience(short + A_WHILE), "{:?}", taken.elapsed());
     assert!(b.try_acquire().await.unwrap().is_none(), "half of a hold has ended");
     let rest = timeout(SOON, b.acquire_many(2)).await.expect("never free").unwrap();
-    assert!(taken.elapsed() < long + A_WHILE, "{:?}", taken.elapsed());
+    assert!(taken.elapsed() < patience(long + A_WHILE), "{:?}", taken.elapsed());
     assert!(one.is_lost() && two.is_lost());
     assert!(matches!(two.release().await, Err(LockError::Lost { .. })));
     tokio::time::sleep(A_WHILE).await;

@@ -70,7 +70,7 @@ async fn too_few_replicas_fail_closed() {
             let (last, wanted) = counts(outcome);
             assert!(last <= acked && wanted == at_least as usize, "{kind}: {last} of {wanted}");
             let waited = start.elapsed();
-            assert!(waited >= wait && waited < 4 * wait, "{kind}: {waited:?}");
+            assert!(waited >= wait && waited < patience(4 * wait), "{kind}: {waited:?}");
             let free = waits(secs(2));
             let guard = take_named(&world.client, kind, free).await.expect("left behind");
             guard.release().await.unwrap();
@@ -102,7 +102,10 @@ async fn a_wait_ends_the_time_of_replicas() {
     };
     assert_eq!((acked, wanted), (1, 2));
     let took = start.elapsed();
-    assert!(timeout >= wait / 2 && timeout <= took && took < secs(5), "{timeout:?} of {took:?}");
+    assert!(
+        timeout >= wait / 2 && timeout <= took && took < patience(secs(5)),
+        "{timeout:?} of {took:?}"
+    );
 }
 
 /// S-31: a waiting task has the lock as soon as the replica is back, within its one call.
@@ -174,12 +177,12 @@ async fn a_missing_replica_delays_no_other_lock() {
         let start = Instant::now();
         let plain = world.client.mutex("plain").lock().await.unwrap();
         plain.release().await.unwrap();
-        assert!(start.elapsed() < ms(500), "{:?}", start.elapsed());
+        assert!(start.elapsed() < patience(ms(500)), "{:?}", start.elapsed());
         tokio::time::sleep(ms(50)).await;
     }
     let start = Instant::now();
     guard.release().await.unwrap();
-    assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < patience(secs(1)), "{:?}", start.elapsed());
     for one in crowd {
         assert_eq!(counts(timeout(SOON, one).await.expect("hung").unwrap()), (0, 1));
     }

@@ -40,7 +40,7 @@ async fn a_sleeping_contender_is_passed_over() {
         let guard = timeout(secs(20), behind).await;
         let waited = start.elapsed();
         let guard = guard.unwrap_or_else(|_| panic!("{kind} hangs")).unwrap().unwrap();
-        assert!(waited <= ms(1_000) + PROMPTLY, "{kind}: waited {waited:?}");
+        assert!(waited <= patience(ms(1_000) + PROMPTLY), "{kind}: waited {waited:?}");
         guard.release().await.unwrap();
         let late = timeout(PROMPTLY, sleeper).await.unwrap_or_else(|_| panic!("{kind}: no turn"));
         late.unwrap().release().await.unwrap();
@@ -63,7 +63,7 @@ async fn other_processes_wait_one_waiter_lease() {
     let start = Instant::now();
     let guard = timeout(waiter_lease * 4, behind).await.expect("hangs").unwrap().unwrap();
     let waited = start.elapsed();
-    assert!(waited <= waiter_lease + PROMPTLY, "waited {waited:?}");
+    assert!(waited <= patience(waiter_lease + PROMPTLY), "waited {waited:?}");
     guard.release().await.unwrap();
     timeout(PROMPTLY, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
 }
@@ -82,7 +82,7 @@ async fn an_unread_grant_lasts_one_lease() {
     let start = Instant::now();
     let theirs = timeout(LEASE * 3, other.mutex("k").lock()).await.expect("renewed for ever");
     let waited = start.elapsed();
-    assert!(waited <= LEASE + PROMPTLY, "waited {waited:?}");
+    assert!(waited <= patience(LEASE + PROMPTLY), "waited {waited:?}");
     assert!(timeout(ms(200), &mut sleeper).await.is_err(), "two have it");
     theirs.unwrap().release().await.unwrap();
     timeout(PROMPTLY, sleeper).await.expect("no turn").unwrap().release().await.unwrap();

@@ -84,7 +84,7 @@ async fn a_store_that_hangs() {
             _ => both(&client, id).await.unwrap(),
         });
         let took = took.await;
-        assert!(took < FIFTY_CALLS, "fifty calls took {took:?}");
+        assert!(took < patience(FIFTY_CALLS), "fifty calls took {took:?}");
         assert_eq!(counted(&seen, "unanswered") - before, 50, "{}", seen.text());
         server.resume();
         until_held(&client, NOTICED).await;
@@ -105,7 +105,7 @@ async fn a_store_that_is_gone() {
     let (Scenario { seen, server, client }, _here) = start().await;
     server.kill();
     let took = fifty(async |id| assert!(!job(&client, id).await.unwrap())).await;
-    assert!(took < FIFTY_CALLS, "fifty calls took {took:?}");
+    assert!(took < patience(FIFTY_CALLS), "fifty calls took {took:?}");
     assert_eq!(counted(&seen, "unanswered"), 50);
     server.restart().await;
     // Not before there is a connection, which is tried for at least every one and a half seconds.
@@ -148,7 +148,7 @@ async fn a_store_that_is_slow() {
 async fn a_release_that_hangs() {
     let (Scenario { seen, server, client }, _here) = start().await;
     let over = pauses(&client, &server).await.unwrap();
-    assert!(over.elapsed() < A_LOOK * 5, "{:?}", over.elapsed());
+    assert!(over.elapsed() < patience(A_LOOK * 5), "{:?}", over.elapsed());
     server.resume();
     until_held(&client, NOTICED).await;
     ends_idle(&seen, &server, &client).await;
@@ -160,7 +160,7 @@ async fn a_release_that_hangs() {
 async fn an_extension_that_hangs() {
     let (Scenario { seen, server, client }, _here) = start().await;
     let took = outer(&client, &server).await.unwrap();
-    assert!(took < A_LOOK * 5, "{took:?}");
+    assert!(took < patience(A_LOOK * 5), "{took:?}");
     assert_eq!((counted(&seen, "acquired"), counted(&seen, "unanswered")), (1, 1));
     server.resume();
     ends_idle(&seen, &server, &client).await;
@@ -173,7 +173,7 @@ async fn replicas_are_not_waited_for() {
     let client = connect(&server.url()).await;
     let start = Instant::now();
     assert!(acked(&client).await.unwrap());
-    assert!(start.elapsed() < A_LOOK * 5, "{:?}", start.elapsed());
+    assert!(start.elapsed() < patience(A_LOOK * 5), "{:?}", start.elapsed());
 }
 
 /// A local task that asks a store which does not answer is no holder: nothing says that the lock is busy (S-33).

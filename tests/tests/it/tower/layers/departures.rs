@@ -86,7 +86,11 @@ impl Server {
     async fn no_request_is_left(self, what: &str) {
         let left_at = Instant::now();
         while self.requests() > 0 {
-            assert!(left_at.elapsed() < LEFT, "{what}: {} keep their places", self.requests());
+            assert!(
+                left_at.elapsed() < patience(LEFT),
+                "{what}: {} keep their places",
+                self.requests()
+            );
             sleep(ms(5)).await;
         }
         let handlers = self.counts.handlers.clone();
