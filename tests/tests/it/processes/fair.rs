@@ -11,7 +11,7 @@ const NAME: &str = "k";
 const QUEUE: &str = "redisson_lock_queue:{k}";
 const ENDS: &str = "redisson_lock_timeout:{k}";
 
-/// The number of the worker's task that keeps the lock.
+/// The number of the worker's task that holds the lock.
 const KEEPER: u64 = 1 << 32;
 
 struct World {
@@ -34,7 +34,7 @@ impl World {
     async fn worker(&self) -> Worker {
         let dir = self.history.path().to_str().unwrap();
         let lease = self.waiter_lease.as_millis().to_string();
-        let exe = env!("CARGO_BIN_EXE_fair_worker");
+        let exe = env!("CARGO_BIN_EXE_lock_worker");
         let mut worker = Worker::spawn(exe, &[&self.server.url(), dir, &lease], &[]);
         assert_eq!(worker.next_line(ANSWER).await, "ready");
         worker
@@ -120,8 +120,8 @@ async fn two_hundred_waiters_of_four_processes_keep_their_order() {
 async fn a_dead_head_of_a_free_lock_does_not_make_others_busy() {
     let mut world = World::new(secs(4)).await;
     let (mut dying, mut living) = (world.worker().await, world.worker().await);
-    dying.send(&format!("take {NAME} 300"));
-    assert_eq!(dying.next_line(ANSWER).await, "taken");
+    dying.send(&format!("hold fair {NAME} 300"));
+    assert!(dying.next_line(ANSWER).await.starts_with("held "));
     world.line_up(&mut dying).await;
     for _ in 0..30 {
         world.line_up(&mut living).await;

@@ -6,7 +6,7 @@ use crate::prelude::*;
 use crate::support::workers::{ANSWER, Workers as World, numbers, told};
 
 async fn holding(worker: &mut Worker, name: &str, lease: Duration) -> u64 {
-    let hold = format!("hold {name} {}", lease.as_millis());
+    let hold = format!("hold mutex {name} {}", lease.as_millis());
     told(worker, &hold, "held ").await.parse().unwrap()
 }
 
@@ -57,7 +57,7 @@ async fn polls_after_a_stop_beyond_the_lease(world: &World) -> usize {
 async fn late_effects_of_a_stopped_holder(hold: &str) -> usize {
     let world = World::new().await;
     let mut worker = world.worker().await;
-    told(&mut worker, &format!("{hold} s 1000"), "held ").await;
+    told(&mut worker, &format!("{hold} mutex s 1000"), "held ").await;
     let recorder = Recorder::create(world.history.path()).unwrap();
     recorder.record_stop("SIGSTOP", worker.id());
     worker.sigstop();

@@ -282,7 +282,7 @@ async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usiz
             javas.last().unwrap().line_up().await;
         }
         let before = world.queue(name).await.len();
-        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_fair_worker"), &args, &[]);
+        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_lock_worker"), &args, &[]);
         assert_eq!(worker.next_line(4 * PROMPTLY).await, "ready");
         worker.send(&format!("queue {name} 1"));
         soon!("in line", world.queue(name).await.len() > before);

@@ -8,7 +8,7 @@ use crate::support::workers::{ANSWER, Workers as World, told};
 async fn a_writer_waits_for_dead_readers_no_longer_than_their_lease() {
     let world = World::new().await;
     let mut worker = world.worker().await;
-    told(&mut worker, "rw-read d 1000", "reading").await;
+    told(&mut worker, "lock read d 1000", "locked").await;
     let ours = world.client.rw_lock("d").read().await.unwrap();
     let writer = writing(&world.client, "d");
     announced(&world.server, "d", 1).await;
@@ -27,7 +27,7 @@ async fn a_killed_waiting_writer_holds_readers_up_for_its_announcement_only() {
     let world = World::new().await;
     let mut worker = world.worker().await;
     let ours = world.client.rw_lock("a").read().await.unwrap();
-    worker.send("rw-write a 1000");
+    worker.send("lock write a 1000");
     announced(&world.server, "a", 1).await;
     let other = connect(&world.server).await;
     // Past the time in which the store's last answer to our own reader counts.
