@@ -24,8 +24,8 @@ async fn its_part_ends_alone() {
     let args = [&*server.url(), history.path().to_str().unwrap()];
     let mut third = Worker::spawn(env!("CARGO_BIN_EXE_lock_worker"), &args, &[]);
     assert_eq!(third.next_line(SOON).await, "ready");
-    third.send(&format!("rw-read read {}", LEASE.as_millis()));
-    assert!(third.next_line(SOON).await.starts_with("reading "));
+    third.send(&format!("lock read read {}", LEASE.as_millis()));
+    assert!(third.next_line(SOON).await.starts_with("locked "));
     third.sigkill();
 
     let raw = server.client();

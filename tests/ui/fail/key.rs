@@ -4,19 +4,12 @@ use std::sync::Arc;
 
 use lock_runtime::{LockError, distributed_lock};
 
-#[distributed_lock(key = "order:{id}\n")]
-async fn key_control_character(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
+include!("../annotated.rs");
 
-#[distributed_lock(key = "")]
-async fn key_empty() -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "order:{{}}:{id}")]
-async fn key_hash_tag(id: u64) -> Result<(), LockError> {
-    Ok(())
+annotated! {
+    key_control_character(id: u64) [key = "order:{id}\n"]
+    key_empty() [key = ""]
+    key_hash_tag(id: u64) [key = "order:{{}}:{id}"]
 }
 
 #[distributed_lock(wait = "2s")]
@@ -44,29 +37,12 @@ async fn of_an_extractor(shop: Arc<Shop>, Path(item): Path<ItemId>) -> Result<()
     Ok(())
 }
 
-#[distributed_lock(key = "order:{tenant}-{id}")]
-async fn key_parts_run_together(tenant: &str, id: &str) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "redisson_lock_token:{{{id}}}")]
-async fn prefix(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key("order:{{{}}}:timeout", id))]
-async fn ending(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(keys = ["order:{id}", "redisson_rwlock:{id}"])]
-async fn one_of_several(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "my:redisson_lock_token:{id}:timeout")]
-async fn fine(id: u64) -> Result<(), LockError> {
-    Ok(())
+annotated! {
+    key_parts_run_together(tenant: &str, id: &str) [key = "order:{tenant}-{id}"]
+    prefix(id: u64) [key = "redisson_lock_token:{{{id}}}"]
+    ending(id: u64) [key("order:{{{}}}:timeout", id)]
+    one_of_several(id: u64) [keys = ["order:{id}", "redisson_rwlock:{id}"]]
+    fine(id: u64) [key = "my:redisson_lock_token:{id}:timeout"]
 }
 
 #[distributed_lock(
@@ -76,69 +52,20 @@ async fn key_too_long() -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key("order:{}:{}", id))]
-async fn too_few(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key("order:{}", id, id + 1))]
-async fn too_many(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key("order:{id}", id))]
-async fn named(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key(id, "order:{}"))]
-async fn turned_round(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key())]
-async fn empty(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock("order:{id}")]
-async fn key_without_name(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "order:{id")]
-async fn open(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "order:id}")]
-async fn close(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "order:{}")]
-async fn placeholder_empty_pay(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "order:{}")]
-async fn nothing() -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "order:{id + 1}")]
-async fn placeholder_expression(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "order:{id:?}")]
-async fn debug(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key("order:{:>8}", id))]
-async fn padded(id: u64) -> Result<(), LockError> {
-    Ok(())
+annotated! {
+    too_few(id: u64) [key("order:{}:{}", id)]
+    too_many(id: u64) [key("order:{}", id, id + 1)]
+    named(id: u64) [key("order:{id}", id)]
+    turned_round(id: u64) [key(id, "order:{}")]
+    empty(id: u64) [key()]
+    key_without_name(id: u64) ["order:{id}"]
+    open(id: u64) [key = "order:{id"]
+    close(id: u64) [key = "order:id}"]
+    placeholder_empty_pay(id: u64) [key = "order:{}"]
+    nothing() [key = "order:{}"]
+    placeholder_expression(id: u64) [key = "order:{id + 1}"]
+    debug(id: u64) [key = "order:{id:?}"]
+    padded(id: u64) [key("order:{:>8}", id)]
 }
 
 struct Order {
@@ -151,19 +78,10 @@ struct ItemId(u64);
 
 struct Path<T>(T);
 
-#[distributed_lock(key = "order:{ordr.id}")]
-async fn misspelt(order: &Order, tenant: &str) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "order:{self.id}")]
-async fn no_self(order: &Order) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "order:{id}")]
-async fn unnamed(_: u64) -> Result<(), LockError> {
-    Ok(())
+annotated! {
+    misspelt(order: &Order, tenant: &str) [key = "order:{ordr.id}"]
+    no_self(order: &Order) [key = "order:{self.id}"]
+    unnamed(_: u64) [key = "order:{id}"]
 }
 
 fn main() {}

@@ -2,60 +2,24 @@
 
 use lock_runtime::{LockError, distributed_lock};
 
-#[distributed_lock(key = "from", keys = ["to"])]
-async fn both() -> Result<(), LockError> {
-    Ok(())
-}
+include!("../annotated.rs");
 
-#[distributed_lock(keys = ["from"], key("to"))]
-async fn turned_round() -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = ["from:{from}", "to:{to}"])]
-async fn list_in_key(from: u64, to: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(keys = "from:{from}")]
-async fn text_in_keys(from: u64, to: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(keys = [])]
-async fn empty(from: u64, to: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(keys("from:{from}", "to:{to}"))]
-async fn called(from: u64, to: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(keys = ["from:{from}", "from:{from}"])]
-async fn twice(from: u64, to: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(keys = ["from:{from}", 7])]
-async fn number(from: u64, to: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(keys = ["from:{from}", ["to:{to}"]])]
-async fn nested(from: u64, to: u64) -> Result<(), LockError> {
-    Ok(())
+annotated! {
+    both() [key = "from", keys = ["to"]]
+    turned_round() [keys = ["from"], key("to")]
+    list_in_key(from: u64, to: u64) [key = ["from:{from}", "to:{to}"]]
+    text_in_keys(from: u64, to: u64) [keys = "from:{from}"]
+    empty(from: u64, to: u64) [keys = []]
+    called(from: u64, to: u64) [keys("from:{from}", "to:{to}")]
+    twice(from: u64, to: u64) [keys = ["from:{from}", "from:{from}"]]
+    number(from: u64, to: u64) [keys = ["from:{from}", 7]]
+    nested(from: u64, to: u64) [keys = ["from:{from}", ["to:{to}"]]]
 }
 
 // Each key of a list is checked like a single one, and all that is wrong is said.
-#[distributed_lock(keys = ["from:{frm}", "to:{to", key("via:{}"), "{to:?}"])]
-async fn templates(from: u64, to: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(keys = ["from:{from}", key(to, 1), 5, "from:{from}"])]
-async fn forms(from: u64, to: u64) -> Result<(), LockError> {
-    Ok(())
+annotated! {
+    templates(from: u64, to: u64) [keys = ["from:{frm}", "to:{to", key("via:{}"), "{to:?}"]]
+    forms(from: u64, to: u64) [keys = ["from:{from}", key(to, 1), 5, "from:{from}"]]
 }
 
 #[distributed_lock(keys = [

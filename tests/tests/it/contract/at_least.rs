@@ -328,7 +328,6 @@ async fn the_outermost_guard_decides() {
 #[test]
 fn contradictions_are_refused() {
     let (second, day) = (secs(1), lock_runtime::options::MAX_LEASE);
-    let fixed = |lease| LockOptions::new().lease(Lease::Fixed(lease));
     for (options, word) in [
         (at_least(Duration::ZERO), "at_least is zero"),
         (at_least(day + second), "at most"),

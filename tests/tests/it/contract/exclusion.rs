@@ -194,8 +194,7 @@ pub(crate) async fn shutdown_does_not_wait_for_what_is_lost(world: &dyn World) {
     assert!(matches!(lost.release().await, Err(LockError::Lost { .. })));
 
     let client = world.client().await;
-    let lease = Lease::Watchdog(SHORT);
-    let watched = leased(lease);
+    let watched = watched(SHORT);
     let later = client.mutex("later").with(watched).lock().await.unwrap();
     assert_eq!(client.shutdown(Duration::ZERO).await.still_held, 1);
     timeout(SHORT + promptly(), later.lost()).await.expect("renewed after a shutdown");

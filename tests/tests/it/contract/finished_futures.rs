@@ -50,7 +50,7 @@ async fn a_finished_future_panics_when_polled() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_run_panics_when_polled() {
     let client = LockClient::in_memory();
-    let brief = LockOptions::new().lease(Lease::Fixed(ms(200)));
+    let brief = fixed(ms(200));
     let guard = client.mutex("a").with(brief).lock().await.unwrap();
     let lost = guard.run(std::future::pending::<()>());
     assert_eq!(polled_again(lost).await, "`Run` polled after completion");
@@ -63,7 +63,7 @@ async fn printing_a_guard_changes_nothing() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let clock = Clock::tokio();
     let client = LockClient::builder().clock(clock.clone()).in_memory().unwrap();
-    let brief = LockOptions::new().lease(Lease::Fixed(ms(200)));
+    let brief = fixed(ms(200));
     let lock = client.mutex("a").with(brief);
     let guard = lock.lock().await.unwrap();
     let watch = guard.watch();

@@ -54,7 +54,7 @@ async fn holders_and_waiters_are_counted() {
     writer.abort();
 
     // A reader whose own lease is over is none, however long others keep the hash.
-    let brief = LockOptions::new().lease(Lease::Fixed(ms(400)));
+    let brief = fixed(ms(400));
     let brief = other.rw_lock("brief").with(brief).read().await.unwrap();
     let lasting = client.rw_lock("brief").read().await.unwrap();
     assert_eq!(client.admin().inspect("brief").await.unwrap().holders.len(), 2);

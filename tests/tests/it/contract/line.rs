@@ -162,7 +162,7 @@ pub(crate) async fn both_clients_get_their_turns(world: &dyn World) {
 pub(crate) async fn handed_over_holds_are_watched_anew(world: &dyn World) {
     let window = LockClient::builder().handoff_window(secs(10));
     let client = world.client_with(window).await;
-    let watched = LockOptions::new().lease(Lease::Watchdog(SHORT));
+    let watched = watched(SHORT);
     let limited = watched.clone().max_hold(ms(100));
     let first = client.mutex("h").with(watched.clone()).lock().await.unwrap();
     let mut limited = Box::pin(client.mutex("h").with(limited).lock());
@@ -186,8 +186,7 @@ pub(crate) async fn handed_over_holds_are_watched_anew(world: &dyn World) {
 /// S-14: "same lease" is part of the rule; whoever asks for another gets one of its own.
 pub(crate) async fn a_waiter_with_another_lease_gets_its_own(world: &dyn World) {
     let client = world.client().await;
-    let lease = Lease::Fixed(secs(3));
-    let fixed = leased(lease);
+    let fixed = fixed(secs(3));
     let watched = LockOptions::default();
     let first = client.mutex("l").lock().await.unwrap();
     let mut next = Box::pin(client.mutex("l").with(watched).lock());
@@ -206,7 +205,7 @@ pub(crate) async fn hand_off_ends_with_its_window(world: &dyn World) {
     let clock = lock_runtime::clock::Clock::tokio();
     let builder = LockClient::builder().handoff_window(secs(20)).clock(clock.clone());
     let client = world.client_with(builder).await;
-    let mutex = client.mutex("e").with(LockOptions::new().lease(Lease::Watchdog(secs(120))));
+    let mutex = client.mutex("e").with(watched(secs(120)));
     let first = mutex.lock().await.unwrap();
     let [mut second, mut third, mut fourth] = [(); 3].map(|()| Box::pin(mutex.lock()));
     for acquire in [&mut second, &mut third, &mut fourth] {
@@ -230,7 +229,7 @@ pub(crate) async fn a_hold_near_its_end_is_not_handed_over(world: &dyn World) {
     let clock = lock_runtime::clock::Clock::tokio();
     let builder = LockClient::builder().handoff_window(secs(20)).clock(clock.clone());
     let client = world.client_with(builder).await;
-    let options = LockOptions::new().lease(Lease::Watchdog(secs(30)));
+    let options = watched(secs(30));
     for (passed, is_handed_over) in [(secs(14), true), (secs(16), false)] {
         let name = format!("near:{}", passed.as_secs());
         let mutex = client.mutex(&name).with(options.clone());

@@ -32,8 +32,8 @@ impl Peer {
         Self { client, kind, blocks: false }
     }
 
-    pub(crate) fn of_blocking(client: LockClient, kind: Kind) -> Self {
-        Self { client, kind, blocks: true }
+    pub(crate) fn blocking(self) -> Self {
+        Self { blocks: true, ..self }
     }
 
     pub(crate) fn mutex(&self, name: impl AsRef<str>) -> Lock {

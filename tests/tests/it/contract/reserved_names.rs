@@ -60,18 +60,13 @@ async fn a_companions_name_is_refused() {
     ] {
         client.mutex(name).lock().await.unwrap().release().await.unwrap();
     }
-    let problem = LockKey::new("redisson_lock_token:{x}").unwrap_err().to_string();
-    assert_eq!(
-        problem,
-        "invalid lock key \"redisson_lock_token:{x}\": it begins with `redisson_lock_token:`, which is \
-         reserved for the keys of other locks; put text or a namespace in front of it"
-    );
-    let problem = LockKey::new("a{x}:timeout").unwrap_err().to_string();
-    assert_eq!(
-        problem,
-        "invalid lock key \"a{x}:timeout\": it ends with `:timeout` behind a hash tag, which is \
-         reserved for the keys of other locks; choose another ending"
-    );
+    for (name, advice) in [
+        ("redisson_lock_token:{x}", "put text or a namespace in front of it"),
+        ("a{x}:timeout", "choose another ending"),
+    ] {
+        let problem = LockKey::new(name).unwrap_err().to_string();
+        assert!(problem.ends_with(advice), "{problem}");
+    }
 }
 
 #[tokio::test]

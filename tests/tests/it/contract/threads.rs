@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::task::block_in_place;
 
 use super::peer::{Lock, Peer};
-use super::world::{Kind, Memory, Redis, World};
+use super::world::World;
 use crate::prelude::*;
 
 /// How many waiters make a long line here: more than one block of tokens serves, and fewer than elsewhere, for each is a
@@ -19,44 +19,10 @@ const CROWD: usize = 300;
 pub(crate) struct Threads<W>(pub(crate) W);
 
 #[async_trait(?Send)]
-impl World for Threads<Memory> {
+impl<W: World> World for Threads<W> {
     async fn client_with(&self, builder: LockClientBuilder) -> Peer {
-        let Memory(store, kind) = &self.0;
-        let connect = async || match kind {
-            Kind::OneServer => {
-                let store: Arc<dyn Store> = Arc::new(store.peer());
-                builder.quorum_of([store], RestartGuard::Off)
-            }
-            _ => builder.memory(store.peer()),
-        };
-        let client = block_in_place(|| block_on(connect())).unwrap();
-        Peer::of_blocking(client, *kind)
-    }
-
-    async fn holders(&self, name: &str) -> Vec<(String, u32)> {
-        self.0.holders(name).await
-    }
-
-    async fn is_subscribed(&self, name: &str) -> bool {
-        self.0.is_subscribed(name).await
-    }
-
-    fn crowd(&self) -> usize {
-        CROWD
-    }
-}
-
-#[async_trait(?Send)]
-impl World for Threads<Redis> {
-    async fn client_with(&self, builder: LockClientBuilder) -> Peer {
-        let Redis { server, kind } = &self.0;
-        let url = server.url();
-        let client = block_in_place(|| match kind {
-            Kind::OneServer => block_on(builder.connect_quorum([url], RestartGuard::Off)),
-            _ => builder.connect_blocking(&url),
-        });
-        let client = client.unwrap();
-        Peer::of_blocking(client, *kind)
+        let connect = async { Ok(self.0.client_with(builder).await) };
+        block_in_place(|| block_on(connect)).unwrap().blocking()
     }
 
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {

@@ -68,7 +68,7 @@ pub(crate) fn promptly() -> Duration {
 pub(crate) const SHORT: Duration = ms(900);
 
 /// The in-memory store.
-pub(crate) struct Memory(pub(super) MemoryStore, pub(super) Kind);
+pub(crate) struct Memory(MemoryStore, Kind);
 
 impl Memory {
     pub(crate) fn new(kind: Kind) -> Self {
@@ -106,8 +106,8 @@ impl World for Memory {
 
 /// A Redis server of its own.
 pub(crate) struct Redis {
-    pub(super) server: RedisServer,
-    pub(super) kind: Kind,
+    server: RedisServer,
+    kind: Kind,
 }
 
 impl Redis {

@@ -50,7 +50,7 @@ async fn the_counter_stays_close_to_the_clock() {
     {
         let end = Instant::now() + secs(1);
         let tasks = (0..300).map(|task| {
-            let options = leased(Lease::Watchdog(leases[task % 2]));
+            let options = watched(leases[task % 2]);
             let lock = client.mutex(name).with(options);
             async move {
                 while Instant::now() < end {

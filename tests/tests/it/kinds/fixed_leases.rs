@@ -64,7 +64,7 @@ async fn a_fixed_hold_of_a_quorum_learns_that_a_majority_was_taken_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_whose_renewals_have_ended_learns_that_its_lock_was_taken_away() {
     let (_server, client, other) = world_of_two().await;
-    let options = LockOptions::new().lease(Lease::Watchdog(LEASE)).max_hold(ms(100));
+    let options = watched(LEASE).max_hold(ms(100));
     let guard = client.mutex("m").with(options).lock().await.unwrap();
     assert!(other.admin().force_release("m").await.unwrap());
     learns_of_it("max_hold", guard).await;

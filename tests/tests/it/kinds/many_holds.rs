@@ -1,6 +1,7 @@
 //! Many holds at once: when they are renewed, by what commands, and how many by one script.
 
 use crate::prelude::*;
+use crate::support::handed_on::handed_on;
 
 const LEASE: Duration = secs(30);
 const HOLDS: usize = 20_000;
@@ -14,15 +15,13 @@ const SLOT: Duration = ms(100);
 /// A store that notes when each lock is renewed.
 #[derive(Debug, Clone)]
 struct Noting {
-    store: Arc<MemoryStore>,
+    inner: Arc<MemoryStore>,
     start: Instant,
     renewed: Arc<Mutex<Vec<(Duration, String)>>>,
 }
 
 impl Store for Noting {
-    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        self.store.acquire(request)
-    }
+    handed_on!(acquire release show_counts subscribe clock);
 
     fn renew(
         &self,
@@ -32,23 +31,7 @@ impl Store for Noting {
         let now = self.start.elapsed();
         let names = requests.iter().map(|request| (now, request.target.key().to_string()));
         self.renewed.lock().unwrap().extend(names);
-        self.store.renew(requests, timeout)
-    }
-
-    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        self.store.release(request)
-    }
-
-    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        self.store.show_counts(requests, timeout)
-    }
-
-    fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
-        self.store.subscribe(target, timeout)
-    }
-
-    fn clock(&self) -> Clock {
-        self.store.clock()
+        self.inner.renew(requests, timeout)
     }
 }
 
@@ -56,10 +39,10 @@ impl Store for Noting {
 /// renewed.
 async fn renewals(holds: usize) -> Vec<(Duration, String)> {
     let renewed = Arc::<Mutex<Vec<_>>>::default();
-    let store = Arc::new(MemoryStore::new());
+    let inner = Arc::new(MemoryStore::new());
     // Moves the paused clock: no lock is then acquired at the moment when a slot begins.
     sleep(SLOT / 2).await;
-    let store = Noting { store, start: Instant::now(), renewed: Arc::clone(&renewed) };
+    let store = Noting { inner, start: Instant::now(), renewed: Arc::clone(&renewed) };
     let client = LockClient::builder().store(store).unwrap();
     let mut guards = Vec::new();
     for number in 0..holds {

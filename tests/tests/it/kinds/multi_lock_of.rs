@@ -181,8 +181,7 @@ async fn one_failing_release_does_not_keep_the_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn losing_one_is_losing_all() {
     let world = World::new().await;
-    let watched = Lease::Watchdog(ms(900));
-    let options = leased(watched);
+    let options = watched(ms(900));
     let guard = world.both().with(options).lock().await.unwrap();
     sleep(ms(1_500)).await;
     assert!(!guard.is_lost() && world.held().await == [true, true]);

@@ -48,8 +48,7 @@ async fn counters_are_kept_as_long_as_the_client_says() {
         take_each(&locks).await;
         counters_end_in(&server, seconds).await;
         // Not before the hold that it counts.
-        let long = Lease::Fixed(secs(7 * HOUR));
-        let long = leased(long);
+        let long = fixed(secs(7 * HOUR));
         let _guard = locks.mutex("long").with(long).lock().await.unwrap();
         let left: i64 = server.client().get(&["PTTL", "redisson_lock_token:{long}"]).await;
         let left = left / 1000;

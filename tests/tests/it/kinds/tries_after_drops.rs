@@ -64,21 +64,3 @@ async fn locks_of_two_clients_that_were_dropped_are_free_for_the_next_try() {
         free(two.mutex("b").try_lock().await);
     }
 }
-
-/// Another process that holds it makes it busy as before, at once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_another_process_holds_is_busy() {
-    let (_server, client, other) = world_of_two().await;
-    for kind in KINDS_AND_SEVERAL {
-        drop(try_one(&client, kind, kind).await.unwrap());
-        let held = take_one_or_several(&other, kind, kind, waits(SOON)).await.unwrap();
-        let tried = try_one(&client, kind, kind).await;
-        let is_shared = matches!(kind, "read");
-        match tried {
-            Ok(_) if is_shared => {}
-            Err(LockError::Busy { .. }) if !is_shared => {}
-            other => panic!("{kind}: {other:?}"),
-        }
-        held.release().await.unwrap();
-    }
-}

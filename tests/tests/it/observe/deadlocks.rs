@@ -2,17 +2,13 @@
 
 use lock_runtime::admin::Deadlock;
 
+use crate::observe::survey::waits;
 use crate::prelude::*;
 
 /// Clients of one store in memory, each as a process of its own.
 fn clients<const COUNT: usize>() -> [LockClient; COUNT] {
     let store = MemoryStore::new();
     [(); COUNT].map(|()| LockClient::builder().store(store.peer()).unwrap())
-}
-
-/// Waits until that many acquires of the client wait.
-async fn waits(client: &LockClient, count: usize) {
-    eventually(SOON, "they wait", async || client.admin().waiting().len() == count).await;
 }
 
 async fn deadlocks(client: &LockClient) -> Vec<Deadlock> {

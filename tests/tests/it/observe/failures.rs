@@ -2,7 +2,6 @@
 
 use crate::observe::outcomes::memory;
 use crate::observe::scenario::*;
-use crate::tower::http::*;
 
 const HERE: &str = "tests/tests/it/observe/failures.rs:";
 
@@ -33,7 +32,7 @@ fn warnings(log: &Log) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn losses() {
     let client = builder().in_memory().unwrap();
-    let brief = leased(Lease::Fixed(ms(300)));
+    let brief = fixed(ms(300));
     let one = 1;
     let (mutex, fair) =
         (client.mutex("a").with(brief.clone()), client.fair_mutex("fair").with(brief.clone()));
@@ -72,7 +71,7 @@ async fn renewals_and_releases() {
     let log = Log::start();
     let server = RedisServer::start().await;
     let client = builder().connect(&server.url()).await.unwrap();
-    let short = leased(Lease::Watchdog(ms(900)));
+    let short = watched(ms(900));
     let kept = client.policy_lock("checkout", ["kept"]).with(short.clone()).lock().await.unwrap();
     let dropped = client.policy_lock("checkout", ["dropped"]).with(short).lock().await.unwrap();
     server.kill();
@@ -92,7 +91,7 @@ async fn overdue_renewals() {
     let log = Log::start();
     let server = RedisServer::start().await;
     let client = builder().connect(&server.url()).await.unwrap();
-    let short = leased(Lease::Watchdog(ms(900)));
+    let short = watched(ms(900));
     let kept = client.mutex("kept").with(short).lock().await.unwrap();
     server.pause();
     assert!(kept.lost().await.is_lost());
@@ -119,7 +118,7 @@ async fn a_job_beside_a_dead_redis_is_told_from_a_skipped_one() {
     let server = RedisServer::start().await;
     let connect = async || builder().connect(&server.url()).await.unwrap();
     let (client, other) = (connect().await, connect().await);
-    let long = leased(Lease::Fixed(SOON));
+    let long = fixed(SOON);
     let held = other.mutex("nightly:7").with(long.clone()).lock().await.unwrap();
     let held_too = other.mutex("hourly:3").with(long).lock().await.unwrap();
     assert_eq!(nightly(&client, 7).await, None);
@@ -215,24 +214,10 @@ async fn releases_of_annotated_functions() {
     assert_named(&log, "its release failed", "job", "checkout");
 }
 
-#[tokio::test]
-async fn refusals_of_a_layer() {
-    let log = Log::start();
-    let server = RedisServer::start().await;
-    let client = builder().connect(&server.url()).await.unwrap();
-    let layer = LockLayer::http().client(client).policy("checkout").key("order:{header.x-order}");
-    let app = Router::new().route("/", post(async || ())).route_layer(layer.build().unwrap());
-    server.kill();
-    let request = Request::post("/").header("x-order", "7").body(Body::empty()).unwrap();
-    let answer = app.oneshot(request).await.unwrap();
-    assert_eq!(answer.status(), 503);
-    assert_named(&log, "request refused", "order:7", "checkout");
-}
-
 /// What other fields say beside them stays: why, and which lock it is in which policy.
 #[tokio::test]
 async fn a_grant_that_comes_too_late() {
-    let options = LockOptions::new().lease(Lease::Fixed(ms(200)));
+    let options = fixed(ms(200));
     let options = options.wait(secs(2));
     let log = Log::start();
     let (_server, proxy) = proxied().await;
@@ -248,7 +233,7 @@ async fn a_renewal_that_fails_in_part() {
     let servers = [RedisServer::start().await, RedisServer::start().await];
     let one = builder().connect(&servers[0].url()).await.unwrap();
     let two = builder().connect(&servers[1].url()).await.unwrap();
-    let options = LockOptions::new().lease(Lease::Watchdog(secs(2)));
+    let options = watched(secs(2));
     let both = MultiLock::of([one.mutex("a").into(), two.mutex("b").into()]);
     let guard = both.with(options).lock().await.unwrap();
     servers[1].client().cmd(&["ACL", "SETUSER", "default", "-evalsha"]).await;
@@ -268,7 +253,7 @@ async fn a_loss_says_what_was_lost() {
     let server = RedisServer::start().await;
     let client = builder().connect(&server.url()).await.unwrap();
     let log = Log::start();
-    let guard = client.mutex("cut").with(leased(Lease::Watchdog(ms(900)))).lock().await.unwrap();
+    let guard = client.mutex("cut").with(watched(ms(900))).lock().await.unwrap();
     sleep(ms(100)).await;
     // As a process that is stopped, or a task that blocks its runtime.
     std::thread::sleep(ms(1_500));
@@ -280,7 +265,7 @@ async fn a_loss_says_what_was_lost() {
     assert!(line.contains("stood still for 1."), "{line}");
 
     let log = Log::start();
-    let guard = client.mutex("gone").with(leased(Lease::Watchdog(ms(900)))).lock().await.unwrap();
+    let guard = client.mutex("gone").with(watched(ms(900))).lock().await.unwrap();
     client.admin().force_release("gone").await.unwrap();
     assert!(guard.lost().await.is_lost());
     let line = log.lines_with("lock lost").remove(0);

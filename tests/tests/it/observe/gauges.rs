@@ -16,8 +16,7 @@ fn shows(seen: &Kept, name: &str, number: u32) {
 /// Dropped guards, dropped and aborted waiters, a body that panics.
 #[tokio::test]
 async fn drops_and_cancellations() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let client = builder().in_memory().unwrap();
     let guard = client.mutex("a").lock().await.unwrap();
     let nested = guard.run(client.mutex("a").lock()).await.unwrap().unwrap();
@@ -53,10 +52,9 @@ async fn drops_and_cancellations() {
 
 #[tokio::test]
 async fn losses() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let client = builder().in_memory().unwrap();
-    let brief = leased(Lease::Fixed(ms(120)));
+    let brief = fixed(ms(120));
     let guard = client.mutex("a").with(brief).lock().await.unwrap();
     shows(&seen, "lock_held", 1);
     idle(&seen).await;
@@ -70,8 +68,7 @@ async fn losses() {
 /// S-14: a hold that is handed on is one hold, of the policy of who has it.
 #[tokio::test]
 async fn hand_offs_change_the_policy() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let client = builder().in_memory().unwrap();
     let held = client.mutex("a").lock().await.unwrap();
     let (first, second) = (client.mutex("a"), client.policy_lock("checkout", ["a"]));
@@ -92,8 +89,7 @@ async fn hand_offs_change_the_policy() {
 /// S-19: a release that took effect is no loss, although its answer was lost, or no task waited for it.
 #[tokio::test]
 async fn releases_without_an_answer_are_no_losses() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let (server, proxy) = proxied().await;
     let client = builder().connect(&proxy.url()).await.unwrap();
     let dropped = client.mutex("dropped").lock().await.unwrap();
@@ -128,11 +124,10 @@ async fn releases_without_an_answer_are_no_losses() {
 /// S-20: the client ends with guards alive and tasks in line; the server is killed under others.
 #[tokio::test]
 async fn shutdown_and_a_killed_server() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let server = RedisServer::start().await;
     let client: LockClient = builder().connect(&server.url()).await.unwrap();
-    let short = leased(Lease::Watchdog(ms(500)));
+    let short = watched(ms(500));
     let guard = client.mutex("a").with(short.clone()).lock().await.unwrap();
     let waiter = client.mutex("a");
     let waiter = lock_tests::spawn(async move { waiter.lock().await.map(drop) });

@@ -29,8 +29,7 @@ impl Store for Late {
 
 /// The renewals that failed and that were confirmed, after that time of a hold with the default lease of 30 s.
 async fn renewals(by: Duration, after: Duration) -> (f64, f64) {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let store = Late { inner: MemoryStore::new(), by };
     let client = LockClient::builder().command_timeout(secs(1)).store(store).unwrap();
     let _held = client.mutex("held").lock().await.unwrap();

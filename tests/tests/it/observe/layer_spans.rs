@@ -64,7 +64,7 @@ async fn bodies() {
     let all = || layer(&client);
     // The handler has a span of its own, before.
     let outcome = || tracer.spans(SPAN_HOLD).pop().unwrap().field("lock.outcome").to_owned();
-    let brief = all().options(leased(Lease::Fixed(ms(200))));
+    let brief = all().options(fixed(ms(200)));
     for (what, layer, then, expected) in [
         ("the end", all(), Then::Ends, "done"),
         ("an error of its own", all(), Then::Fails, "done"),

@@ -2,22 +2,9 @@
 
 use crate::observe::recorder::Kept;
 use crate::observe::scenario::*;
+use crate::observe::secrets::owners;
 
 const SECRET: &str = "s3cr3t";
-
-/// The uuids of those who hold anything there.
-async fn owners(server: &RedisServer) -> BTreeSet<String> {
-    let raw = server.client();
-    let mut found = BTreeSet::new();
-    for key in raw.keys().await {
-        if raw.get::<String>(&["TYPE", &key]).await == "hash" {
-            let fields: Vec<String> = raw.get(&["HKEYS", &key]).await;
-            let uuids = fields.iter().filter_map(|field| field.split_once(':'));
-            found.extend(uuids.map(|(uuid, _)| uuid.to_owned()).filter(|uuid| uuid.len() == 36));
-        }
-    }
-    found
-}
 
 /// Names that would look like something else, if they were written as they are.
 const NASTY: [&str; 5] = [
@@ -39,7 +26,7 @@ async fn names_are_escaped() {
     let other = builder().connect(&server.url()).await.unwrap();
     for name in NASTY {
         // Long enough for those who are refused, also on a busy machine.
-        let brief = leased(Lease::Fixed(ms(800)));
+        let brief = fixed(ms(800));
         let guard = client.mutex(name).with(brief).lock().await.unwrap();
         other.mutex(name).with(waits(ms(20))).lock().await.unwrap_err();
         other.fair_mutex(name).lock().await.unwrap_err();
@@ -77,9 +64,9 @@ async fn nothing_secret_is_seen() {
     let pair = Pair { client: connect().await, other: connect().await };
     acquires(&pair, &seen, "tenant:7:private").await;
     taken_away(&pair.client, &seen).await;
-    let short = leased(Lease::Watchdog(ms(900)));
+    let short = watched(ms(900));
     let kept = pair.client.mutex("private").with(short).lock().await.unwrap();
-    let brief = leased(Lease::Fixed(ms(200)));
+    let brief = fixed(ms(200));
     let dropped = pair.other.mutex("dropped").with(brief).lock().await.unwrap();
     let mut known = owners(&server).await;
     assert_eq!(known.len(), 2, "{known:?}");

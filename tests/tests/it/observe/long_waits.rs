@@ -164,7 +164,7 @@ async fn a_lock_of_another_process() {
         let client = builder().store(store.clone()).unwrap();
         let other = builder().store(store.peer()).unwrap();
         let held_as = if kind == LockKind::Read { LockKind::Write } else { kind };
-        let lease = leased(Lease::Fixed(secs(40)));
+        let lease = fixed(secs(40));
         let _held = other.any_lock(held_as, ["a"]).with(lease).lock().await.unwrap();
         waits_in_vain(client.any_lock(kind, ["a"]).lock(), LONG).await;
         let line = told(&log);
@@ -186,7 +186,7 @@ async fn a_lock_of_another_process() {
 async fn a_line_behind_another_process() {
     let log = Log::start();
     let Pair { client, other } = memory().await;
-    let lease = leased(Lease::Fixed(secs(40)));
+    let lease = fixed(secs(40));
     let _held = other.mutex("a").with(lease).lock().await.unwrap();
     let lock = client.mutex("a");
     let line: Vec<Acquire> = (0..3).map(|_| lock.lock()).collect();

@@ -45,8 +45,7 @@ fn check_names(seen: &Kept) {
 /// §3.4, in memory: whatever comes of an acquire is counted once, under its policy and kind.
 #[tokio::test]
 async fn each_acquire_has_its_outcome() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let pair = memory().await;
     acquires(&pair, &seen, "x").await;
     taken_away(&pair.client, &seen).await;
@@ -91,8 +90,7 @@ async fn each_acquire_has_its_outcome() {
 /// §3.4, on Redis, a server that stops and one without replicas included: every word there is.
 #[tokio::test]
 async fn every_word_is_emitted() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let server = RedisServer::start().await;
     let pair = redis(&server).await;
     acquires(&pair, &seen, "x").await;
@@ -101,9 +99,9 @@ async fn every_word_is_emitted() {
     let one = one.wait(ms(50));
     pair.client.mutex("replicated").with(one).lock().await.unwrap_err();
     // A hold to renew, one to give up on.
-    let short = leased(Lease::Watchdog(ms(900)));
+    let short = watched(ms(900));
     let renewed = pair.client.mutex("renewed").with(short).lock().await.unwrap();
-    let brief = leased(Lease::Fixed(ms(200)));
+    let brief = fixed(ms(200));
     let dropped = pair.client.mutex("dropped").with(brief).lock().await.unwrap();
     server.pause();
     drop(dropped);
@@ -146,14 +144,4 @@ fn every_name_is_described() {
         assert_eq!((*kind, help.as_str()), (expected, metric.help));
         assert_eq!(metric.name.ends_with("_total"), *kind == "counter");
     }
-}
-
-#[tokio::test]
-async fn a_recorder_may_come_late() {
-    let pair = memory().await;
-    pair.client.mutex("x").lock().await.unwrap().release().await.unwrap();
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
-    pair.client.mutex("x").lock().await.unwrap().release().await.unwrap();
-    assert!(seen.is("lock_acquire_total", &[], 1));
 }

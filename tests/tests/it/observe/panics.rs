@@ -62,7 +62,7 @@ async fn passes_on(pair: &Pair, releases: bool) {
 /// A waiter of the same process comes in after a loss.
 async fn is_lost(pair: &Pair) {
     let mutex = pair.client.mutex("b").wait(SOON);
-    let lost = mutex.clone().with(leased(Lease::Fixed(ms(100)))).lock().await.unwrap();
+    let lost = mutex.clone().with(fixed(ms(100))).lock().await.unwrap();
     let (cause, next) = tokio::join!(lost.lost(), mutex.lock());
     assert!(cause.is_lost());
     next.unwrap().release().await.unwrap();

@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 use std::sync::{MutexGuard, PoisonError};
 
 use metrics::{
-    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
-    SharedString, Unit,
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, LocalRecorderGuard,
+    Metadata, Recorder, SharedString, Unit,
 };
 
 use crate::prelude::*;
 
 type Labels = BTreeMap<String, String>;
 
-/// Installed for its thread: `let _here = metrics::set_default_local_recorder(&recorder)`.
+/// Installed for its thread by [`here`](Self::here).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Kept(Arc<Mutex<All>>);
 
@@ -34,6 +34,12 @@ struct Value {
 struct Series(Kept, (String, Labels));
 
 impl Kept {
+    /// A recorder that is installed for this thread until the guard is dropped. It is leaked: the guard borrows it.
+    pub(crate) fn here() -> (Self, LocalRecorderGuard<'static>) {
+        let seen: &'static Self = Box::leak(Box::default());
+        (seen.clone(), metrics::set_default_local_recorder(seen))
+    }
+
     fn all(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

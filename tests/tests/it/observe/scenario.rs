@@ -90,7 +90,7 @@ async fn nest(client: &LockClient) {
 
 /// A lease that ends under its guard, entered again after that.
 async fn lose(client: &LockClient) {
-    let brief = leased(Lease::Fixed(ms(150)));
+    let brief = fixed(ms(150));
     let mutex = client.mutex("brief").with(brief.clone()).on_lost(OnLost::Finish);
     let guard = mutex.lock().await.unwrap();
     let body = async {
@@ -103,7 +103,7 @@ async fn lose(client: &LockClient) {
 
 /// A hold that the store does not know any more, found by a renewal; then one found by its release.
 pub(crate) async fn taken_away(client: &LockClient, seen: &Kept) {
-    let short = leased(Lease::Watchdog(ms(600)));
+    let short = watched(ms(600));
     let guard = client.mutex("taken").with(short).lock().await.unwrap();
     let renewed = async || seen.sum("lock_renew_total", &[("outcome", "renewed")]) > 0.5;
     eventually(SOON, "it is renewed", renewed).await;

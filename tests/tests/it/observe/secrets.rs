@@ -45,7 +45,7 @@ impl Shown {
 }
 
 /// The uuids of who holds anything there or waits for it.
-async fn owners(server: &RedisServer) -> BTreeSet<String> {
+pub(crate) async fn owners(server: &RedisServer) -> BTreeSet<String> {
     let raw = server.client();
     let mut found = BTreeSet::new();
     for key in raw.keys().await {

@@ -91,7 +91,7 @@ async fn every_body_ends_its_span() {
     let tracer = Tracer::default();
     let _here = tracer.install();
     let client = builder().in_memory().unwrap();
-    let brief = leased(Lease::Fixed(ms(120)));
+    let brief = fixed(ms(120));
     let guard = client.mutex("a").with(brief).lock().await.unwrap();
     let stuck = async {
         tracing::info!("in the body");

@@ -13,13 +13,13 @@ fn request(id: &str, prefix: &str) -> String {
 
 const ID: &str = "6b1b36cb-04e6-4b3a-8d19-27b1f5ed7d3b";
 
-fn lock<'a>(survey: &'a Survey, name: &str) -> &'a SurveyedLock {
+pub(crate) fn lock<'a>(survey: &'a Survey, name: &str) -> &'a SurveyedLock {
     let found = survey.locks.iter().find(|lock| lock.key.as_str() == name);
     found.unwrap_or_else(|| panic!("{name} is not among {:?}", survey.locks))
 }
 
 /// Waits until that many acquires of the client wait.
-async fn waits(client: &LockClient, count: usize) {
+pub(crate) async fn waits(client: &LockClient, count: usize) {
     eventually(SOON, "they wait", async || client.admin().waiting().len() == count).await;
 }
 
@@ -148,9 +148,9 @@ async fn a_deadlock_across_three_processes_is_named() {
     for (at, (edge, worker)) in circle.into_iter().zip(&workers).enumerate() {
         assert_eq!((edge.client.pid, edge.holds.as_str()), (worker.id(), locks[at]));
         assert_eq!(edge.waits_for.as_str(), locks[(at + 1) % 3]);
-        for site in [&edge.acquired_at, &edge.waits_at] {
-            assert!(site.as_deref().unwrap().contains("bin/lock_worker.rs:"), "{edge}");
-        }
+        let sites = [&edge.acquired_at, &edge.waits_at].map(|site| site.as_deref().unwrap());
+        assert!(sites[0].contains("src/take.rs:"), "{edge}");
+        assert!(sites[1].contains("bin/lock_worker.rs:"), "{edge}");
     }
     let mut gave_up = 0;
     for worker in &mut workers {

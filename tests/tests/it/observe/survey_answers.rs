@@ -1,9 +1,10 @@
 //! Answers that are forged, malformed, huge or there twice, and what a survey makes of them (S-35).
 
-use lock_runtime::admin::{Survey, SurveyedLock};
+use lock_runtime::admin::Survey;
 use lock_runtime::store::Listening;
 use serde_json::json;
 
+use crate::observe::survey::lock;
 use crate::prelude::*;
 
 /// The client that the impostor claims to be.
@@ -53,11 +54,6 @@ impl Drop for Impostor {
 
 fn names(survey: &Survey) -> Vec<&str> {
     survey.locks.iter().map(|lock| lock.key.as_str()).collect()
-}
-
-fn lock<'a>(survey: &'a Survey, name: &str) -> &'a SurveyedLock {
-    let found = survey.locks.iter().find(|lock| lock.key.as_str() == name);
-    found.unwrap_or_else(|| panic!("{name} is not among {:?}", survey.locks))
 }
 
 fn held(names: &[&str]) -> Vec<String> {

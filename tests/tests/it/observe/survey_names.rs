@@ -2,13 +2,13 @@
 
 use lock_runtime::admin::Survey;
 
+use crate::observe::survey::lock;
 use crate::prelude::*;
 use crate::support::workers::{Workers, told};
 
 /// Who has the lock, as people read it.
 fn holder(survey: &Survey, name: &str) -> String {
-    let lock = survey.locks.iter().find(|lock| lock.key.as_str() == name);
-    let lock = lock.unwrap_or_else(|| panic!("{name} is not among {:?}", survey.locks));
+    let lock = lock(survey, name);
     let [holder] = &lock.holders[..] else { panic!("{lock:?}") };
     holder.to_string()
 }

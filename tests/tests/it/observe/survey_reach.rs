@@ -2,11 +2,8 @@
 
 use lock_runtime::admin::Survey;
 
+use crate::observe::survey::waits;
 use crate::prelude::*;
-
-async fn waits(client: &LockClient, count: usize) {
-    eventually(SOON, "they wait", async || client.admin().waiting().len() == count).await;
-}
 
 async fn in_namespace(server: &RedisServer, name: &str) -> LockClient {
     LockClient::builder().namespace(name).service(name).connect(&server.url()).await.unwrap()

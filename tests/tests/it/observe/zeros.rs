@@ -29,7 +29,7 @@ async fn the_first_loss_is_an_increase() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let _here = metrics::set_default_local_recorder(&recorder);
     let client = builder().in_memory().unwrap();
-    let brief = leased(Lease::Fixed(ms(300)));
+    let brief = fixed(ms(300));
     for (policy, lock) in [
         ("none", client.any_lock(lock_runtime::LockKind::Mutex, ["a"])),
         ("checkout", client.policy_lock("checkout", ["b"])),

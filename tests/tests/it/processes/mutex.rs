@@ -6,31 +6,8 @@ use crate::prelude::*;
 use crate::support::workers::{ANSWER, Workers as World, numbers, told};
 
 async fn holding(worker: &mut Worker, name: &str, lease: Duration) -> u64 {
-    let hold = format!("hold {name} {}", lease.as_millis());
+    let hold = format!("hold mutex {name} {}", lease.as_millis());
     told(worker, &hold, "held ").await.parse().unwrap()
-}
-
-/// S-10: kept for five leases; killed, free within one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_holder_frees_the_lock_within_its_lease() {
-    let world = World::new().await;
-    let lease = secs(1);
-    let mut worker = world.worker().await;
-    holding(&mut worker, "k", lease).await;
-    let client = &world.client;
-    let until = Instant::now() + secs(5);
-    while Instant::now() < until {
-        assert!(client.mutex("k").try_lock().await.unwrap().is_none(), "it was free");
-        tokio::time::sleep(ms(100)).await;
-    }
-    let waiter = client.mutex("k");
-    let waiter = lock_tests::spawn(async move { waiter.lock().await });
-    worker.sigkill();
-    let killed = Instant::now();
-    let guard = timeout(ANSWER, waiter).await.expect("never free").unwrap().unwrap();
-    let waited = killed.elapsed();
-    assert!(waited <= patience(lease + ms(500)), "free only after {waited:?}");
-    guard.release().await.unwrap();
 }
 
 /// S-12, S-13, S-19: stopped past its lease and continued, the body is not polled again, the loss
@@ -80,7 +57,7 @@ async fn polls_after_a_stop_beyond_the_lease(world: &World) -> usize {
 async fn late_effects_of_a_stopped_holder(hold: &str) -> usize {
     let world = World::new().await;
     let mut worker = world.worker().await;
-    told(&mut worker, &format!("{hold} s 1000"), "held ").await;
+    told(&mut worker, &format!("{hold} mutex s 1000"), "held ").await;
     let recorder = Recorder::create(world.history.path()).unwrap();
     recorder.record_stop("SIGSTOP", worker.id());
     worker.sigstop();

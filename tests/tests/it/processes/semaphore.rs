@@ -3,7 +3,7 @@
 use lock_tests::history::{Recorder, Rules, Share};
 
 use crate::prelude::*;
-use crate::support::workers::{ANSWER, Workers as World, numbers};
+use crate::support::workers::{Workers as World, numbers};
 
 /// Checks that no rule was violated, and returns the most permits that were in use at once, by what their holders knew.
 fn most_at_once(world: &World) -> u32 {
@@ -73,32 +73,4 @@ async fn kills_cost_no_permits() {
     all.release().await.unwrap();
     let most = most_at_once(&world);
     assert!(most <= 4, "{most} permits at once");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_holders_permits_come_back() {
-    let world = World::new().await;
-    let lease = secs(1);
-    let [mut dying, mut living] = world.workers().await;
-    for worker in [&mut dying, &mut living] {
-        worker.send("take dead 4 2 1000");
-        assert_eq!(worker.next_line(ANSWER).await, "took");
-    }
-    let client = connect(&world.server).await;
-    let semaphore = client.semaphore("dead", 4);
-    let until = Instant::now() + 3 * lease;
-    while Instant::now() < until {
-        assert!(semaphore.try_acquire().await.unwrap().is_none(), "a permit was free");
-        tokio::time::sleep(ms(50)).await;
-    }
-    let two = 2;
-    let waiter = semaphore.clone();
-    let waiter = lock_tests::spawn(async move { waiter.acquire_many(two).await });
-    dying.sigkill();
-    let killed = Instant::now();
-    let permit = timeout(ANSWER, waiter).await.expect("never free").unwrap().unwrap();
-    let waited = killed.elapsed();
-    assert!(waited <= patience(lease + ms(500)), "back only after {waited:?}");
-    assert!(semaphore.try_acquire().await.unwrap().is_none(), "the survivor's permits went too");
-    permit.release().await.unwrap();
 }

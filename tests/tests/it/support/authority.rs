@@ -1,5 +1,4 @@
 //! Certificates for servers and clients, made on the spot.
-#![allow(dead_code, reason = "each test binary uses a part")]
 
 use lock_tests::redis_server::RedisServerBuilder;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};

@@ -2,55 +2,28 @@
 
 /// Writes these methods of `Store`.
 macro_rules! handed_on {
-    (@acquire) => {
-        fn acquire(
-            &self,
-            request: lock_runtime::store::AcquireRequest,
-        ) -> lock_runtime::store::StoreFuture<'_, lock_runtime::store::AcquireReply> {
-            self.inner.acquire(request)
-        }
-    };
-    (@renew) => {
-        fn renew(
-            &self,
-            requests: Vec<lock_runtime::store::RenewRequest>,
-            timeout: std::time::Duration,
-        ) -> lock_runtime::store::StoreFuture<'_, Vec<lock_runtime::store::Ownership>> {
-            self.inner.renew(requests, timeout)
-        }
-    };
-    (@release) => {
-        fn release(
-            &self,
-            request: lock_runtime::store::ReleaseRequest,
-        ) -> lock_runtime::store::StoreFuture<'_, lock_runtime::store::ReleaseReply> {
-            self.inner.release(request)
-        }
-    };
-    (@show_counts) => {
-        fn show_counts(
-            &self,
-            requests: Vec<lock_runtime::store::CountRequest>,
-            timeout: std::time::Duration,
-        ) -> lock_runtime::store::StoreFuture<'_, ()> {
-            self.inner.show_counts(requests, timeout)
-        }
-    };
-    (@subscribe) => {
-        fn subscribe(
-            &self,
-            target: &std::sync::Arc<lock_runtime::store::Target>,
-            timeout: std::time::Duration,
-        ) -> lock_runtime::store::StoreFuture<'_, lock_runtime::store::Subscription> {
-            self.inner.subscribe(target, timeout)
-        }
-    };
     (@clock) => {
         fn clock(&self) -> lock_runtime::clock::Clock {
             self.inner.clock()
         }
     };
-    ($($method:ident)*) => { $($crate::support::handed_on::handed_on!(@$method);)* };
+    (@acquire) => { handed_on!(@one acquire(request: AcquireRequest) -> AcquireReply); };
+    (@renew) => {
+        handed_on!(@one renew(requests: Vec<RenewRequest>, timeout: Duration) -> Vec<Ownership>);
+    };
+    (@release) => { handed_on!(@one release(request: ReleaseRequest) -> ReleaseReply); };
+    (@show_counts) => {
+        handed_on!(@one show_counts(requests: Vec<CountRequest>, timeout: Duration) -> ());
+    };
+    (@subscribe) => {
+        handed_on!(@one subscribe(target: &Arc<Target>, timeout: Duration) -> Subscription);
+    };
+    (@one $method:ident($($arg:ident: $type:ty),*) -> $answer:ty) => {
+        fn $method(&self, $($arg: $type),*) -> StoreFuture<'_, $answer> {
+            self.inner.$method($($arg),*)
+        }
+    };
+    ($($method:ident)*) => { $(handed_on!(@$method);)* };
 }
 
 pub(crate) use handed_on;

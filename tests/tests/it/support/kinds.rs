@@ -1,5 +1,4 @@
 //! The kinds of locks, taken in one way.
-#![allow(dead_code, reason = "each test binary uses a part")]
 
 pub(crate) use lock_tests::take;
 

@@ -33,7 +33,6 @@ impl Turns {
     }
 
     /// The most holds that others had between two of the client's.
-    #[allow(dead_code, reason = "not all who share this look at it")]
     pub(crate) fn passed_over(&self, client: usize) -> usize {
         self.order.split(|one| *one == client).map(<[usize]>::len).max().unwrap_or(0)
     }

@@ -1,5 +1,4 @@
 //! Clients that take locks over and over while a server is stopped and replaced, and what their history says.
-#![allow(dead_code, reason = "each test binary uses a part")]
 
 use lock_tests::history::{May, Recorder, Rules, Share, Violation};
 use lock_tests::witness::Witness;

@@ -2,25 +2,6 @@
 
 use crate::kinds::fair::world::*;
 
-/// S-21: dropped before, during and after the grant of a free lock.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_dropped_anywhere_leaves_nothing() {
-    let world = World::start().await;
-    let (client, other) = (world.client().await, world.client().await);
-    let (polls, guard) = drop_at_every_await(
-        || client.fair_mutex("a").lock(),
-        async |_| {
-            let next =
-                timeout(PROMPTLY, other.fair_mutex("a").lock()).await.expect("not given back");
-            next.unwrap().release().await.unwrap();
-            world.nothing_left("a").await;
-        },
-    )
-    .await;
-    assert!(polls >= 1);
-    guard.unwrap().release().await.unwrap();
-}
-
 /// S-21: dropped when it had been granted and did not know it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_no_task_waits_for_any_more_is_undone() {
@@ -41,42 +22,6 @@ async fn a_grant_that_no_task_waits_for_any_more_is_undone() {
     drop(acquire);
     granted(waiting).await.release().await.unwrap();
     world.nothing_left("g").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_dropped_anywhere_leaves_the_line() {
-    let world = World::start().await;
-    let (holder, client) = (world.client().await, world.client_that_only_listens().await);
-    let guard = holder.fair_mutex("w").lock().await.unwrap();
-    for polls in 1..8 {
-        let acquire = client.fair_mutex("w").lock();
-        let dropped = timeout(ms(60), poll_then_drop(acquire, polls)).await;
-        assert!(!matches!(dropped, Ok(Polled::Completed(_))), "took a lock that was held");
-        // Behind the release of the place on the same connection.
-        assert!(client.fair_mutex("w").try_lock().await.unwrap().is_none());
-        soon!("it has left", world.queue("w").await.is_empty());
-    }
-    guard.release().await.unwrap();
-    world.nothing_left("w").await;
-}
-
-/// S-20: a release dropped half way is finished, and the next in line is told.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_dropped_anywhere_tells_the_next() {
-    let world = World::start().await;
-    let (client, other) = (world.client().await, world.client_that_only_listens().await);
-    for polls in 0..12 {
-        let guard = client.fair_mutex("r").lock().await.unwrap();
-        let (waiting, _) = world.waiter(&other, "r").await;
-        let done = poll_then_drop(guard.release(), polls).await;
-        granted(waiting).await.release().await.unwrap();
-        if let Polled::Completed(released) = done {
-            released.unwrap();
-            world.nothing_left("r").await;
-            return;
-        }
-    }
-    panic!("the release did not complete within 12 polls");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -62,8 +62,7 @@ async fn after_a_late_grant_it_hears_of_its_new_place() {
     let builder = lock_runtime::LockClient::builder().waiter_lease(NEVER).poll_cap(NEVER);
     let client = builder.connect(&proxy.url()).await.unwrap();
     let holder = world.client_that_only_listens().await;
-    let short = Lease::Fixed(ms(200));
-    let short = leased(short);
+    let short = fixed(ms(200));
     let guard = holder.fair_mutex("l").lock().await.unwrap();
     let waiting = lock_tests::spawn(client.fair_mutex("l").with(short).lock());
     let mut owner = String::new();

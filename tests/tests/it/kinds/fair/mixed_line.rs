@@ -62,57 +62,49 @@ async fn give_up(world: &World, name: &str, waiter: Waiter<'_>) {
     soon!("it has left", world.queue(name).await.len() < before);
 }
 
-/// S-26: no waiter gets the lock, and the line is never empty.
+/// S-26: the line is never empty, and no waiter moves past another: all give up, or all but the first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn places_do_not_drift_where_all_give_up() {
-    let world = World::start().await;
-    let client = world.client().await;
-    let holder = client.fair_mutex("g").lock().await.unwrap();
-    let mut line = VecDeque::from(pair(&world, &client, "g", 0).await);
-    for round in 1..ROUNDS {
-        line.extend(pair(&world, &client, "g", round).await);
-        is_in_bound(&world, "g", round).await;
-        for waiter in line.drain(..2) {
-            give_up(&world, "g", waiter).await;
+async fn places_do_not_drift_where_waiters_give_up() {
+    for (name, first_stays) in [("g", false), ("m", true)] {
+        let world = World::start().await;
+        let client = world.client().await;
+        let holder = client.fair_mutex(name).lock().await.unwrap();
+        let first = if first_stays { Some(world.waiter(&client, name).await.0) } else { None };
+        let mut line = VecDeque::from(pair(&world, &client, name, 0).await);
+        for round in 1..ROUNDS {
+            let order = world.queue(name).await;
+            line.extend(pair(&world, &client, name, round).await);
+            assert_eq!(world.queue(name).await[..order.len()], order);
+            is_in_bound(&world, name, round).await;
+            let mut gone: Vec<_> = line.drain(..2).collect();
+            // The one of ours first: the client of Redisson behind it then stands behind another one.
+            if first_stays {
+                gone.reverse();
+            }
+            for waiter in gone {
+                give_up(&world, name, waiter).await;
+            }
         }
+        holder.release().await.unwrap();
+        if let Some(first) = first {
+            granted(first).await.release().await.unwrap();
+        }
+        for waiter in line {
+            is_next(waiter).await;
+        }
+        world.nothing_left(name).await;
     }
-    for waiter in line {
-        give_up(&world, "g", waiter).await;
-    }
-    holder.release().await.unwrap();
-    world.nothing_left("g").await;
 }
 
-/// S-26: those in the middle give up, and no waiter moves past another.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn places_do_not_drift_where_those_in_the_middle_give_up() {
-    let world = World::start().await;
-    let client = world.client().await;
-    let holder = client.fair_mutex("m").lock().await.unwrap();
-    let (first, _) = world.waiter(&client, "m").await;
-    let mut line = VecDeque::from(pair(&world, &client, "m", 0).await);
-    for round in 1..ROUNDS {
-        let order = world.queue("m").await;
-        line.extend(pair(&world, &client, "m", round).await);
-        assert_eq!(world.queue("m").await[..order.len()], order);
-        is_in_bound(&world, "m", round).await;
-        // The one of ours first: the client of Redisson behind it then stands behind another one.
-        let (java, rust) = (line.pop_front().unwrap(), line.pop_front().unwrap());
-        give_up(&world, "m", rust).await;
-        give_up(&world, "m", java).await;
-    }
-    holder.release().await.unwrap();
-    granted(first).await.release().await.unwrap();
-    for waiter in line {
-        match waiter {
-            Waiter::Java(java) => {
-                assert!(java.take().await, "not next");
-                java.unlock().await;
-            }
-            Waiter::Rust(waiting) => granted(waiting).await.release().await.unwrap(),
+/// It has the lock, and gives it back.
+async fn is_next(waiter: Waiter<'_>) {
+    match waiter {
+        Waiter::Java(java) => {
+            assert!(java.take().await, "{}: not next", java.owner);
+            java.unlock().await;
         }
+        Waiter::Rust(waiting) => granted(waiting).await.release().await.unwrap(),
     }
-    world.nothing_left("m").await;
 }
 
 /// S-26: each gets its turn, in order, and the line is never empty.
@@ -129,13 +121,7 @@ async fn places_do_not_drift_where_all_are_granted() {
             is_in_bound(&world, "t", round).await;
         }
         for waiter in line.drain(..2) {
-            match waiter {
-                Waiter::Java(java) => {
-                    assert!(java.take().await, "round {round}: not next");
-                    java.unlock().await;
-                }
-                Waiter::Rust(waiting) => granted(waiting).await.release().await.unwrap(),
-            }
+            is_next(waiter).await;
         }
     }
     world.nothing_left("t").await;
@@ -158,7 +144,7 @@ async fn a_waiter_killed_in_a_mixed_line_delays_by_one_place() {
     let before = world.queue("k").await.len();
     let history = tempfile::tempdir().unwrap();
     let args = [&world.server.url(), history.path().to_str().unwrap(), "5000"];
-    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_fair_worker"), &args, &[]);
+    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_lock_worker"), &args, &[]);
     assert_eq!(worker.next_line(4 * PROMPTLY).await, "ready");
     worker.send("queue k 1");
     soon!("in line", world.queue("k").await.len() > before);

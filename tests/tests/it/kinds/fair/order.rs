@@ -2,33 +2,6 @@
 
 use crate::kinds::fair::world::*;
 
-/// S-26: by two clients in turn, 40 waiters; no waiter is overtaken, each is told by a notice alone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_come_in_the_order_of_the_queue() {
-    let world = World::start().await;
-    let clients = [world.client_that_only_listens().await, world.client_that_only_listens().await];
-    let holder = clients[0].fair_mutex("o").lock().await.unwrap();
-    let grants = Arc::<Mutex<Vec<(usize, FencingToken)>>>::default();
-    let mut tasks = Vec::new();
-    for number in 0..40 {
-        let (mutex, grants) = (clients[number % 2].fair_mutex("o"), Arc::clone(&grants));
-        tasks.push(lock_tests::spawn(async move {
-            let guard = mutex.lock().await.unwrap();
-            grants.lock().unwrap().push((number, guard.token()));
-            guard.release().await.unwrap();
-        }));
-        soon!("one more is in line", world.queue("o").await.len() == number + 1);
-    }
-    let queue = world.queue("o").await;
-    let uuid = |owner: &String| owner.split(':').next().unwrap().to_owned();
-    assert!(queue.chunks(2).all(|pair| uuid(&pair[0]) != uuid(&pair[1])), "{queue:?}");
-    holder.release().await.unwrap();
-    joined(tasks).await;
-    let grants = std::mem::take(&mut *grants.lock().unwrap());
-    assert!(grants.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "{grants:?}");
-    world.nothing_left("o").await;
-}
-
 /// S-16, S-26: alone, one round trip takes it and one gives it back; the owner and the kind are in
 /// the hash, and nothing else is kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -155,38 +128,4 @@ async fn trying_goes_behind_the_line_and_not_into_it() {
     assert_eq!(world.queue("t").await, ["other:1"]);
     soon!("the place has ended", client.fair_mutex("t").try_lock().await.unwrap().is_some());
     world.nothing_left("t").await;
-}
-
-/// Kinds that share a name are told apart where the store shows it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_kind_at_the_name_is_a_collision() {
-    let world = World::start().await;
-    let client = world.client().await;
-    let collides = |outcome: Result<_, LockError>| match outcome {
-        Err(LockError::KeyCollision { key, .. }) => assert_eq!(key, "c"),
-        other => panic!("no collision: {:?}", other.map(|_: lock_runtime::LockGuard| ())),
-    };
-    let fair = client.fair_mutex("c").lock().await.unwrap();
-    collides(client.rw_lock("c").read().await);
-    collides(client.rw_lock("c").write().await);
-    collides(client.mutex("c").lock().await);
-    fair.release().await.unwrap();
-    for side in ["read", "write"] {
-        let guard = match side {
-            "read" => client.rw_lock("c").read().await.unwrap(),
-            _ => client.rw_lock("c").write().await.unwrap(),
-        };
-        collides(client.fair_mutex("c").lock().await);
-        guard.release().await.unwrap();
-    }
-    // A waiter in line when the name becomes something else leaves the line.
-    let fair = client.fair_mutex("c").lock().await.unwrap();
-    let (waiting, owner) = world.waiter(&client, "c").await;
-    world.server.client().cmd(&["SET", "c", "a string"]).await;
-    world.server.client().cmd(&["PUBLISH", &channel("c", &owner), &owner[37..]]).await;
-    collides(timeout(PROMPTLY, waiting).await.expect("not told").unwrap());
-    soon!("it has left", world.queue("c").await.is_empty());
-    drop(fair);
-    assert!(world.server.client().del("c").await);
-    world.nothing_left("c").await;
 }

@@ -181,7 +181,7 @@ async fn no_waiter_loses_its_turn_to_another_patience() {
         ("behind-ours", 300, PATIENCE, 40_000.0, true),
         ("behind-ours-with-more", 30, 3.0 * PATIENCE, 1_000.0, true),
     ] {
-        let lease = LockOptions::new().lease(Lease::Fixed(secs(lease)));
+        let lease = fixed(secs(lease));
         let holder = client.fair_mutex(name).with(lease).lock().await.unwrap();
         let ahead = if ours_ahead { Some(world.waiter(&client, name).await.0) } else { None };
         let java = Peer { patience, ..Peer::new(&world, name, "java:1") };
@@ -282,7 +282,7 @@ async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usiz
             javas.last().unwrap().line_up().await;
         }
         let before = world.queue(name).await.len();
-        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_fair_worker"), &args, &[]);
+        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_lock_worker"), &args, &[]);
         assert_eq!(worker.next_line(4 * PROMPTLY).await, "ready");
         worker.send(&format!("queue {name} 1"));
         soon!("in line", world.queue(name).await.len() > before);

@@ -149,8 +149,7 @@ async fn a_sleeping_re_entry_that_extends_is_passed_over() {
         let what = format!("lines up: {lines_up}");
         let [client, other] = clients("mutex", LEASE);
         let fixed = |secs| {
-            let lease = Lease::Fixed(Duration::from_secs(secs));
-            let options = leased(lease);
+            let options = fixed(Duration::from_secs(secs));
             Box::pin(client.mutex("k").with(options).lock()) as Acquiring
         };
         let outer = fixed(10).await.unwrap();

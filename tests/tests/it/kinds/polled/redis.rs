@@ -25,27 +25,6 @@ async fn asleep(mut acquiring: Acquiring) -> Acquiring {
     acquiring
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_processes_wait_one_lease() {
-    let server = RedisServer::start().await;
-    let (client, other) = (connect(&server, "mutex").await, connect(&server, "mutex").await);
-    let held = client.mutex("k").lock().await.unwrap();
-    let mut first = polled_once(lock(&client, "mutex", "k")).await;
-    let sleeper = polled_once(lock(&client, "mutex", "k")).await;
-    held.release().await.unwrap();
-    let guard = (&mut first).await.unwrap();
-    guard.release().await.unwrap();
-    let holder = server.client().hgetall("k").await;
-    assert_eq!(holder.len(), 1, "not handed over, not what this is about");
-    let start = Instant::now();
-    let theirs = timeout(LEASE * 3, other.mutex("k").lock()).await.expect("renewed for ever");
-    let waited = start.elapsed();
-    assert!(waited <= patience(LEASE + PROMPTLY), "waited {waited:?}");
-    assert_ne!(server.client().hgetall("k").await, holder);
-    theirs.unwrap().release().await.unwrap();
-    timeout(PROMPTLY, sleeper).await.expect("the sleeper hangs").unwrap().release().await.unwrap();
-}
-
 /// S-34: the next waiter of the same process goes on after a second, in each kind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sleeping_contender_is_passed_over() {
@@ -106,70 +85,6 @@ async fn an_unread_grant_lasts_one_lease() {
     assert!(waited <= patience(LEASE + PROMPTLY), "waited {waited:?}");
     assert!(timeout(ms(200), &mut sleeper).await.is_err(), "two have it");
     theirs.unwrap().release().await.unwrap();
-    timeout(PROMPTLY, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
-}
-
-/// S-27, S-34: a read that is asked for inside of a write and then not polled. Its grant is given back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sleeping_read_inside_a_write_is_passed_over() {
-    let server = RedisServer::start().await;
-    let other = connect(&server, "write").await;
-    let proxy = Proxy::start(server.port()).await;
-    // Longer than this test takes.
-    let options = watched(ms(60_000));
-    let client = LockClient::builder().options(options).connect(&proxy.url()).await.unwrap();
-    let outer = client.rw_lock("k").write().await.unwrap();
-    let mut sleeper: Acquiring = Box::pin(client.rw_lock("k").read());
-    let inside = async {
-        proxy.delay_replies(ms(100));
-        assert!(futures_util::poll!(&mut sleeper).is_pending());
-        // The mode, the write and the read.
-        let granted = async || server.client().hgetall("k").await.len() == 3;
-        lock_tests::eventually(PROMPTLY, "it is granted", granted).await;
-        let start = Instant::now();
-        let next = timeout(secs(20), client.rw_lock("k").write()).await;
-        let next = next.expect("hangs").unwrap();
-        let waited = start.elapsed();
-        assert!(waited <= patience(ms(1_000) + PROMPTLY), "waited {waited:?}");
-        next.release().await.unwrap();
-    };
-    outer.run(inside).await.unwrap();
-    outer.release().await.unwrap();
-    let theirs = timeout(PROMPTLY, other.rw_lock("k").write()).await.expect("left held").unwrap();
-    theirs.release().await.unwrap();
-    timeout(PROMPTLY, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
-}
-
-/// S-29, S-34: what a quorum's contender was granted is given back at all servers as it is passed over.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_grant_of_a_sleeping_quorum_contender_is_given_back() {
-    let mut servers = Vec::new();
-    let mut proxies = Vec::new();
-    for _ in 0..3 {
-        let server = RedisServer::start().await;
-        proxies.push(Proxy::start(server.port()).await);
-        servers.push(server);
-    }
-    // Longer than this test takes.
-    let options = watched(ms(60_000));
-    let builder = LockClient::builder().options(options);
-    let quorum = builder;
-    let quorum =
-        quorum.connect_quorum(proxies.iter().map(Proxy::url), RestartGuard::Off).await.unwrap();
-    let client = &quorum;
-    // The first poll must not see the answers, however long the machine takes over it.
-    proxies.iter().for_each(|proxy| proxy.delay_replies(ms(100)));
-    let sleeper = polled_once(lock(client, "quorum", "k")).await;
-    for server in &servers {
-        let granted = async || !server.client().hgetall("k").await.is_empty();
-        lock_tests::eventually(PROMPTLY, "it is granted", granted).await;
-    }
-    let start = Instant::now();
-    let guard = timeout(secs(20), lock(client, "quorum", "k")).await;
-    let guard = guard.expect("hangs").unwrap();
-    let waited = start.elapsed();
-    assert!(waited <= patience(ms(1_500) + PROMPTLY), "waited {waited:?}");
-    guard.release().await.unwrap();
     timeout(PROMPTLY, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
 }
 

@@ -30,34 +30,27 @@ async fn a_downgrade_wakes_readers_at_once() {
 }
 
 /// W1: one side is released, and the other is renewed for many leases.
-async fn the_other_side_is_renewed(read_goes_first: bool) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn releasing_one_side_leaves_the_other_renewed() {
     let (server, client, other) = world_of_two().await;
-    let lease = ms(500);
-    let lock = client.rw_lock("w").with(watched(lease));
-    let writer = lock.write().await.unwrap();
-    let reader = writer.run(lock.read()).await.unwrap().unwrap();
-    let (gone, stays) = if read_goes_first { (reader, writer) } else { (writer, reader) };
-    gone.release().await.unwrap();
-    let until = Instant::now() + lease * 6;
-    while Instant::now() < until {
-        assert!(!stays.is_lost(), "the renewal stopped");
-        let other = other.rw_lock("w");
-        let tried = if read_goes_first { other.try_read().await } else { other.try_write().await };
-        assert!(tried.unwrap().is_none(), "it was free");
-        sleep(lease / 10).await;
+    let (lease, lock) = (ms(500), other.rw_lock("w"));
+    for read_goes_first in [true, false] {
+        let both = client.rw_lock("w").with(watched(lease));
+        let writer = both.write().await.unwrap();
+        let reader = writer.run(both.read()).await.unwrap().unwrap();
+        let (gone, stays) = if read_goes_first { (reader, writer) } else { (writer, reader) };
+        gone.release().await.unwrap();
+        let until = Instant::now() + lease * 6;
+        while Instant::now() < until {
+            assert!(!stays.is_lost(), "the renewal stopped");
+            let tried =
+                if read_goes_first { lock.try_read().await } else { lock.try_write().await };
+            assert!(tried.unwrap().is_none(), "it was free");
+            sleep(lease / 10).await;
+        }
+        stays.release().await.unwrap();
+        nothing_left(&server, "w").await;
     }
-    stays.release().await.unwrap();
-    nothing_left(&server, "w").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn releasing_the_read_side_leaves_the_write_side_renewed() {
-    the_other_side_is_renewed(true).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn releasing_the_write_side_leaves_the_read_side_renewed() {
-    the_other_side_is_renewed(false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

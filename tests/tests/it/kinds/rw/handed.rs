@@ -8,6 +8,21 @@ async fn client_with_window(url: &str, window: Duration) -> LockClient {
     LockClient::builder().handoff_window(window).connect(url).await.unwrap()
 }
 
+/// A server, and a client of it with that window.
+async fn world(window: Duration) -> (RedisServer, LockClient) {
+    let server = RedisServer::start().await;
+    let client = client_with_window(&server.url(), window).await;
+    (server, client)
+}
+
+/// A reader to whom a writer of the same client has handed the lock.
+async fn reader_of_a_phase(lock: &RwLock) -> LockGuard {
+    let writer = lock.write().await.unwrap();
+    let [reader] = lined_up([read(lock)]).await;
+    writer.release().await.unwrap();
+    ready(reader).await
+}
+
 /// Acquires that have lined up, in this order, polled only by the test.
 async fn lined_up<const N: usize>(waiters: [Waiting; N]) -> [Waiting; N] {
     let mut waiters = waiters;
@@ -53,8 +68,7 @@ async fn scripts(server: &RedisServer) -> u64 {
 /// The write phases and the read phase between them cost no command.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_hands_the_lock_to_the_readers_and_they_to_the_next_writer() {
-    let server = RedisServer::start().await;
-    let client = client_with_window(&server.url(), PROMPTLY).await;
+    let (server, client) = world(PROMPTLY).await;
     let lock = client.rw_lock("h");
     for dropped in [false, true] {
         let (first, second) = first_of_two_writers(&server, &client, "h").await;
@@ -85,8 +99,7 @@ async fn a_writer_hands_the_lock_to_the_readers_and_they_to_the_next_writer() {
 /// Otherwise steady readers would keep the writer out for as long as the window lasts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_that_come_during_a_phase_wait_behind_the_next_writer() {
-    let server = RedisServer::start().await;
-    let client = client_with_window(&server.url(), PROMPTLY).await;
+    let (server, client) = world(PROMPTLY).await;
     let lock = client.rw_lock("n");
     let (first, second) = first_of_two_writers(&server, &client, "n").await;
     let [early] = lined_up([read(&lock)]).await;
@@ -109,8 +122,7 @@ async fn readers_that_come_during_a_phase_wait_behind_the_next_writer() {
 /// After the window, readers of other processes share the lock with those that are still there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_phase_that_lasts_is_shared_with_other_processes() {
-    let server = RedisServer::start().await;
-    let client = client_with_window(&server.url(), ms(100)).await;
+    let (server, client) = world(ms(100)).await;
     let other = connect(&server).await;
     let (lock, name) = (client.rw_lock("s"), "s");
     let writer = lock.write().await.unwrap();
@@ -138,13 +150,9 @@ async fn a_phase_that_lasts_is_shared_with_other_processes() {
 /// S-10: the read hold is renewed from then on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_phase_that_lasts_is_renewed() {
-    let server = RedisServer::start().await;
-    let client = client_with_window(&server.url(), ms(50)).await;
+    let (server, client) = world(ms(50)).await;
     let lock = client.rw_lock("long").with(watched(ms(400)));
-    let writer = lock.write().await.unwrap();
-    let [reader] = lined_up([read(&lock)]).await;
-    writer.release().await.unwrap();
-    let reader = ready(reader).await;
+    let reader = reader_of_a_phase(&lock).await;
     sleep(ms(1_000)).await;
     assert!(!reader.is_lost(), "lost while its process lives");
     reader.release().await.unwrap();
@@ -154,13 +162,9 @@ async fn a_phase_that_lasts_is_renewed() {
 /// S-9: what the store does not know cannot be extended there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_of_a_phase_extends_its_lease() {
-    let server = RedisServer::start().await;
-    let client = client_with_window(&server.url(), PROMPTLY).await;
+    let (server, client) = world(PROMPTLY).await;
     let lock = client.rw_lock("e");
-    let writer = lock.write().await.unwrap();
-    let [reader] = lined_up([read(&lock)]).await;
-    writer.release().await.unwrap();
-    let reader = ready(reader).await;
+    let reader = reader_of_a_phase(&lock).await;
     reader.extend(secs(90)).await.unwrap();
     assert!(reader.remaining() > secs(60));
     let raw = server.client();
@@ -173,8 +177,7 @@ async fn a_reader_of_a_phase_extends_its_lease() {
 /// S-6, S-9: the write hold goes to no writer while the read hold that stood on it lasts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_waits_for_a_reader_that_extends_its_lease() {
-    let server = RedisServer::start().await;
-    let client = client_with_window(&server.url(), PROMPTLY).await;
+    let (server, client) = world(PROMPTLY).await;
     let lock = client.rw_lock("x");
     let (first, second) = first_of_two_writers(&server, &client, "x").await;
     let [reader] = lined_up([read(&lock)]).await;
@@ -198,10 +201,7 @@ async fn readers_that_join_when_the_window_ends_leave_nothing() {
     let lock = client.rw_lock("j");
     for round in 0..40 {
         let taken = Instant::now();
-        let writer = lock.write().await.unwrap();
-        let [reader] = lined_up([read(&lock)]).await;
-        writer.release().await.unwrap();
-        let reader = ready(reader).await;
+        let reader = reader_of_a_phase(&lock).await;
         tokio::time::sleep_until(taken + window + ms(1) * (round % 8)).await;
         let more = timeout(PROMPTLY, lock.read()).await.unwrap().unwrap();
         drop((more, reader));
@@ -212,13 +212,9 @@ async fn readers_that_join_when_the_window_ends_leave_nothing() {
 /// S-12: the watchdog asks the store at the end of the window, and finds the loss then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_learn_that_the_write_hold_under_them_is_gone() {
-    let server = RedisServer::start().await;
-    let client = client_with_window(&server.url(), ms(300)).await;
+    let (server, client) = world(ms(300)).await;
     let lock = client.rw_lock("gone");
-    let writer = lock.write().await.unwrap();
-    let [reader] = lined_up([read(&lock)]).await;
-    writer.release().await.unwrap();
-    let reader = ready(reader).await;
+    let reader = reader_of_a_phase(&lock).await;
     server.client().cmd(&["FLUSHALL"]).await;
     let lost = timeout(PROMPTLY, reader.lost()).await.expect("the loss went unnoticed");
     assert!(matches!(lost, LockError::Lost { cause: LossCause::NotOwner, .. }), "{lost}");
@@ -230,8 +226,7 @@ async fn readers_learn_that_the_write_hold_under_them_is_gone() {
 /// S-34: a phase that opened for a reader that is not polled delays the next writer for the window only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_that_is_not_polled_keeps_no_phase_open() {
-    let server = RedisServer::start().await;
-    let client = client_with_window(&server.url(), ms(200)).await;
+    let (server, client) = world(ms(200)).await;
     let lock = client.rw_lock("asleep");
     let (first, second) = first_of_two_writers(&server, &client, "asleep").await;
     let [asleep] = lined_up([read(&lock)]).await;
@@ -246,8 +241,7 @@ async fn a_reader_that_is_not_polled_keeps_no_phase_open() {
 /// S-17: the phase of a reader that has gone is over at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_that_is_dropped_lets_the_next_writer_go() {
-    let server = RedisServer::start().await;
-    let client = client_with_window(&server.url(), PROMPTLY).await;
+    let (server, client) = world(PROMPTLY).await;
     let lock = client.rw_lock("left");
     for told in [false, true] {
         let (first, second) = first_of_two_writers(&server, &client, "left").await;
@@ -270,13 +264,9 @@ async fn a_reader_that_is_dropped_lets_the_next_writer_go() {
 /// S-6: a reader is a reader, whatever the store shows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_of_a_phase_does_not_write() {
-    let server = RedisServer::start().await;
-    let client = client_with_window(&server.url(), PROMPTLY).await;
+    let (server, client) = world(PROMPTLY).await;
     let lock = client.rw_lock("r");
-    let writer = lock.write().await.unwrap();
-    let [reader] = lined_up([read(&lock)]).await;
-    writer.release().await.unwrap();
-    let reader = ready(reader).await;
+    let reader = reader_of_a_phase(&lock).await;
     let refused = reader.run(lock.write()).await.unwrap().unwrap_err();
     assert!(matches!(refused, LockError::WouldDeadlock { .. }), "{refused}");
     let again = reader.run(lock.read()).await.unwrap().unwrap();
@@ -295,10 +285,7 @@ async fn an_outage_at_the_end_of_the_window_leaves_nothing() {
         let proxy = Proxy::start(server.port()).await;
         let client = client_with_window(&proxy.url(), ms(100)).await;
         let lock = client.rw_lock("out");
-        let writer = lock.write().await.unwrap();
-        let [reader] = lined_up([read(&lock)]).await;
-        writer.release().await.unwrap();
-        let reader = ready(reader).await;
+        let reader = reader_of_a_phase(&lock).await;
         server.reset_stats().await;
         // The server runs what it is sent; no answer comes back.
         proxy.delay_replies(SOON);
@@ -327,8 +314,7 @@ async fn an_outage_at_the_end_of_the_window_leaves_nothing() {
 /// S-20: a shutdown waits for the readers, and for the write hold under them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_releases_the_write_hold_under_readers() {
-    let server = RedisServer::start().await;
-    let client = client_with_window(&server.url(), PROMPTLY).await;
+    let (server, client) = world(PROMPTLY).await;
     let lock = client.rw_lock("end");
     let writer = lock.write().await.unwrap();
     let [reader] = lined_up([read(&lock)]).await;
@@ -353,10 +339,7 @@ async fn readers_and_writers_hand_the_lock_on_in_memory() {
     let client = LockClient::builder().handoff_window(PROMPTLY).store(store.peer()).unwrap();
     let other = LockClient::builder().store(store.peer()).unwrap();
     let lock = client.rw_lock("m");
-    let writer = lock.write().await.unwrap();
-    let [reader] = lined_up([read(&lock)]).await;
-    writer.release().await.unwrap();
-    let reader = ready(reader).await;
+    let reader = reader_of_a_phase(&lock).await;
     assert!(other.rw_lock("m").try_read().await.unwrap().is_none(), "the store shows no writer");
     // The window ends.
     let abroad = timeout(PROMPTLY * 2, other.rw_lock("m").read()).await.unwrap().unwrap();

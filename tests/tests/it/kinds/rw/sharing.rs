@@ -29,49 +29,6 @@ async fn fifty_readers_share_one_hold() {
     }
 }
 
-/// S-27: at once, in one process and in two.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_is_alone() {
-    let (server, client, other) = world_of_two().await;
-    let writer = client.rw_lock("w").write().await.unwrap();
-    for client in [&client, &other] {
-        assert!(client.rw_lock("w").try_read().await.unwrap().is_none());
-        assert!(client.rw_lock("w").try_write().await.unwrap().is_none());
-    }
-    writer.release().await.unwrap();
-    let reader = client.rw_lock("w").read().await.unwrap();
-    for client in [&client, &other] {
-        assert!(client.rw_lock("w").try_write().await.unwrap().is_none());
-        client
-            .rw_lock("w")
-            .try_read()
-            .await
-            .unwrap()
-            .expect("readers share")
-            .release()
-            .await
-            .unwrap();
-    }
-    reader.release().await.unwrap();
-    nothing_left(&server, "w").await;
-}
-
-/// S-27: no writer holds it and no task waits to, so "busy" would be a lie, however many ask at once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_who_do_not_wait_are_not_in_each_others_way() {
-    let (server, client) = world().await;
-    for _ in 0..50 {
-        let tries = (0..8).map(|_| {
-            let lock = client.rw_lock("try");
-            lock_tests::spawn(async move { lock.try_read().await })
-        });
-        for tried in join_all(tries).await {
-            assert!(tried.unwrap().unwrap().is_some(), "a reader was in the way of a reader");
-        }
-        nothing_left(&server, "try").await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiting_readers_get_in_together() {
     let (server, client, other) = world_of_two().await;
@@ -97,8 +54,7 @@ async fn readers_with_other_terms_have_a_hold_of_their_own() {
     let lock = client.rw_lock("terms");
     let lease = ms(600);
     let fixed = fixed(lease);
-    let limited =
-        LockOptions::new().lease(Lease::Watchdog(lease)).max_hold(lease).wait(Wait::UpTo(PROMPTLY));
+    let limited = watched(lease).max_hold(lease).wait(Wait::UpTo(PROMPTLY));
     let limited = lock.clone().with(limited).read().await.unwrap();
     let renewed = lock.clone().with(watched(lease)).read().await.unwrap();
     let fixed = lock.clone().with(fixed).read().await.unwrap();
@@ -160,26 +116,6 @@ async fn many_locks_at_once() {
     let left = server.client().keys().await;
     assert!(left.iter().all(|key| key.starts_with("redisson_lock_token:")), "{left:?}");
     assert_eq!(left.len(), 200);
-}
-
-/// S-23, S-27: both sides count on one counter; whoever shares a hold shares its token.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tokens_grow_across_both_sides() {
-    let (server, client, other) = world_of_two().await;
-    let mut last = None;
-    for _ in 0..5 {
-        for client in [&client, &other] {
-            let writer = client.rw_lock("t").write().await.unwrap();
-            assert!(Some(writer.token()) > last, "{writer:?} after {last:?}");
-            last = Some(writer.token());
-            writer.release().await.unwrap();
-            let (one, two) = (client.rw_lock("t").read().await, client.rw_lock("t").read().await);
-            let (one, two) = (one.unwrap(), two.unwrap());
-            assert!(one.token() == two.token() && Some(one.token()) > last);
-            last = Some(one.token());
-        }
-        nothing_left(&server, "t").await;
-    }
 }
 
 /// S-27, S-31: a hold that replicas are to know of is its owner's alone, whoever asks for as many.

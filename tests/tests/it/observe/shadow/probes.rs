@@ -45,8 +45,7 @@ async fn a_refusal_is_a_sign_of_life() {
 #[tokio::test]
 async fn one_release_waits_for_all() {
     let (server, client) = world().await;
-    let brief = Lease::Fixed(ms(300));
-    let brief = leased(brief);
+    let brief = fixed(ms(300));
     let look = async |name| client.any_lock(LockKind::Mutex, [name]).shadow_lock().await.unwrap();
     let (first, second) = (look("a").await, look("b").await);
     let lost = client.any_lock(LockKind::Mutex, ["c"]).with(brief).shadow_lock().await.unwrap();

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use crate::observe::recorder::Kept;
 use crate::observe::scenario::*;
-use crate::observe::shadow::{A_LOOK, connect, counted};
+use crate::observe::shadow::{A_LOOK, Scenario, connect, counted, start};
 
 /// A round trip, also of the one whose turn it is.
 const ROUND_TRIP: Duration = ms(10);
@@ -25,28 +25,21 @@ impl Crowd<'_> {
     }
 }
 
-#[distributed_lock(key = "hot", policy = "trial", client = crowd.client)]
-async fn mutex(crowd: Crowd<'_>) -> Result<(), LockError> {
-    crowd.body().await;
-    Ok(())
+macro_rules! bodies {
+    ($($name:ident $key:literal $kind:expr;)*) => {$(
+        #[distributed_lock(key = $key, policy = "trial", client = crowd.client, kind = $kind)]
+        async fn $name(crowd: Crowd<'_>) -> Result<(), LockError> {
+            crowd.body().await;
+            Ok(())
+        }
+    )*};
 }
 
-#[distributed_lock(key = "hot:fair", policy = "trial", client = crowd.client, kind = fair)]
-async fn fair(crowd: Crowd<'_>) -> Result<(), LockError> {
-    crowd.body().await;
-    Ok(())
-}
-
-#[distributed_lock(key = "hot:permits", policy = "trial", client = crowd.client, kind = semaphore(1))]
-async fn permit(crowd: Crowd<'_>) -> Result<(), LockError> {
-    crowd.body().await;
-    Ok(())
-}
-
-#[distributed_lock(key = "hot:sides", policy = "trial", client = crowd.client, kind = write)]
-async fn write(crowd: Crowd<'_>) -> Result<(), LockError> {
-    crowd.body().await;
-    Ok(())
+bodies! {
+    mutex "hot" mutex;
+    fair "hot:fair" fair;
+    permit "hot:permits" semaphore(1);
+    write "hot:sides" write;
 }
 
 /// A hundred calls at once, many times over; nobody starts later than a look takes.
@@ -73,8 +66,7 @@ async fn watch_timers(lateness: &Cell<Duration>) {
 
 #[tokio::test]
 async fn a_hot_key_delays_no_call() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let (_server, proxy) = proxied().await;
     let client = connect(&proxy.url()).await;
     proxy.delay_replies(ROUND_TRIP);
@@ -107,10 +99,7 @@ async fn a_hot_key_delays_no_call() {
 
 #[tokio::test]
 async fn one_after_the_other_is_no_contention() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
-    let server = RedisServer::start().await;
-    let client = connect(&server.url()).await;
+    let (Scenario { seen, server: _server, client }, _here) = start().await;
     let (started, takes) = (RefCell::default(), Duration::ZERO);
     for _ in 0..50 {
         let start = Instant::now();
@@ -122,8 +111,7 @@ async fn one_after_the_other_is_no_contention() {
 /// Nobody lines up behind those who do wait, and a call that is given up is counted as that.
 #[tokio::test]
 async fn those_who_wait_are_not_waited_for() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let (server, proxy) = proxied().await;
     let client = connect(&proxy.url()).await;
     let lock = client.mutex("hot").with(LockOptions::default());

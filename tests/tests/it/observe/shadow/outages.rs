@@ -1,34 +1,6 @@
 //! Shadow mode (`enforce`) beside a store that is no good: it counts, and holds nobody up.
 
-use crate::observe::recorder::Kept;
-use crate::observe::scenario::*;
-
-/// How long one call may wait for the store, and only the first of an outage does.
-pub(crate) const A_LOOK: Duration = ms(50);
-
-/// One look, one release, and the rest for a busy machine: a fifth of what a look each would come to.
-pub(crate) const FIFTY_CALLS: Duration = A_LOOK.saturating_mul(10);
-
-/// A probe that is under way, the rest after it, the next one; and a busy machine.
-pub(crate) const NOTICED: Duration = secs(2);
-
-const CONFIG: &str = "
-    [lock.policies]
-    trial = { enforce = false, wait = '60s', key = 'job:{header.x-job}' }
-    brief = { enforce = false, lease = '1s' }
-    acked = { enforce = false, replicas = { acks = 1, timeout = '5s' } }
-";
-
-pub(crate) async fn connect(url: &str) -> LockClient {
-    let config = LockConfig::from_deserializer(toml::Deserializer::parse(CONFIG).unwrap()).unwrap();
-    LockClient::builder().config(config).connect(url).await.unwrap()
-}
-
-#[distributed_lock(key = "job:{id}", policy = "trial", client = client)]
-pub(crate) async fn job(client: &LockClient, id: u64) -> Result<bool, LockError> {
-    let _ = id;
-    Ok(!client.admin().held().is_empty())
-}
+use crate::observe::shadow::*;
 
 #[distributed_lock(key = "list:{id}", policy = "trial", client = client, kind = read)]
 async fn list(client: &LockClient, id: u64) -> Result<(), LockError> {
@@ -71,10 +43,6 @@ async fn inner(client: &LockClient) -> Result<(), LockError> {
     Ok(())
 }
 
-pub(crate) fn counted(seen: &Kept, outcome: &str) -> u32 {
-    seen.sum("lock_acquire_total", &[("outcome", outcome)]) as u32
-}
-
 /// The time that fifty calls take, one after the other, without what is between them.
 async fn fifty(mut call: impl AsyncFnMut(u64)) -> Duration {
     let mut took = Duration::ZERO;
@@ -105,10 +73,7 @@ async fn ends_idle(seen: &Kept, server: &RedisServer, client: &LockClient) {
 
 #[tokio::test]
 async fn a_store_that_hangs() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
-    let server = RedisServer::start().await;
-    let client = connect(&server.url()).await;
+    let (Scenario { seen, server, client }, _here) = start().await;
     assert!(job(&client, 1).await.unwrap());
     for round in 1..3 {
         let before = counted(&seen, "unanswered");
@@ -137,10 +102,7 @@ async fn a_store_that_hangs() {
 
 #[tokio::test]
 async fn a_store_that_is_gone() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
-    let server = RedisServer::start().await;
-    let client = connect(&server.url()).await;
+    let (Scenario { seen, server, client }, _here) = start().await;
     server.kill();
     let took = fifty(async |id| assert!(!job(&client, id).await.unwrap())).await;
     assert!(took < patience(FIFTY_CALLS), "fifty calls took {took:?}");
@@ -159,8 +121,7 @@ async fn a_store_that_is_gone() {
 /// Answers that come, but too late to wait for: what they granted is given back.
 #[tokio::test]
 async fn a_store_that_is_slow() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
+    let (seen, _here) = Kept::here();
     let (server, proxy) = proxied().await;
     let client = connect(&proxy.url()).await;
     assert!(job(&client, 1).await.unwrap());
@@ -185,10 +146,7 @@ async fn a_store_that_is_slow() {
 /// A body that had the lock is not kept from its answer by a store that went silent meanwhile.
 #[tokio::test]
 async fn a_release_that_hangs() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
-    let server = RedisServer::start().await;
-    let client = connect(&server.url()).await;
+    let (Scenario { seen, server, client }, _here) = start().await;
     let over = pauses(&client, &server).await.unwrap();
     assert!(over.elapsed() < patience(A_LOOK * 5), "{:?}", over.elapsed());
     server.resume();
@@ -200,10 +158,7 @@ async fn a_release_that_hangs() {
 /// A lock inside of another one of the name asks for more lease: not while no server answers.
 #[tokio::test]
 async fn an_extension_that_hangs() {
-    let seen = Kept::default();
-    let _here = metrics::set_default_local_recorder(&seen);
-    let server = RedisServer::start().await;
-    let client = connect(&server.url()).await;
+    let (Scenario { seen, server, client }, _here) = start().await;
     let took = outer(&client, &server).await.unwrap();
     assert!(took < patience(A_LOOK * 5), "{took:?}");
     assert_eq!((counted(&seen, "acquired"), counted(&seen, "unanswered")), (1, 1));
@@ -219,4 +174,21 @@ async fn replicas_are_not_waited_for() {
     let start = Instant::now();
     assert!(acked(&client).await.unwrap());
     assert!(start.elapsed() < patience(A_LOOK * 5), "{:?}", start.elapsed());
+}
+
+/// A local task that asks a store which does not answer is no holder: nothing says that the lock is busy (S-33).
+#[tokio::test]
+async fn a_look_beside_a_contender_is_unanswered() {
+    let (Scenario { seen, server, client }, _here) = start().await;
+    assert!(job(&client, 1).await.unwrap());
+    server.pause();
+    let mutex = client.mutex("job:1");
+    let contender = lock_tests::spawn(async move { mutex.lock().await.map(drop) });
+    sleep(ms(5)).await;
+    assert!(!job(&client, 1).await.unwrap());
+    assert_eq!(counted(&seen, "not_enforced"), 0, "{}", seen.text());
+    assert_eq!(counted(&seen, "unanswered"), 1, "{}", seen.text());
+    server.resume();
+    contender.await.unwrap().unwrap();
+    assert!(client.shutdown(SOON).await.is_clean());
 }
