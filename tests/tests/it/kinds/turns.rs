@@ -99,7 +99,9 @@ async fn locks_with_replicas_go_round_as_well() {
             compete(&clients, Rivalry { hold, ..rivalry("permit", replicated.clone()) }).await;
         let counts = [0, 1].map(|client| turns.count(client));
         println!("permit: {counts:?} with {tasks} tasks, longest wait {:?}", turns.longest_wait);
-        assert!(counts.iter().all(|count| count * 8 >= turns.order.len()), "{counts:?}");
+        // The head start of the others has two milliseconds, which a busy machine uses up.
+        let slower = lock_tests::eventually::slowness(4.0) as usize;
+        assert!(counts.iter().all(|count| count * 8 * slower >= turns.order.len()), "{counts:?}");
     }
 }
 
