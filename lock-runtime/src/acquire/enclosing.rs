@@ -165,17 +165,16 @@ fn re_enter_fixed(
     })))
 }
 
-/// Enters the hold around the caller, if no other re-entry excludes `wanted` there: as a guard of it if it `counts`.
+/// Enters the hold around the caller, if no other re-entry excludes `wanted` there.
 // S-6.
 #[inline]
 pub(super) fn enter(
     hold: &Arc<Hold>,
     engine: &Engine,
     wanted: &Arc<Target>,
-    counts: bool,
 ) -> Result<u64, Obstacle> {
     let claim = Claim::of(wanted, engine.leases.id, &hold.target);
-    go_inside(hold, claim, counts, &|visit| scope::enclosing_reentries(hold, visit))
+    go_inside(hold, claim, &|visit| scope::enclosing_reentries(hold, visit))
 }
 
 /// What the holds around the caller mean for an acquire that takes time.
@@ -202,9 +201,9 @@ impl PendingAcquire {
             };
             let owned = Arc::downgrade(&around.owned);
             let hold = &around.owned.hold;
-            let reentry = match enter(hold, &self.spec.engine, &self.spec.target, !reads) {
+            let reentry = match enter(hold, &self.spec.engine, &self.spec.target) {
                 Ok(id) => Some(ReentryGuard::of(hold, id)),
-                Err(Obstacle::Others) => Box::pin(self.queue_within(around, !reads, limit)).await?,
+                Err(Obstacle::Others) => Box::pin(self.queue_within(around, limit)).await?,
                 Err(Obstacle::Reads) => {
                     return Err(self.would_deadlock(
                         "the read side is held around it, and beside it inside the same write hold; \
@@ -265,7 +264,6 @@ impl PendingAcquire {
     async fn queue_within(
         &self,
         around: Around,
-        counts: bool,
         limit: Option<Instant>,
     ) -> Result<Option<ReentryGuard>, LockError> {
         let is_shadow = around.is_shadow;
@@ -281,7 +279,7 @@ impl PendingAcquire {
         let enclosing =
             |visit: &mut dyn FnMut(u64) -> bool| scope::enclosing_reentries(&hold, visit);
         let most = self.spec.options.get_max_waiters();
-        let Some(reentry) = ReentryGuard::enqueue(&hold, claim, counts, &enclosing, most) else {
+        let Some(reentry) = ReentryGuard::enqueue(&hold, claim, &enclosing, most) else {
             return Err(self.busy(BusyReason::TooManyWaiters, None));
         };
         self.recorder.waits();

@@ -52,9 +52,7 @@ impl Held {
         let nested = Some(Nested::new(reentry));
         // First, so that the re-entry leaves in any case.
         let held = Self { owned: Some(owned), nested };
-        if held.hold.enter(reentry) {
-            held.leases.watchdog.show_count(&held.hold);
-        }
+        held.hold.enter(reentry);
         held
     }
 
@@ -127,9 +125,7 @@ impl Held {
             owned.hold.tell_watches();
         }
         // The next waiter may be inside from now on.
-        if owned.hold.leave(reentry) {
-            owned.leases.watchdog.show_count(&owned.hold);
-        }
+        owned.hold.leave(reentry);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::observe::{RenewOutcome, log_lock};
 
 /// Most holds in one request to the store, which may split it.
-pub(super) const MAX_BATCH: usize = 256;
+const MAX_BATCH: usize = 256;
 
 /// What is asked of the store for a hold.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

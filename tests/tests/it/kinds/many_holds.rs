@@ -39,10 +39,6 @@ impl Store for Noting {
         self.store.release(request)
     }
 
-    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        self.store.show_counts(requests, timeout)
-    }
-
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
         self.store.subscribe(target, timeout)
     }

@@ -27,15 +27,6 @@ macro_rules! handed_on {
             self.inner.release(request)
         }
     };
-    (@show_counts) => {
-        fn show_counts(
-            &self,
-            requests: Vec<lock_runtime::store::CountRequest>,
-            timeout: std::time::Duration,
-        ) -> lock_runtime::store::StoreFuture<'_, ()> {
-            self.inner.show_counts(requests, timeout)
-        }
-    };
     (@subscribe) => {
         fn subscribe(
             &self,

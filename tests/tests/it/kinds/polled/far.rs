@@ -47,10 +47,6 @@ impl Store for Far {
         far!(self.release(request))
     }
 
-    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        far!(self.show_counts(requests, timeout))
-    }
-
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
         let target = Arc::clone(target);
         far!(self.subscribe(&target, timeout))
