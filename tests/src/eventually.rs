@@ -34,7 +34,7 @@ fn pause(waited: Duration) -> Duration {
 const LONGER: f64 = 10.0;
 
 /// How many tasks share a processor now; between 1 and `most`, and 1 on systems that do not tell.
-fn slowness(most: f64) -> u32 {
+pub fn slowness(most: f64) -> u32 {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = load.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or_default();
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;

@@ -1,5 +1,7 @@
 //! How processes share a key that all of them want all the time, compared with one server (S-14).
 
+use lock_tests::eventually::slowness;
+
 use crate::prelude::*;
 use crate::support::rivals::{Rivalry, Turns, compete};
 use crate::support::writers::reads_beside_writers;
@@ -40,11 +42,13 @@ async fn most_releases_are_followed_by_another_process() {
     }
 }
 
-/// S-14, S-30: two processes and one permit; each gets at least a quarter of an equal share.
+/// S-14, S-30: two processes and one permit; each gets at least a quarter of an equal share, or less on a busy machine: the head
+/// start of the others has two milliseconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_permit_goes_round() {
     for tasks in [[1, 1], [4, 1]] {
         let hold = ms(10);
+        let slower = slowness(4.0) as usize;
         let (on_one, in_cluster) =
             both(tasks, Rivalry { hold, ..rivalry("permit", "permits") }).await;
         for (turns, place) in [(&on_one, "server"), (&in_cluster, "cluster")] {
@@ -52,7 +56,7 @@ async fn a_permit_goes_round() {
             let longest = &turns.longest_wait;
             println!("{place}: {counts:?} with {tasks:?} tasks, longest wait {longest:?}");
             assert!(
-                counts.iter().all(|count| count * 8 >= turns.order.len()),
+                counts.iter().all(|count| count * 8 * slower >= turns.order.len()),
                 "{place}: {counts:?}"
             );
         }
