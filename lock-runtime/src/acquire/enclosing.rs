@@ -143,24 +143,17 @@ pub(super) fn re_enter(
 
 /// As [`re_enter`], for a hold that the watchdog does not renew.
 fn re_enter_fixed(
-    mut guard: LockGuard,
+    guard: LockGuard,
     options: &LockOptions,
     now: Tick,
 ) -> Result<LockGuard, NoGuard> {
-    let (spec, renew_as) = match options.get_lease() {
-        Lease::Fixed(lease) => (lease, None),
-        Lease::Watchdog(lease) => (lease, Some(lease)),
-    };
+    let wanted = options.get_lease().duration();
     // The margin of S-8 is not required again, or every equal lease would cost a round trip.
-    let is_enough = spec <= guard.hold().deadline().since(now) + spec / 20;
-    if is_enough {
-        guard.renew_as(renew_as);
+    if wanted <= guard.hold().deadline().since(now) + wanted / 20 {
         return Ok(guard);
     }
     Err(NoGuard::Extends(Acquiring::new(async move {
-        guard.extend(spec).await?;
-        // Not earlier: a future that is not polled any more must not have the hold renewed (S-34).
-        guard.renew_as(renew_as);
+        guard.extend(wanted).await?;
         Ok(guard)
     })))
 }

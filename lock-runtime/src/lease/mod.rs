@@ -32,10 +32,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use self::batch::Wishes;
 pub(crate) use self::pulse::Pulse;
 use self::reentries::Reentries;
 use self::schedule::Place;
@@ -82,10 +80,6 @@ pub(crate) struct Hold {
     /// True once a task waits for the end of a guard, which is told by `lost`, too.
     is_watched: AtomicBool,
     place_at_gate: Option<PlaceAtGate>,
-    /// The lease that renewals ask for, in nanoseconds; zero for none.
-    renewal: AtomicU64,
-    /// Leases that nested guards want a fixed hold renewed with.
-    renewal_wishes: Mutex<Option<Box<Wishes>>>,
     /// Renewals under way.
     renewals: AtomicU8,
     /// When renewals end, in nanoseconds of a [`Tick`] (`max_hold`).
@@ -136,10 +130,6 @@ impl Hold {
     pub(crate) fn new(taken: Taken, clock: Clock, pulse: Arc<Pulse>) -> Self {
         let Taken { target, owner, lease, stored_lease, sent_at, .. } = taken;
         let Taken { token, unsettled, place_at_gate, .. } = taken;
-        let renewal = match lease {
-            Lease::Watchdog(lease) => crate::clock::nanos(lease),
-            Lease::Fixed(_) => 0,
-        };
         Self {
             target,
             owner,
@@ -154,8 +144,6 @@ impl Hold {
             lost: OnceLock::new(),
             is_watched: AtomicBool::new(false),
             place_at_gate,
-            renewal: AtomicU64::new(renewal),
-            renewal_wishes: Mutex::default(),
             renewals: AtomicU8::new(0),
             renew_until: AtomicU64::new(u64::MAX),
             count: AtomicU32::new(1),

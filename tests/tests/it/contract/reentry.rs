@@ -97,37 +97,20 @@ pub(crate) async fn a_longer_nested_lease_extends_a_fixed_one(world: &dyn World)
         .unwrap();
 }
 
-/// A nested acquire that asks for the watchdog gets it, for as long as it lasts.
-pub(crate) async fn a_nested_watchdog_keeps_a_fixed_hold_alive(world: &dyn World) {
+/// S-6: a nested acquire extends a fixed lease once, to its own. Nothing renews the hold after that.
+pub(crate) async fn a_nested_watchdog_extends_a_fixed_hold_once(world: &dyn World) {
     let client = world.client().await;
     let outer = client.mutex("w").with(fixed(SHORT)).lock().await.unwrap();
-    let watched = watched(SHORT);
-    let outcome = outer
-        .run(async {
-            let nested = client.mutex("w").with(watched).lock().await.unwrap();
-            tokio::time::sleep(SHORT * 2).await;
-            nested.release().await.unwrap();
-            // Without the nested guard the lease is a fixed one again.
-            tokio::time::sleep(SHORT * 2).await;
-        })
-        .await;
+    let inside = async {
+        let nested = client.mutex("w").with(watched(SHORT * 6)).lock().await.unwrap();
+        sleep(SHORT * 2).await;
+        assert!(!nested.is_lost(), "it was not extended");
+        nested.lost().await
+    };
+    let outcome = timeout(SOON, outer.run(inside)).await.expect("it was renewed");
     assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
     drop(outer);
     world.free_soon("w").await;
-}
-
-/// Of two nested watchdogs, the end of one is not the end of the other.
-pub(crate) async fn a_watchdog_within_a_watchdog_keeps_both(world: &dyn World) {
-    let client = world.client().await;
-    let outer = client.mutex("ww").with(fixed(SHORT)).lock().await.unwrap();
-    let watched = watched(SHORT);
-    let body = async {
-        let middle = client.mutex("ww").with(watched.clone()).lock().await.unwrap();
-        let inner = middle.run(client.mutex("ww").with(watched).lock()).await.unwrap().unwrap();
-        inner.release().await.unwrap();
-        tokio::time::sleep(SHORT * 2).await;
-    };
-    outer.run(body).await.unwrap();
 }
 
 /// S-6: the store hears nothing of nesting, however long it lasts.
