@@ -172,3 +172,21 @@ async fn a_released_writer_lets_no_reader_in() {
         assert!(matches!(again, AcquireReply::Granted(_)), "{store:?}: {again:?}");
     }
 }
+
+/// S-27, S-32: the hash of a writer that was kept has its `mode` alone for a while, if the reads inside of it ended first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_kept_writer_leaves_is_free() {
+    let (server, client) = world().await;
+    let raw = server.client();
+    for name in ["read", "write"] {
+        raw.cmd(&["HSET", name, "mode", "read"]).await;
+        raw.cmd(&["PEXPIRE", name, "30000"]).await;
+    }
+    let read = client.rw_lock("read").try_read().await.unwrap().expect("it is free");
+    let write = client.rw_lock("write").try_write().await.unwrap().expect("it is free");
+    read.release().await.unwrap();
+    write.release().await.unwrap();
+    for name in ["read", "write"] {
+        nothing_left(&server, name).await;
+    }
+}
