@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use lock_runtime::clock::Clock;
 use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, Store, StoreFuture, Subscription, Target,
+    AcquireReply, AcquireRequest, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store,
+    StoreFuture, Subscription, Target,
 };
 use lock_runtime::{LockClient, LockError, LockGuard, distributed_lock};
 
@@ -57,10 +57,6 @@ impl Store for Asks {
     }
 
     fn release(&self, _: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        StoreFuture::new(std::future::pending())
-    }
-
-    fn show_counts(&self, _: Vec<CountRequest>, _: Duration) -> StoreFuture<'_, ()> {
         StoreFuture::new(std::future::pending())
     }
 

@@ -143,39 +143,31 @@ pub(super) fn re_enter(
 
 /// As [`re_enter`], for a hold that the watchdog does not renew.
 fn re_enter_fixed(
-    mut guard: LockGuard,
+    guard: LockGuard,
     options: &LockOptions,
     now: Tick,
 ) -> Result<LockGuard, NoGuard> {
-    let (spec, renew_as) = match options.get_lease() {
-        Lease::Fixed(lease) => (lease, None),
-        Lease::Watchdog(lease) => (lease, Some(lease)),
-    };
+    let wanted = options.get_lease().duration();
     // The margin of S-8 is not required again, or every equal lease would cost a round trip.
-    let is_enough = spec <= guard.hold().deadline().since(now) + spec / 20;
-    if is_enough {
-        guard.renew_as(renew_as);
+    if wanted <= guard.hold().deadline().since(now) + wanted / 20 {
         return Ok(guard);
     }
     Err(NoGuard::Extends(Acquiring::new(async move {
-        guard.extend(spec).await?;
-        // Not earlier: a future that is not polled any more must not have the hold renewed (S-34).
-        guard.renew_as(renew_as);
+        guard.extend(wanted).await?;
         Ok(guard)
     })))
 }
 
-/// Enters the hold around the caller, if no other re-entry excludes `wanted` there: as a guard of it if it `counts`.
+/// Enters the hold around the caller, if no other re-entry excludes `wanted` there.
 // S-6.
 #[inline]
 pub(super) fn enter(
     hold: &Arc<Hold>,
     engine: &Engine,
     wanted: &Arc<Target>,
-    counts: bool,
 ) -> Result<u64, Obstacle> {
     let claim = Claim::of(wanted, engine.leases.id, &hold.target);
-    go_inside(hold, claim, counts, &|visit| scope::enclosing_reentries(hold, visit))
+    go_inside(hold, claim, &|visit| scope::enclosing_reentries(hold, visit))
 }
 
 /// What the holds around the caller mean for an acquire that takes time.
@@ -202,9 +194,9 @@ impl PendingAcquire {
             };
             let owned = Arc::downgrade(&around.owned);
             let hold = &around.owned.hold;
-            let reentry = match enter(hold, &self.spec.engine, &self.spec.target, !reads) {
+            let reentry = match enter(hold, &self.spec.engine, &self.spec.target) {
                 Ok(id) => Some(ReentryGuard::of(hold, id)),
-                Err(Obstacle::Others) => Box::pin(self.queue_within(around, !reads, limit)).await?,
+                Err(Obstacle::Others) => Box::pin(self.queue_within(around, limit)).await?,
                 Err(Obstacle::Reads) => {
                     return Err(self.would_deadlock(
                         "the read side is held around it, and beside it inside the same write hold; \
@@ -265,7 +257,6 @@ impl PendingAcquire {
     async fn queue_within(
         &self,
         around: Around,
-        counts: bool,
         limit: Option<Instant>,
     ) -> Result<Option<ReentryGuard>, LockError> {
         let is_shadow = around.is_shadow;
@@ -281,7 +272,7 @@ impl PendingAcquire {
         let enclosing =
             |visit: &mut dyn FnMut(u64) -> bool| scope::enclosing_reentries(&hold, visit);
         let most = self.spec.options.get_max_waiters();
-        let Some(reentry) = ReentryGuard::enqueue(&hold, claim, counts, &enclosing, most) else {
+        let Some(reentry) = ReentryGuard::enqueue(&hold, claim, &enclosing, most) else {
             return Err(self.busy(BusyReason::TooManyWaiters, None));
         };
         self.recorder.waits();

@@ -269,9 +269,7 @@ fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started {
     let around = enclosing(engine, target);
     let mut is_outermost = matches!(around, Enclosing::Nothing);
     match around {
-        Enclosing::Same(around)
-            if let Ok(reentry) = enter(&around.owned.hold, engine, target, true) =>
-        {
+        Enclosing::Same(around) if let Ok(reentry) = enter(&around.owned.hold, engine, target) => {
             match re_enter(around.owned, reentry, options) {
                 Ok(mut guard) => {
                     got(&recorder, AcquireOutcome::Reentered, &mut guard);

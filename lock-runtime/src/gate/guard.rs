@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::waiter::{Kept, Turn, Waiter};
-use super::{Gate, GateState, Gates, OthersFirst, StoreAnswer, TokensUsed};
+use super::{Gate, GateState, Gates, OthersFirst, Queued, StoreAnswer, TokensUsed};
 use crate::error::StoreError;
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
@@ -111,10 +111,12 @@ impl<H> GateGuard<H> {
 
     /// Removes these waiters from the queue and gives each the turn.
     fn end_waits(&self, which: impl Fn(&Waiter<H>) -> bool, turn: impl Fn() -> Turn<H>) {
-        let taken = self.with(|gate| gate.queue.remove_if(|queued| which(&queued.waiter)));
+        let chosen = |queued: &mut Queued<H>| which(&queued.waiter);
+        let taken = self
+            .with(|gate| gate.queue.extract_if(.., |_, queued| chosen(queued)).collect::<Vec<_>>());
         let (Some(taken), Some((gates, _))) = (taken, &self.inside) else { return };
         gates.waiting.fetch_sub(taken.len(), Ordering::Relaxed);
-        for queued in taken {
+        for (_, queued) in taken {
             queued.waiter.give(turn());
         }
     }

@@ -12,9 +12,8 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
-use super::queue::WaitQueue;
 use super::waiter::{TakenBack, Waiter};
-use super::{Gate, GateState, Gates, Given, GuardId, Queued, Ticket, Turn};
+use super::{Gate, GateState, Gates, Given, GuardId, Ticket, Turn};
 #[cfg(doc)]
 use crate::liveness::ASLEEP_AFTER;
 use crate::liveness::is_asleep;
@@ -69,7 +68,7 @@ impl<H> Ticket<H> {
             let gate = shard.gates.get_mut(&**target)?;
             if comes_back {
                 gates.enqueue(gate, waiter, now);
-            } else if let Some(queued) = gate.queue.get_mut(waiter.number) {
+            } else if let Some(queued) = gate.queue.get_mut(&waiter.number) {
                 queued.polled_at = now;
             } else {
                 // Its turn is on the way.
@@ -132,13 +131,10 @@ impl<H> Gate<H> {
     /// number. The waiter that checks is polled.
     fn pass_over_queue(&mut self, now: Instant) -> usize {
         let mut count = 0;
-        let is_first_asleep = |queue: &WaitQueue<Queued<H>>| {
-            queue.first().is_some_and(|it| is_asleep(it.polled_at, now))
-        };
-        while is_first_asleep(&self.queue)
-            && let Some(first) = self.queue.pop_first()
+        while let Some(first) = self.queue.first_entry()
+            && is_asleep(first.get().polled_at, now)
         {
-            first.waiter.pass_over();
+            first.remove().waiter.pass_over();
             count += 1;
         }
         count

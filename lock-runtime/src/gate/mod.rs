@@ -23,13 +23,13 @@ mod answer;
 mod guard;
 mod life;
 mod others_first;
-mod queue;
 mod shard;
 mod ticket;
 mod tokens;
 mod unqueued;
 mod waiter;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -42,7 +42,6 @@ use self::answer::{Answers, wake_up};
 pub(crate) use self::guard::{GateGuard, GuardId, NextHolder};
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
-use self::queue::WaitQueue;
 use self::shard::Shard;
 pub(crate) use self::ticket::Ticket;
 use self::tokens::Tokens;
@@ -73,7 +72,7 @@ struct Gate<H> {
     /// The number of the valid gate guard (invariant 5).
     guard_number: u64,
     /// The waiters, by their numbers.
-    queue: WaitQueue<Queued<H>>,
+    queue: BTreeMap<u64, Queued<H>>,
     /// The owner with which the contender asks the store. If the contender is passed over, what that owner was
     /// granted is released.
     // S-34.
@@ -326,7 +325,7 @@ impl<H> Gates<H> {
     pub(crate) fn visit_waits(&self, visit: &mut dyn FnMut(&WaitEntry)) {
         for shard in &self.shards {
             for (target, gate) in &shard.lock().gates {
-                for (place, queued) in gate.queue.iter().enumerate() {
+                for (place, queued) in gate.queue.values().enumerate() {
                     let Waiter { since, asker, .. } = &*queued.waiter;
                     let (target, asker) = (Arc::clone(target), asker.clone());
                     visit(&WaitEntry { target, since: *since, asker, place: Some(place) });
@@ -348,8 +347,8 @@ impl<H> Gates<H> {
                     turns.extend(to.upgrade().map(|waiter| (waiter.take_back(), waiter)));
                 }
             }
-            self.waiting.fetch_sub(queues.iter().map(WaitQueue::len).sum(), Ordering::Relaxed);
-            queues.into_iter().flat_map(WaitQueue::into_values).for_each(|queued| {
+            self.waiting.fetch_sub(queues.iter().map(BTreeMap::len).sum(), Ordering::Relaxed);
+            queues.into_iter().flat_map(BTreeMap::into_values).for_each(|queued| {
                 queued.waiter.give(Turn::Closed);
             });
             for (turn, waiter) in turns {
@@ -388,7 +387,7 @@ impl<H> Gate<H> {
         Self {
             gate_guard: GateState::Free,
             guard_number: 0,
-            queue: WaitQueue::default(),
+            queue: BTreeMap::new(),
             asking: None,
             told: None,
             elsewhere: None,
@@ -421,7 +420,7 @@ impl<H> Gate<H> {
 
     /// Removes the first waiter from the queue and gives it the turn, with a hold if it is `held`.
     fn pop(&mut self, held: bool) -> Option<Arc<Waiter<H>>> {
-        let Queued { waiter, polled_at } = self.queue.pop_first()?;
+        let (_, Queued { waiter, polled_at }) = self.queue.pop_first()?;
         self.asking = None;
         self.gate_guard = GateState::Given(Given { to: Arc::downgrade(&waiter), held, polled_at });
         Some(waiter)
@@ -429,7 +428,7 @@ impl<H> Gate<H> {
 
     /// As [`pop`](Self::pop) with a hold, if the first waiter wants this lease and at most `replicas` replicas.
     fn pop_if(&mut self, lease: Lease, replicas: u32) -> Option<Arc<Waiter<H>>> {
-        let Queued { waiter, .. } = self.queue.first()?;
+        let (_, Queued { waiter, .. }) = self.queue.first_key_value()?;
         let will_do = waiter.lease == lease && waiter.replicas <= replicas;
         will_do.then(|| self.pop(true)).flatten()
     }

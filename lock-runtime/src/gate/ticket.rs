@@ -62,7 +62,7 @@ impl<H> Drop for Ticket<H> {
         if let Left::Queue = self.waiter.leave() {
             let mut shard = self.gates.shard(&self.target);
             let gate = shard.gates.get_mut(&*self.target);
-            if gate.is_some_and(|gate| gate.queue.remove(self.waiter.number).is_some()) {
+            if gate.is_some_and(|gate| gate.queue.remove(&self.waiter.number).is_some()) {
                 self.gates.waiting.fetch_sub(1, Ordering::Relaxed);
             }
         }

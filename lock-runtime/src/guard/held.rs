@@ -3,7 +3,6 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use crate::lease::watched::Share;
 use crate::owned_hold::OwnedHold;
@@ -22,15 +21,13 @@ const IS_THERE: &str = "only the end of a guard gives its hold away";
 struct Nested {
     /// Its number in the hold; zero if it excludes no other.
     reentry: u64,
-    /// The lease with which a fixed hold is renewed meanwhile.
-    renewal: Option<Duration>,
     /// True once a re-entry without a number is over, for those who observe it.
     is_over: OnceLock<Arc<AtomicBool>>,
 }
 
 impl Nested {
     fn new(reentry: u64) -> Self {
-        Self { reentry, renewal: None, is_over: OnceLock::new() }
+        Self { reentry, is_over: OnceLock::new() }
     }
 }
 
@@ -52,9 +49,7 @@ impl Held {
         let nested = Some(Nested::new(reentry));
         // First, so that the re-entry leaves in any case.
         let held = Self { owned: Some(owned), nested };
-        if held.hold.enter(reentry) {
-            held.leases.watchdog.show_count(&held.hold);
-        }
+        held.hold.enter(reentry);
         held
     }
 
@@ -76,14 +71,6 @@ impl Held {
     }
 
     /// Has a fixed hold renewed with that lease during the re-entry.
-    pub(super) fn renew_as(&mut self, lease: Duration) {
-        if let Some(nested) = &mut self.nested {
-            nested.renewal = Some(lease);
-            self.hold.want_renewal(lease);
-            self.leases.watchdog.reconsider(&self.hold);
-        }
-    }
-
     /// The hold, if no other guard keeps it.
     pub(super) fn get_mut(&mut self) -> Option<&mut OwnedHold> {
         self.owned.as_mut().and_then(Arc::get_mut)
@@ -111,14 +98,10 @@ impl Held {
 
     #[inline]
     fn leave(&mut self) {
-        let (Some(owned), Some(Nested { reentry, renewal, is_over })) =
-            (&self.owned, self.nested.take())
+        let (Some(owned), Some(Nested { reentry, is_over })) = (&self.owned, self.nested.take())
         else {
             return;
         };
-        if let Some(lease) = renewal {
-            owned.hold.unwant_renewal(lease);
-        }
         // A share of a lost hold stays lost.
         if let Some(is_over) = is_over.get()
             && owned.hold.check().is_ok()
@@ -127,9 +110,7 @@ impl Held {
             owned.hold.tell_watches();
         }
         // The next waiter may be inside from now on.
-        if owned.hold.leave(reentry) {
-            owned.leases.watchdog.show_count(&owned.hold);
-        }
+        owned.hold.leave(reentry);
     }
 }
 

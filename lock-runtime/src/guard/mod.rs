@@ -91,14 +91,6 @@ impl LockGuard {
         Self { owned, on_lost, is_shadow: false }
     }
 
-    /// Has a fixed hold renewed with that lease while this guard, a nested one, lives.
-    #[inline]
-    pub(crate) fn renew_as(&mut self, lease: Option<Duration>) {
-        if let Some(lease) = lease {
-            self.owned.renew_as(lease);
-        }
-    }
-
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.owned.hold
     }

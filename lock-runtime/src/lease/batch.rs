@@ -11,9 +11,10 @@ use super::Hold;
 use crate::clock::Tick;
 use crate::error::StoreError;
 use crate::observe::{RenewOutcome, log_lock};
+use crate::options::Lease;
 
 /// Most holds in one request to the store, which may split it.
-pub(super) const MAX_BATCH: usize = 256;
+const MAX_BATCH: usize = 256;
 
 /// What is asked of the store for a hold.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,10 +48,6 @@ pub(super) struct Batch {
     /// The holds without an answer, or whose renewal failed.
     pub(super) failed: Mutex<Vec<Arc<Hold>>>,
 }
-
-/// Leases that nested guards want a hold renewed with.
-#[derive(Default)]
-pub(super) struct Wishes(pub(super) Vec<Duration>);
 
 /// A renewal of one hold under way, counted until it is answered or dropped.
 pub(super) struct Renewal {
@@ -121,9 +118,9 @@ pub(super) fn log_first(holds: &[Arc<Hold>], error: Option<&StoreError>, what: &
 impl Hold {
     /// Returns the lease to renew for at `now`, if this hold should be renewed.
     pub(crate) fn renewal(&self, now: Tick) -> Option<Duration> {
-        let lease = self.renewal.load(Ordering::Acquire);
+        let Lease::Watchdog(lease) = self.lease else { return None };
         let until = Tick::from_nanos(self.renew_until.load(Ordering::Acquire));
-        (lease > 0 && now < until).then(|| Duration::from_nanos(lease))
+        (now < until).then_some(lease)
     }
 
     /// Counts a renewal that is sent now. False if `most` are under way.
@@ -140,28 +137,6 @@ impl Hold {
     /// Counts a renewal as ended.
     pub(super) fn renewal_ends(&self) {
         self.renewals.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Has a fixed hold renewed with this lease for a nested guard, from the next round on.
-    pub(crate) fn want_renewal(&self, lease: Duration) {
-        self.change_wishes(|wishes| wishes.push(lease));
-    }
-
-    /// Undoes [`want_renewal`](Self::want_renewal) for a nested guard that was dropped.
-    pub(crate) fn unwant_renewal(&self, lease: Duration) {
-        self.change_wishes(|wishes| {
-            if let Some(at) = wishes.iter().position(|wish| *wish == lease) {
-                wishes.swap_remove(at);
-            }
-        });
-    }
-
-    fn change_wishes(&self, change: impl FnOnce(&mut Vec<Duration>)) {
-        let mut wishes = self.renewal_wishes.lock();
-        let Wishes(wishes) = &mut **wishes.get_or_insert_default();
-        change(wishes);
-        let longest = wishes.iter().max().map_or(0, |lease| crate::clock::nanos(*lease));
-        self.renewal.store(longest, Ordering::Release);
     }
 
     /// Allows renewals until then, as the current holder's guard has it. True if they were to end earlier

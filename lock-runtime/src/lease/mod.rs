@@ -32,10 +32,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use self::batch::Wishes;
 pub(crate) use self::pulse::Pulse;
 use self::reentries::Reentries;
 use self::schedule::Place;
@@ -82,19 +80,12 @@ pub(crate) struct Hold {
     /// True once a task waits for the end of a guard, which is told by `lost`, too.
     is_watched: AtomicBool,
     place_at_gate: Option<PlaceAtGate>,
-    /// The lease that renewals ask for, in nanoseconds; zero for none.
-    renewal: AtomicU64,
-    /// Leases that nested guards want a fixed hold renewed with.
-    renewal_wishes: Mutex<Option<Box<Wishes>>>,
     /// Renewals under way.
     renewals: AtomicU8,
     /// When renewals end, in nanoseconds of a [`Tick`] (`max_hold`).
     renew_until: AtomicU64,
-    /// Guards that use this hold at once, without those that [`Reentries::guards`] counts.
+    /// Guards that use this hold at once, without those of re-entries.
     count: AtomicU32,
-    /// The count that the store shows.
-    shown_count: AtomicU32,
-    count_queued: AtomicBool,
     /// Commands whose outcome is not known.
     commands: AtomicU8,
     /// The fencing token of its current holder.
@@ -139,10 +130,6 @@ impl Hold {
     pub(crate) fn new(taken: Taken, clock: Clock, pulse: Arc<Pulse>) -> Self {
         let Taken { target, owner, lease, stored_lease, sent_at, .. } = taken;
         let Taken { token, unsettled, place_at_gate, .. } = taken;
-        let renewal = match lease {
-            Lease::Watchdog(lease) => crate::clock::nanos(lease),
-            Lease::Fixed(_) => 0,
-        };
         Self {
             target,
             owner,
@@ -157,13 +144,9 @@ impl Hold {
             lost: OnceLock::new(),
             is_watched: AtomicBool::new(false),
             place_at_gate,
-            renewal: AtomicU64::new(renewal),
-            renewal_wishes: Mutex::default(),
             renewals: AtomicU8::new(0),
             renew_until: AtomicU64::new(u64::MAX),
             count: AtomicU32::new(1),
-            shown_count: AtomicU32::new(1),
-            count_queued: AtomicBool::new(false),
             commands: AtomicU8::new(0),
             token: AtomicU64::new(token.get()),
             place: Place::default(),
@@ -310,32 +293,23 @@ impl Hold {
         self.reentries.any()
     }
 
-    /// Counts one more guard, whose re-entry is inside. True if the caller has to queue the update of the store's count.
+    /// Counts one more guard, whose re-entry is inside.
     #[inline]
-    pub(crate) fn enter(&self, reentry: u64) -> bool {
-        // Otherwise the re-entries count it.
+    pub(crate) fn enter(&self, reentry: u64) {
         if reentry == 0 {
             self.count.fetch_add(1, Ordering::SeqCst);
         }
-        self.queue_count()
     }
 
-    /// Counts one guard less, whose re-entry leaves. Returns the same as [`enter`](Self::enter).
+    /// Counts one guard less, whose re-entry leaves.
     #[inline]
-    pub(crate) fn leave(&self, reentry: u64) -> bool {
-        if reentry != 0 {
+    pub(crate) fn leave(&self, reentry: u64) {
+        if reentry == 0 {
+            self.count.fetch_sub(1, Ordering::SeqCst);
+        } else {
             self.reentries.leave(reentry);
             self.tell_watches();
-            return self.queue_count();
         }
-        // The hold ends with the last guard, so there is no count to show.
-        self.count.fetch_sub(1, Ordering::SeqCst) > 1 && self.queue_count()
-    }
-
-    /// True if the caller has to queue the count. Sequentially consistent, as the count is: if it is already
-    /// queued, [`count_to_show`](Self::count_to_show) sees the change before this.
-    fn queue_count(&self) -> bool {
-        !self.count_queued.load(Ordering::SeqCst) && !self.count_queued.swap(true, Ordering::SeqCst)
     }
 
     /// Marks the hold as handed to a waiter; it has no holder until the waiter is polled.
@@ -343,12 +317,6 @@ impl Hold {
     pub(crate) fn departs(&self) {
         self.count.swap(0, Ordering::SeqCst);
         self.tell_watches();
-    }
-
-    /// Marks a hold that has no guard yet, and no field in the store that could show a count.
-    pub(crate) fn has_no_field(&self) {
-        self.departs();
-        self.count_queued.store(true, Ordering::SeqCst);
     }
 
     /// Marks that a guard uses it. True if it was on its way to a waiter.
@@ -359,15 +327,6 @@ impl Hold {
     /// False while it is only kept so that others can join it, or on its way to a waiter.
     fn has_guards(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
-    }
-
-    /// Returns the count to show, if the store shows another.
-    fn count_to_show(&self) -> Option<u32> {
-        self.count_queued.store(false, Ordering::SeqCst);
-        // Zero while the last guard was dropped and the next is about to join: still a hold.
-        let reentries = u32::try_from(self.reentries.guards()).unwrap_or(u32::MAX);
-        let count = self.count.load(Ordering::SeqCst).saturating_add(reentries).max(1);
-        (self.shown_count.swap(count, Ordering::AcqRel) != count).then_some(count)
     }
 
     /// Records its current holder's token, for observers.

@@ -70,10 +70,8 @@ pub(super) struct Reentries {
 const ALONE: u64 = 1;
 /// Mark of a word: the state is in the crowd. Set and removed only under the mutex.
 const CROWD: u64 = 2;
-/// Mark of a word: the re-entry that is alone counts as a guard.
-const COUNTS: u64 = 4;
 const MARKS: u64 = ALONE | CROWD;
-const SHIFT: u32 = 3;
+const SHIFT: u32 = 2;
 
 #[derive(Default)]
 struct State {
@@ -88,23 +86,19 @@ struct Inside {
     /// The innermost re-entry around it; zero for none.
     parent: u64,
     claim: Claim,
-    /// True if it counts as a guard of the hold: it is one, or about to become one.
-    counts: bool,
     /// Set while it asks the store; `None` once it is a guard, or about to become one.
     asking: Option<Asking>,
 }
 
 impl Inside {
-    fn new(id: u64, parent: u64, claim: Claim, counts: bool) -> Self {
-        Self { id, parent, claim, counts, asking: None }
+    fn new(id: u64, parent: u64, claim: Claim) -> Self {
+        Self { id, parent, claim, asking: None }
     }
 }
 
 struct Waiter {
     id: u64,
     claim: Claim,
-    /// As of [`Inside`].
-    counts: bool,
     /// The re-entries around it.
     around: Vec<u64>,
     standing: Standing,
@@ -123,13 +117,12 @@ enum Standing {
 }
 
 impl Reentries {
-    /// Goes inside if no re-entry is there. Sequentially consistent, as the hold's count of its guards is.
+    /// Goes inside if no re-entry is there.
     #[inline]
-    fn enter_alone(&self, counts: bool) -> Option<u64> {
+    fn enter_alone(&self) -> Option<u64> {
         let word = self.word.load(Ordering::Relaxed);
-        let marks = if counts { ALONE | COUNTS } else { ALONE };
         let (order, failed) = (Ordering::SeqCst, Ordering::Relaxed);
-        (word & MARKS == 0 && self.word.compare_exchange(word, word | marks, order, failed).is_ok())
+        (word & MARKS == 0 && self.word.compare_exchange(word, word | ALONE, order, failed).is_ok())
             .then_some((word >> SHIFT) + 1)
     }
 
@@ -138,18 +131,8 @@ impl Reentries {
     fn leave_alone(&self, id: u64) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         let (order, failed) = (Ordering::SeqCst, Ordering::Relaxed);
-        word & !COUNTS == (id - 1) << SHIFT | ALONE
+        word == (id - 1) << SHIFT | ALONE
             && self.word.compare_exchange(word, id << SHIFT, order, failed).is_ok()
-    }
-
-    /// How many of the re-entries inside count as guards.
-    pub(super) fn guards(&self) -> usize {
-        let word = self.word.load(Ordering::SeqCst);
-        if word & CROWD == 0 {
-            return usize::from(word & COUNTS != 0);
-        }
-        let crowd = self.crowd.lock();
-        crowd.iter().flat_map(|crowd| &crowd.inside).filter(|inside| inside.counts).count()
     }
 
     /// True if the re-entry of that number is inside.
@@ -179,7 +162,7 @@ impl Reentries {
             crowd.last_id = before >> SHIFT;
             if before & ALONE != 0 {
                 let id = crowd.next_id();
-                crowd.inside.push(Inside::new(id, 0, Claim::Whole, before & COUNTS != 0));
+                crowd.inside.push(Inside::new(id, 0, Claim::Whole));
             }
         }
         crowd
@@ -204,7 +187,7 @@ impl Reentries {
         }
         let waiter = state.queue.remove(place);
         let parent = state.last_of(&waiter.around);
-        state.inside.push(Inside::new(waiter.id, parent, waiter.claim, waiter.counts));
+        state.inside.push(Inside::new(waiter.id, parent, waiter.claim));
         // Others may share with it.
         let called = state.call(now);
         drop(state);

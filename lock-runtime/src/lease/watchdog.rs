@@ -21,14 +21,14 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use super::batch::{Batch, MAX_BATCH, Manner, Renewal, batches, log_first};
+use super::batch::{Batch, Manner, Renewal, batches, log_first};
 use super::in_flight::InFlight;
 use super::schedule::Schedule;
 use super::{Hold, Pulse, Settling};
 use crate::clock::{Clock, Tick};
 use crate::error::LossCause;
 use crate::observe::RenewOutcome;
-use crate::store::{CountRequest, OnRenewed, Ownership, RenewRequest, Store};
+use crate::store::{OnRenewed, Ownership, RenewRequest, Store};
 
 /// Renewals of one hold that may be under way at once.
 const MAX_UNDER_WAY: u8 = 4;
@@ -38,10 +38,6 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// The shortest sleep, so that holds which fall due one by one are renewed together.
 const GATHER: Duration = Duration::from_millis(5);
-
-/// How long a changed hold count waits before it is shown; shorter nesting costs nothing.
-// S-6.
-const SHOW_COUNT_AFTER: Duration = Duration::from_millis(50);
 
 /// The queue of holds that the task works through.
 pub(crate) struct Watchdog {
@@ -70,9 +66,6 @@ struct Queue {
     busy: bool,
     /// Until when the task plans to sleep.
     sleeping_until: Option<Tick>,
-    /// Holds whose count changed since `counts_since`.
-    counts: Vec<Arc<Hold>>,
-    counts_since: Option<Tick>,
     closed: bool,
 }
 
@@ -122,9 +115,6 @@ impl Watchdog {
             let at = queue.due.renew_within(hold, sent_at, lease);
             self.wake_for(&mut queue, at);
         }
-        drop(queue);
-        hold.count_queued.store(true, Ordering::SeqCst);
-        self.show_count(hold);
     }
 
     /// Stops renewing a hold.
@@ -146,17 +136,6 @@ impl Watchdog {
         queue.busy = true;
         let at = queue.due.act_at(hold, self.clock.now());
         self.wake_for(&mut queue, at);
-    }
-
-    /// Shows the hold's count in the store, later and only if it still differs then.
-    pub(crate) fn show_count(&self, hold: &Arc<Hold>) {
-        let mut queue = self.queue.lock();
-        queue.counts.push(Arc::clone(hold));
-        if queue.counts_since.is_none() {
-            let now = self.clock.now();
-            queue.counts_since = Some(now);
-            self.wake_for(&mut queue, now.after(SHOW_COUNT_AFTER));
-        }
     }
 
     /// Returns how many holds there are.
@@ -244,9 +223,6 @@ impl Watchdog {
             for batch in work.renewals {
                 begun.push(Arc::clone(&self).renew(Arc::clone(&store), batch).boxed());
             }
-            for counts in work.counts.chunks(MAX_BATCH) {
-                begun.push(show_counts(Arc::clone(&store), counts.to_vec()).boxed());
-            }
             work.settling.into_iter().for_each(|settling| begun.push(settling));
             let wake_at = work.wake_at.map(|at| at.max(Instant::now() + GATHER));
             tokio::select! {
@@ -308,7 +284,6 @@ impl Watchdog {
                 }
             }
         }
-        let counts = queue.take_counts(now);
         let until = queue.plan_sleep(now);
         self.pulse.plan(until);
         let wake_at = until.map(|at| self.clock.timer_for(at));
@@ -321,7 +296,7 @@ impl Watchdog {
         for hold in lost {
             hold.lose(LossCause::Deadline);
         }
-        Some(Work { renewals: batches(renewals), counts, settling, wake_at })
+        Some(Work { renewals: batches(renewals), settling, wake_at })
     }
 
     async fn renew(self: Arc<Self>, store: Arc<dyn Store>, mut batch: Batch) {
@@ -412,39 +387,17 @@ impl Watchdog {
 /// The work of one round.
 struct Work {
     renewals: Vec<Batch>,
-    counts: Vec<CountRequest>,
     settling: Vec<Settling>,
     wake_at: Option<Instant>,
 }
 
-async fn show_counts(store: Arc<dyn Store>, counts: Vec<CountRequest>) {
-    if let Err(error) = store.show_counts(counts, Duration::from_secs(1)).await {
-        tracing::debug!(%error, "could not show hold counts");
-    }
-}
-
 impl Queue {
-    fn take_counts(&mut self, now: Tick) -> Vec<CountRequest> {
-        if self.counts_since.is_none_or(|since| now < since.after(SHOW_COUNT_AFTER)) {
-            return Vec::new();
-        }
-        self.counts_since = None;
-        let changed = std::mem::take(&mut self.counts);
-        let request = |hold: Arc<Hold>| {
-            let count = hold.count_to_show()?;
-            let (target, owner) = (Arc::clone(&hold.target), hold.owner.clone());
-            (!hold.is_released()).then_some(CountRequest { target, owner, count })
-        };
-        changed.into_iter().filter_map(request).collect()
-    }
-
     /// Records when the task should wake up, if there is a reason to.
     fn plan_sleep(&mut self, now: Tick) -> Option<Tick> {
         let due = self.due.first();
-        let counts = self.counts_since.map(|since| since.after(SHOW_COUNT_AFTER));
         let awake = std::mem::take(&mut self.busy) || due.is_some();
         let heartbeat = awake.then(|| now.after(HEARTBEAT));
-        self.sleeping_until = [due, counts, heartbeat].into_iter().flatten().min();
+        self.sleeping_until = [due, heartbeat].into_iter().flatten().min();
         self.sleeping_until
     }
 }

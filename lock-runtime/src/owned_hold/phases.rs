@@ -206,7 +206,8 @@ impl WriterPart {
             place_at_gate: Some((Arc::clone(&phase) as _, 0)),
         };
         let read = Arc::new(Hold::new(taken, leases.clock.clone(), leases.watchdog.pulse()));
-        read.has_no_field();
+        // Until a reader takes it.
+        read.departs();
         *self.at_loss.read.lock() = Arc::downgrade(&read);
         let mut owned = OwnedHold::new(leases, Arc::clone(&read), None, token, 1);
         owned.begin(Role::ReadPhase(phase));

@@ -60,8 +60,8 @@ pub use self::redis::TlsOptions;
 pub use self::redis::{ClusterStore, RedisStore};
 pub use self::report::{MissingRight, ServerFacts, ServerReport};
 pub use self::request::{
-    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, OnRenewed, Ownership,
-    ReleaseReply, ReleaseRequest, RenewRequest, StoredHold, StoredWaiter,
+    AcquireReply, AcquireRequest, Inspection, LatchRequest, OnRenewed, Ownership, ReleaseReply,
+    ReleaseRequest, RenewRequest, StoredHold, StoredWaiter,
 };
 pub use self::subscription::Subscription;
 pub(crate) use self::target::JointPart;
@@ -227,9 +227,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Frees a lock if the owner holds it, at once or later by itself, and notifies its waiters.
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply>;
-
-    /// Shows hold counts to people who inspect the store.
-    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()>;
 
     /// Subscribes to releases of a lock.
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription>;

@@ -208,27 +208,6 @@ pub enum ReleaseReply {
     NotOwner,
 }
 
-/// A request to show how often a hold has been entered. Nothing depends on it.
-// S-6.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct CountRequest {
-    /// The lock.
-    pub target: Arc<Target>,
-    /// The owner of the hold.
-    pub owner: OwnerId,
-    /// The number of guards that share the hold.
-    pub count: u32,
-}
-
-impl CountRequest {
-    /// A request to show `count`.
-    #[must_use]
-    pub fn new(target: Arc<Target>, owner: OwnerId, count: u32) -> Self {
-        Self { target, owner, count }
-    }
-}
-
 /// An operation on a count-down latch, and its answer.
 // S-30.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

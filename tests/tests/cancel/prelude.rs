@@ -7,7 +7,7 @@ pub(crate) use futures_util::future::BoxFuture;
 pub(crate) use lock_runtime::client::RestartGuard;
 pub(crate) use lock_runtime::clock::Clock;
 pub(crate) use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, LatchRequest, MemoryStore, Ownership, ReleaseReply,
+    AcquireReply, AcquireRequest, LatchRequest, MemoryStore, Ownership, ReleaseReply,
     ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
 };
 pub(crate) use lock_runtime::{

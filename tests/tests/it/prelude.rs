@@ -27,9 +27,9 @@ pub(crate) use lock_runtime::error::{BusyReason, LossCause, StoreError, StoreErr
 pub(crate) use lock_runtime::options::{OnLost, Replicas};
 pub(crate) use lock_runtime::policy::LockConfig;
 pub(crate) use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, HoldKind, LatchRequest, MemoryStore, OwnerId,
-    Ownership, RedisStore, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture,
-    Subscription, Target, TlsOptions, client_id,
+    AcquireReply, AcquireRequest, HoldKind, LatchRequest, MemoryStore, OwnerId, Ownership,
+    RedisStore, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
+    Target, TlsOptions, client_id,
 };
 pub(crate) use lock_runtime::{
     AnyLock, FencingToken, Lease, LockClient, LockClientBuilder, LockError, LockGuard, LockKey,

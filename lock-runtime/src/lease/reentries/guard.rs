@@ -12,7 +12,7 @@ use super::{Claim, Enclosing, Hold, Inside, Obstacle, Reentries, Standing, Waite
 use crate::store::HoldKind;
 
 /// Goes inside a hold at once. Returns the number of the re-entry, which its caller lets [leave](Reentries::leave); zero if it
-/// excludes no other. If it `counts`, it is about to become a guard of the hold.
+/// excludes no other.
 ///
 /// # Errors
 ///
@@ -21,7 +21,6 @@ use crate::store::HoldKind;
 pub(crate) fn go_inside(
     hold: &Hold,
     claim: Claim,
-    counts: bool,
     enclosing: &Enclosing<'_>,
 ) -> Result<u64, Obstacle> {
     if hold.target.kind() == HoldKind::Read {
@@ -29,18 +28,17 @@ pub(crate) fn go_inside(
         return Ok(0);
     }
     if let Claim::Whole = claim
-        && let Some(id) = hold.reentries.enter_alone(counts)
+        && let Some(id) = hold.reentries.enter_alone()
     {
         return Ok(id);
     }
-    go_into_crowd(&hold.reentries, claim, counts, enclosing)
+    go_into_crowd(&hold.reentries, claim, enclosing)
 }
 
 #[inline(never)]
 fn go_into_crowd(
     reentries: &Reentries,
     claim: Claim,
-    counts: bool,
     enclosing: &Enclosing<'_>,
 ) -> Result<u64, Obstacle> {
     let mut state = reentries.lock();
@@ -60,7 +58,7 @@ fn go_into_crowd(
     };
     let entered = parent.map(|parent| {
         let id = state.next_id();
-        state.inside.push(Inside::new(id, parent, claim, counts));
+        state.inside.push(Inside::new(id, parent, claim));
         id
     });
     drop(state);
@@ -99,7 +97,6 @@ impl ReentryGuard {
     pub(crate) fn enqueue(
         hold: &Arc<Hold>,
         claim: Claim,
-        counts: bool,
         enclosing: &Enclosing<'_>,
         max: usize,
     ) -> Option<Self> {
@@ -111,7 +108,7 @@ impl ReentryGuard {
         let around = state.around(enclosing);
         let (standing, polled_at) = (Standing::Waits, Instant::now());
         let waker = Waker::noop().clone();
-        state.queue.push(Waiter { id, claim, counts, around, standing, polled_at, waker });
+        state.queue.push(Waiter { id, claim, around, standing, polled_at, waker });
         drop(state);
         Some(Self { kept: Arc::clone(hold), id })
     }

@@ -25,9 +25,9 @@ use crate::fence::RedisValue;
 use crate::store::CommandRequest;
 use crate::store::unsent::SentBefore;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, HoldKind, JointPart, OnRenewed, OwnerId, Ownership,
-    ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
-    holds_any, renewed_in_parts,
+    AcquireReply, AcquireRequest, HoldKind, JointPart, OnRenewed, OwnerId, Ownership, ReleaseReply,
+    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, holds_any,
+    renewed_in_parts,
 };
 
 /// How long to wait for a fair lock at a time: a release notifies only its queue, which a joint lock does not enter.
@@ -387,22 +387,6 @@ impl Store for JointStore {
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         StoreFuture::new(self.release_all(request))
-    }
-
-    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        StoreFuture::new(async move {
-            let mut by_store: BTreeMap<u64, Vec<CountRequest>> = BTreeMap::new();
-            for request in &requests {
-                for JointPart { home, target, .. } in request.target.parts() {
-                    let request = CountRequest { target: Arc::clone(target), ..request.clone() };
-                    by_store.entry(*home).or_default().push(request);
-                }
-            }
-            let shown = by_store.into_iter().filter_map(|(home, requests)| {
-                Some(self.stores.get(&home)?.show_counts(requests, timeout))
-            });
-            try_join_all(shown).await.map(drop)
-        })
     }
 
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {

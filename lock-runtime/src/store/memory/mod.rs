@@ -16,9 +16,9 @@ use tokio::sync::watch;
 
 use self::table::{Change, Table};
 use super::{
-    AcquireReply, AcquireRequest, Callbacks, CountRequest, Inspection, LatchRequest, Listening,
-    NamesCursor, NamesPage, OnMessage, Ownership, ReleaseReply, ReleaseRequest, RenewRequest,
-    Store, StoreFuture, Subscription, Target, not_listened,
+    AcquireReply, AcquireRequest, Callbacks, Inspection, LatchRequest, Listening, NamesCursor,
+    NamesPage, OnMessage, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store,
+    StoreFuture, Subscription, Target, not_listened,
 };
 use crate::clock::Clock;
 use crate::fence::FencingToken;
@@ -236,14 +236,6 @@ impl Store for MemoryStore {
                 Ownership::Owner => ReleaseReply::Released { others },
                 Ownership::NotOwner | Ownership::Unknown => ReleaseReply::NotOwner,
             })
-        })
-    }
-
-    fn show_counts(&self, requests: Vec<CountRequest>, _timeout: Duration) -> StoreFuture<'_, ()> {
-        StoreFuture::new(async move {
-            let (mut table, now) = (self.shared.table.lock(), self.shared.clock.now());
-            requests.iter().for_each(|request| table.show_count(request, now));
-            Ok(())
         })
     }
 

@@ -8,8 +8,8 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, OwnerId, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, Store, StoreFuture, Subscription, Target, unsupported,
+    AcquireReply, AcquireRequest, OwnerId, Ownership, ReleaseReply, ReleaseRequest, RenewRequest,
+    Store, StoreFuture, Subscription, Target, unsupported,
 };
 
 /// One lock. Its own mutex is no place to pause at: a request takes effect at once, some time after it was sent.
@@ -88,10 +88,6 @@ impl Store for CountingStore {
 
     fn renew(&self, _: Vec<RenewRequest>, _: Duration) -> StoreFuture<'_, Vec<Ownership>> {
         unsupported("renewals")
-    }
-
-    fn show_counts(&self, _: Vec<CountRequest>, _: Duration) -> StoreFuture<'_, ()> {
-        unsupported("counts")
     }
 
     fn subscribe(&self, _: &Arc<Target>, _: Duration) -> StoreFuture<'_, Subscription> {

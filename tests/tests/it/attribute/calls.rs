@@ -94,7 +94,7 @@ async fn a_nested_call_sends_nothing() {
     let token = bank.post_twice(7).await.unwrap();
     assert!(token > 0);
     let calls = server.command_calls().await;
-    // One to take and one to give back, for three calls; a count of long nesting may be shown too.
+    // One to take and one to give back, for three calls.
     assert_eq!(calls["publish"], 1, "{calls:?}");
     assert_eq!(calls["time"], 1, "{calls:?}");
     assert!(!server.client().exists("acct:7").await);

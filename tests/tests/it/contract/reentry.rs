@@ -97,54 +97,33 @@ pub(crate) async fn a_longer_nested_lease_extends_a_fixed_one(world: &dyn World)
         .unwrap();
 }
 
-/// A nested acquire that asks for the watchdog gets it, for as long as it lasts.
-pub(crate) async fn a_nested_watchdog_keeps_a_fixed_hold_alive(world: &dyn World) {
+/// S-6: a nested acquire extends a fixed lease once, to its own. Nothing renews the hold after that.
+pub(crate) async fn a_nested_watchdog_extends_a_fixed_hold_once(world: &dyn World) {
     let client = world.client().await;
     let outer = client.mutex("w").with(fixed(SHORT)).lock().await.unwrap();
-    let watched = watched(SHORT);
-    let outcome = outer
-        .run(async {
-            let nested = client.mutex("w").with(watched).lock().await.unwrap();
-            tokio::time::sleep(SHORT * 2).await;
-            nested.release().await.unwrap();
-            // Without the nested guard the lease is a fixed one again.
-            tokio::time::sleep(SHORT * 2).await;
-        })
-        .await;
+    let inside = async {
+        let nested = client.mutex("w").with(watched(SHORT * 6)).lock().await.unwrap();
+        sleep(SHORT * 2).await;
+        assert!(!nested.is_lost(), "it was not extended");
+        nested.lost().await
+    };
+    let outcome = timeout(SOON, outer.run(inside)).await.expect("it was renewed");
     assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
     drop(outer);
     world.free_soon("w").await;
 }
 
-/// Of two nested watchdogs, the end of one is not the end of the other.
-pub(crate) async fn a_watchdog_within_a_watchdog_keeps_both(world: &dyn World) {
+/// S-6: the store hears nothing of nesting, however long it lasts.
+pub(crate) async fn the_hold_count_stays_one(world: &dyn World) {
     let client = world.client().await;
-    let outer = client.mutex("ww").with(fixed(SHORT)).lock().await.unwrap();
-    let watched = watched(SHORT);
-    let body = async {
-        let middle = client.mutex("ww").with(watched.clone()).lock().await.unwrap();
-        let inner = middle.run(client.mutex("ww").with(watched).lock()).await.unwrap().unwrap();
-        inner.release().await.unwrap();
-        tokio::time::sleep(SHORT * 2).await;
-    };
-    outer.run(body).await.unwrap();
-}
-
-/// S-6: shown as Redisson's structure does, written behind.
-pub(crate) async fn the_hold_count_is_shown_for_long_nesting(world: &dyn World) {
-    let client = world.client().await;
-    let outer = client.mutex("c").lock().await.unwrap();
-    let count = async || world.holders("c").await.first().map(|(_, count)| *count);
-    outer
-        .run(async {
-            assert_eq!(count().await, Some(1));
-            let nested = client.mutex("c").lock().await.unwrap();
-            soon!("the count is 2", count().await == Some(2));
-            nested.release().await.unwrap();
-            soon!("the count is 1", count().await == Some(1));
-        })
-        .await
-        .unwrap();
+    let outer = client.mutex("c").with(watched(SHORT)).lock().await.unwrap();
+    let nested = outer.run(client.mutex("c").lock()).await.unwrap().unwrap();
+    // Long enough for a renewal.
+    sleep(SHORT).await;
+    let counts = world.holders("c").await.into_iter().map(|(_, count)| count);
+    assert_eq!(counts.collect::<Vec<_>>(), [1]);
+    nested.release().await.unwrap();
+    outer.release().await.unwrap();
 }
 
 /// S-6: of re-entries side by side one at a time is inside, in order; what is nested in one of them

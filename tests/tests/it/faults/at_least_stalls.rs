@@ -132,7 +132,7 @@ impl Stalling {
 }
 
 impl Store for Stalling {
-    handed_on!(show_counts subscribe clock);
+    handed_on!(subscribe clock);
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         StoreFuture::new(async move {

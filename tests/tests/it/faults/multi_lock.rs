@@ -128,7 +128,7 @@ struct Sticky {
 }
 
 impl Store for Sticky {
-    handed_on!(acquire show_counts subscribe clock);
+    handed_on!(acquire subscribe clock);
 
     fn renew(
         &self,

@@ -203,8 +203,4 @@ impl Store for Leaving {
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         self.ask(self.inner.release(request))
     }
-
-    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        self.ask(self.inner.show_counts(requests, timeout))
-    }
 }

@@ -68,7 +68,7 @@ impl std::fmt::Debug for Scripted {
 }
 
 impl Store for Scripted {
-    handed_on!(show_counts clock);
+    handed_on!(clock);
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         self.script().tokens_asked.push(request.tokens);

@@ -21,7 +21,7 @@ struct Noting {
 }
 
 impl Store for Noting {
-    handed_on!(acquire release show_counts subscribe clock);
+    handed_on!(acquire release subscribe clock);
 
     fn renew(
         &self,

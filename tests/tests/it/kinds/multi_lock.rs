@@ -190,20 +190,6 @@ async fn losing_one_name_is_losing_the_lock() {
     eventually(lease / 2, "what is left of it is given back", free).await;
 }
 
-/// S-6: long nesting shows at every name.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_hold_count_is_shown_at_every_name() {
-    let (server, client) = world().await;
-    let guard = client.multi_lock(["m", "n"]).lock().await.unwrap();
-    let nested = guard.run(client.mutex("m").lock()).await.unwrap().unwrap();
-    for name in ["m", "n"] {
-        let twice = async || server.client().hgetall(name).await.values().eq(["2"]);
-        eventually(SOON, "a count of two", twice).await;
-    }
-    nested.release().await.unwrap();
-    guard.release().await.unwrap();
-}
-
 /// S-32: what is wrong is said when it is locked, and nothing is taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_names_are_refused() {

@@ -12,7 +12,7 @@ struct Late {
 }
 
 impl Store for Late {
-    handed_on!(acquire release subscribe show_counts clock);
+    handed_on!(acquire release subscribe clock);
 
     fn renew(
         &self,

@@ -12,9 +12,6 @@ macro_rules! handed_on {
         handed_on!(@one renew(requests: Vec<RenewRequest>, timeout: Duration) -> Vec<Ownership>);
     };
     (@release) => { handed_on!(@one release(request: ReleaseRequest) -> ReleaseReply); };
-    (@show_counts) => {
-        handed_on!(@one show_counts(requests: Vec<CountRequest>, timeout: Duration) -> ());
-    };
     (@subscribe) => {
         handed_on!(@one subscribe(target: &Arc<Target>, timeout: Duration) -> Subscription);
     };

@@ -36,9 +36,9 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, HoldKind, LatchRequest, Listening, MissingRight,
-    NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, ServerFacts, ServerReport, Store, StoreFuture, Subscription, Target,
+    AcquireReply, AcquireRequest, HoldKind, LatchRequest, Listening, MissingRight, NamesCursor,
+    NamesPage, OnMessage, OnRenewed, Ownership, ReleaseReply, ReleaseRequest, RenewRequest,
+    ServerFacts, ServerReport, Store, StoreFuture, Subscription, Target,
 };
 
 /// How long requests under way may delay the closing of the store.
@@ -244,14 +244,6 @@ impl Store for QuorumStore {
         _timeout: Duration,
     ) -> StoreFuture<'_, u64> {
         mutexes_only("a count-down latch")
-    }
-
-    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        StoreFuture::new(async move {
-            let servers = self.servers.iter();
-            let shown = servers.map(|server| server.store.show_counts(requests.clone(), timeout));
-            join_all(shown).await.into_iter().collect()
-        })
     }
 
     fn subscribe(&self, target: &Arc<Target>, _timeout: Duration) -> StoreFuture<'_, Subscription> {

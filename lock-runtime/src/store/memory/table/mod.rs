@@ -19,8 +19,8 @@ use crate::clock::Tick;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, HoldKind, LatchRequest, OwnerId, Ownership,
-    ReleaseRequest, RenewRequest, Target, no_hold,
+    AcquireReply, AcquireRequest, HoldKind, LatchRequest, OwnerId, Ownership, ReleaseRequest,
+    RenewRequest, Target, no_hold,
 };
 
 /// How many names the table holds before it is searched for those that have ended.
@@ -211,18 +211,6 @@ impl Table {
                 .is_some_and(|name| name.renew(lock.kind(), &ask.owner, until, now));
         }
         if all { Ownership::Owner } else { Ownership::NotOwner }
-    }
-
-    pub(super) fn show_count(&mut self, ask: &CountRequest, now: Tick) {
-        for lock in ask.target.locks() {
-            if let Some(name) = self.existing(lock.key().as_str(), now)
-                && let Ok(Some(hash)) = name.hash()
-                && let Some(field) = hash.field(ask.owner.as_field(), side_of(lock.kind()))
-                && field.count > 0
-            {
-                field.count = ask.count;
-            }
-        }
     }
 
     pub(super) fn latch(

@@ -20,8 +20,8 @@ use crate::store::redis::requests::command;
 use crate::store::redis::server::slot::slot_of;
 use crate::store::redis::store::RedisStore;
 use crate::store::{
-    AcquireReply, AcquireRequest, CommandRequest, CountRequest, HoldKind, Inspection, LatchRequest,
-    Listening, MissingRight, NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ProcessNames,
+    AcquireReply, AcquireRequest, CommandRequest, HoldKind, Inspection, LatchRequest, Listening,
+    MissingRight, NamesCursor, NamesPage, OnMessage, OnRenewed, Ownership, ProcessNames,
     ReleaseReply, ReleaseRequest, RenewRequest, ServerFacts, ServerReport, Store, StoreFuture,
     Subscription, Target, not_listened, renewed_in_parts, tell_part,
 };
@@ -220,18 +220,6 @@ impl Store for ClusterStore {
                 store.release(ReleaseRequest { timeout, ..request.clone() })
             })
             .await
-        })
-    }
-
-    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        StoreFuture::new(async move {
-            let groups = by_slot(requests, |request| &request.target)?;
-            let shown = groups.iter().map(|(slot, (_, group))| {
-                self.at((*slot, Moving::Follow), timeout, |store, left| {
-                    store.show_counts(group.clone(), left)
-                })
-            });
-            try_join_all(shown).await.map(drop)
         })
     }
 

@@ -7,12 +7,9 @@ use std::time::Duration;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::store::redis::scripts::{
-    END_LATER, FORCE_RELEASE, INSPECT, LATCH, Publish, RAISE_TOKEN, RENEW, RENEW_PLAIN, SHOW_COUNT,
-    ScriptCall,
+    END_LATER, FORCE_RELEASE, INSPECT, LATCH, Publish, RAISE_TOKEN, RENEW, RENEW_PLAIN, ScriptCall,
 };
-use crate::store::{
-    CountRequest, HoldKind, LatchRequest, OwnerId, ReleaseRequest, RenewRequest, Target,
-};
+use crate::store::{HoldKind, LatchRequest, OwnerId, ReleaseRequest, RenewRequest, Target};
 
 /// True if [`renew_plain`] renews the hold: its end is the expiry of a hash.
 pub(super) fn is_plain(target: &Target) -> bool {
@@ -86,28 +83,6 @@ pub(crate) fn end_later(publish: Publish, request: &ReleaseRequest) -> ScriptCal
             };
             call.arg(manner).arg(&*field(lock, owner)).arg(owner.permits());
             call.arg(lock.channel()).arg(prefix);
-        }
-    })
-}
-
-/// The counts to show, each with the lock and its owner.
-pub(crate) type ShownCount<'a> = (&'a Target, &'a OwnerId, u32);
-
-/// One count for each lock of the requests.
-pub(crate) fn counts(requests: &[CountRequest]) -> Vec<ShownCount<'_>> {
-    let locks = requests.iter().flat_map(|request| {
-        request.target.locks().map(move |lock| (lock, &request.owner, request.count))
-    });
-    locks.collect()
-}
-
-pub(crate) fn show_counts(publish: Publish, counts: &[ShownCount<'_>]) -> ScriptCall {
-    SHOW_COUNT.call(publish, counts.len(), |call| {
-        for (lock, ..) in counts {
-            call.arg(lock.key().as_str());
-        }
-        for (lock, owner, count) in counts {
-            call.arg(&*field(lock, owner)).arg(*count);
         }
     })
 }

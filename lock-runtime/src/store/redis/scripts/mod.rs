@@ -140,7 +140,6 @@ scripts! {
     RENEW_PLAIN = "time.lua" "time_in_ms.lua" "is_held.lua" "renew_plain.lua";
     FENCED = "is_held.lua" "fenced.lua";
     END_LATER = "time.lua" "time_in_ms.lua" "fair_notify.lua" "end_later.lua";
-    SHOW_COUNT = "show_count.lua";
     MULTI_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "multi_acquire.lua";
     MULTI_RELEASE = "multi_release.lua";
     RAISE_TOKEN = "time.lua" "mint.lua" "raise_token.lua";

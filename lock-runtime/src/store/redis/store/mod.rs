@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -25,7 +24,7 @@ use super::requests::info::Age;
 use super::requests::renew::renew_all;
 use super::requests::replicated::Replicated;
 use super::requests::{HoldRequest, calls};
-use super::scripts::{Answer, MAX_KEYS, ScriptCall};
+use super::scripts::{Answer, ScriptCall};
 use super::server::errors::is_crossslot;
 use crate::clock::Clock;
 use crate::error::StoreError;
@@ -33,10 +32,10 @@ use crate::fence::{FencingToken, RedisValue};
 use crate::key::LockKey;
 use crate::opaque::opaque_debug;
 use crate::store::{
-    AcquireReply, AcquireRequest, CommandRequest, CountRequest, HoldKind, Inspection, LatchRequest,
-    Listening, MissingRight, NamesCursor, NamesPage, OnMessage, OnRenewed, ProcessNames,
-    ReleaseReply, ReleaseRequest, RenewRequest, ServerFacts, ServerReport, Store, StoreFuture,
-    Subscription, Target, no_hold,
+    AcquireReply, AcquireRequest, CommandRequest, HoldKind, Inspection, LatchRequest, Listening,
+    MissingRight, NamesCursor, NamesPage, OnMessage, OnRenewed, ProcessNames, ReleaseReply,
+    ReleaseRequest, RenewRequest, ServerFacts, ServerReport, Store, StoreFuture, Subscription,
+    Target, no_hold,
 };
 
 /// A store that keeps locks on one Redis server, version 7.0 or later.
@@ -129,24 +128,6 @@ impl Store for RedisStore {
             self.remember(request.clone());
         }
         self.release_once(request)
-    }
-
-    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        StoreFuture::new(async move {
-            let counts = calls::counts(&requests);
-            let show = |most| {
-                try_join_all(counts.chunks(most).map(|counts| async move {
-                    self.run(&calls::show_counts(self.link.publish(), counts), timeout).await
-                }))
-            };
-            if !self.link.is_cluster() {
-                match show(MAX_KEYS).await {
-                    Err(error) if is_crossslot(&error) => {}
-                    shown => return shown.map(drop),
-                }
-            }
-            show(1).await.map(drop)
-        })
     }
 
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {

@@ -52,7 +52,6 @@ pub(crate) enum Op {
     Renew(Vec<(What, Option<Length>)>),
     /// At once, or by itself when so long has passed.
     Release(What, Option<Length>),
-    ShowCounts(Vec<(What, u32)>),
     Latch(usize, LatchRequest),
     RaiseToken {
         name: usize,
@@ -214,7 +213,6 @@ fn op() -> impl Strategy<Value = Op> {
         5 => vec((what(), proptest::option::weighted(0.7, length())), 1..4).prop_map(Op::Renew),
         12 => (what(), proptest::option::weighted(0.3, length()))
             .prop_map(|(what, keep)| Op::Release(what, keep)),
-        2 => vec((what(), 1..5_u32), 1..3).prop_map(Op::ShowCounts),
         5 => (name(), latch()).prop_map(|(name, request)| Op::Latch(name, request)),
         1 => (name(), any::<bool>()).prop_map(|(name, above)| Op::RaiseToken { name, above }),
         3 => name().prop_map(Op::Inspect),

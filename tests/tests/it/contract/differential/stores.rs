@@ -202,13 +202,6 @@ impl Run<'_> {
                         .with_keep(keep.map_or(Duration::ZERO, |keep| keep.duration(self.pace)));
                 Answer::Released(store.release(request).await?)
             }
-            Op::ShowCounts(all) => {
-                let requests = all.iter().map(|(what, count)| {
-                    CountRequest::new(what.target(themes, &self.keys), of(what), *count)
-                });
-                store.show_counts(requests.collect(), TIMEOUT).await?;
-                Answer::Done
-            }
             Op::Latch(name, request) => {
                 let latch = Target::latch(key(*name).clone());
                 Answer::Number(store.latch(&latch, *request, TIMEOUT).await?)

@@ -44,7 +44,7 @@ impl std::fmt::Debug for Silent {
 }
 
 impl Store for Silent {
-    handed_on!(show_counts subscribe clock);
+    handed_on!(subscribe clock);
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         self.ask(self.inner.acquire(request))

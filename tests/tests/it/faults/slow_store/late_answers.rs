@@ -70,7 +70,7 @@ impl Drop for Counted {
 }
 
 impl Store for Fateful {
-    handed_on!(acquire release show_counts subscribe clock);
+    handed_on!(acquire release subscribe clock);
 
     fn renew(
         &self,

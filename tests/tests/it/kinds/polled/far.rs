@@ -38,7 +38,6 @@ impl Store for Far {
         acquire(request: AcquireRequest) -> AcquireReply;
         renew(requests: Vec<RenewRequest>, timeout: Duration) -> Vec<Ownership>;
         release(request: ReleaseRequest) -> ReleaseReply;
-        show_counts(requests: Vec<CountRequest>, timeout: Duration) -> ();
         subscribe(&target: Arc<Target>, timeout: Duration) -> Subscription;
         latch(&target: Arc<Target>, request: LatchRequest, timeout: Duration) -> u64;
         raise_token(&target: Arc<Target>, token: FencingToken, timeout: Duration) -> ();

@@ -134,10 +134,6 @@ async fn a_phase_that_lasts_is_shared_with_other_processes() {
     announced(&server, name, 1).await;
     let hash = server.client().hgetall(name).await;
     assert_eq!((hash["mode"].as_str(), hash.len()), ("read", 3), "{hash:?}");
-    soon!(
-        "the hash shows both readers",
-        holds(&server, name).await.iter().any(|(_, count)| count == "2")
-    );
     abroad.release().await.unwrap();
     let [one, two] = readers;
     one.release().await.unwrap();

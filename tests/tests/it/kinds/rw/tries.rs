@@ -57,7 +57,7 @@ async fn fifty_tries_share_one_hold() {
         assert_eq!(holds(&server, "t").await.len(), 1);
         release_all(guards).await;
         nothing_left(&server, "t").await;
-        // To take it, to give it back, to show the count; and whether a writer waits, every 5 ms.
+        // To take it, and to give it back; and whether a writer waits, every 5 ms.
         let scripts = server.command_calls().await["evalsha"];
         assert!(scripts <= 15, "{scripts} scripts in round {round}");
     }

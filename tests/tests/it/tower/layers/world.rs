@@ -130,7 +130,7 @@ impl Moody {
 }
 
 impl Store for Moody {
-    handed_on!(renew show_counts subscribe clock);
+    handed_on!(renew subscribe clock);
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         match *self.mood.borrow() {
