@@ -21,7 +21,9 @@ async fn every_lock_recovers() {
             assert!(text.contains("too many connections"), "{text}");
         }
         let error = LockClient::connect(&drill.server.url()).await.unwrap_err();
-        assert!(kind_and_text(&error).1.contains("too many connections"), "{error:?}");
+        let (kind, text) = kind_and_text(&error);
+        assert_eq!(kind, StoreErrorKind::NotReady, "{text}");
+        assert!(text.contains("too many connections"), "{text}");
         drill.near.works().await;
         let tries = drill.proxy.accepted() - accepted;
         let most = 2 + 5 * usize::try_from(start.elapsed().as_secs() + 1).unwrap();

@@ -25,57 +25,6 @@ fn builder() -> LockClientBuilder {
     LockClient::builder().options(options).config(read(ONE).unwrap())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_while_configurations_come_and_go() {
-    let server = RedisServer::start().await;
-    let client = builder().connect(&server.url()).await.unwrap();
-    // Held from before until after, across more than its lease: still renewed as it was told.
-    let held = client.policy_lock("p", ["held"]).lock().await.unwrap();
-    let (ended, counted) = (AtomicBool::new(false), Arc::new(AtomicU64::new(0)));
-
-    let tasks = (0..64).map(|task| {
-        let (client, counted) = (client.clone(), Arc::clone(&counted));
-        tokio::spawn(async move {
-            for _ in 0..20 {
-                let lock = client.policy_lock("p", [format!("key-{}", task % 8)]);
-                tokio::task::yield_now().await;
-                let guard = lock.lock().await.unwrap();
-                let add = async {
-                    counted.fetch_add(1, Ordering::SeqCst);
-                    tokio::task::yield_now().await;
-                };
-                guard.run(add).await.unwrap();
-                guard.release().await.unwrap();
-            }
-        })
-    });
-    let reload = async {
-        let mut reloads = 0;
-        let started = tokio::time::Instant::now();
-        // For longer than the lease of what is held, and until all tasks have ended.
-        while !ended.load(Ordering::SeqCst) || started.elapsed() < Duration::from_secs(3) {
-            let next = if reloads % 2 == 0 { OTHER } else { ONE };
-            client.reload(read(next).unwrap()).unwrap();
-            reloads += 1;
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        reloads
-    };
-    let work = async {
-        let tasks: Vec<_> = tasks.collect();
-        join_all(tasks).await.into_iter().for_each(Result::unwrap);
-        ended.store(true, Ordering::SeqCst);
-    };
-    let ((), reloads) = timeout(BOUND, async { tokio::join!(work, reload) }).await.unwrap();
-    assert_eq!(counted.load(Ordering::SeqCst), 64 * 20);
-    assert!(reloads > 100, "only {reloads} reloads");
-
-    assert!(!held.is_lost());
-    let left = server.client().pttl("shop:held").await;
-    assert!(matches!(left, Ttl::Left(left) if left <= Duration::from_secs(2)), "{left:?}");
-    held.release().await.unwrap();
-}
-
 /// A policy is of one configuration, with its defaults.
 #[test]
 fn a_policy_is_of_one_configuration() {

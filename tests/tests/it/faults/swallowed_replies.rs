@@ -184,15 +184,3 @@ async fn a_sign_of_life_is_no_answer_to_a_script() {
     guard.release().await.unwrap();
     assert!(!server.client().exists("alone").await);
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_error_keeps_its_code() {
-    let world = World::new().await;
-    world.server.client().cmd(&["SADD", "set", "x"]).await;
-    let wrong = kind(world.store.acquire(acquire(&mutex("set"), &owner())).await);
-    assert_eq!(wrong, Some(StoreErrorKind::WrongType));
-    let replica = world.server.client();
-    replica.cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
-    let refused = kind(world.store.acquire(acquire(&mutex("free"), &owner())).await);
-    assert_eq!(refused, Some(StoreErrorKind::NotReady));
-}

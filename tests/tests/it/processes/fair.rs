@@ -216,21 +216,3 @@ async fn a_head_that_was_told_and_is_stopped_is_passed() {
     assert_eq!(world.grants(), [world.arrivals[1], world.arrivals[0]]);
     nothing_left(&world.server, "k").await;
 }
-
-/// S-10, S-26: the holder was killed; the head has the lock when its lease is over.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_holder_costs_its_lease() {
-    let mut world = World::new(secs(5)).await;
-    let (mut holder, mut waiter) = (world.worker().await, world.worker().await);
-    holder.send(&format!("take {NAME} 1000"));
-    assert_eq!(holder.next_line(ANSWER).await, "taken");
-    world.line_up(&mut waiter).await;
-    // Kept while the holder lives.
-    assert!(waiter.try_next_line(secs(2)).await.is_none(), "it was free");
-    holder.sigkill();
-    let killed = Instant::now();
-    done(&mut waiter, 1).await;
-    assert!(killed.elapsed() < ms(1500), "{:?}", killed.elapsed());
-    assert_eq!(world.grants(), [(holder.id(), KEEPER), world.arrivals[0]]);
-    nothing_left(&world.server, "k").await;
-}

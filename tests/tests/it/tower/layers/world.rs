@@ -59,6 +59,24 @@ impl Calls {
     }
 }
 
+/// What a layer around a handler that answers "done" answers.
+pub(crate) async fn ask(
+    layer: &HttpLockLayer,
+    request: Request<TestBody>,
+) -> Response<LockBody<TestBody>> {
+    let answer = layer.layer(Calls::default().service()).oneshot(request);
+    timeout(2 * PROMPTLY, answer).await.expect("a hang").unwrap()
+}
+
+pub(crate) async fn status(layer: &HttpLockLayer, request: Request<TestBody>) -> u16 {
+    ask(layer, request).await.status().as_u16()
+}
+
+/// A request with that method, for that path.
+pub(crate) fn request(method: &str, path: &str) -> Request<TestBody> {
+    Request::builder().method(method).uri(path).body(TestBody::default()).unwrap()
+}
+
 /// Status, headers in order, and the body: what a client sees.
 pub(crate) async fn seen<B>(response: Response<B>) -> String
 where
