@@ -5,7 +5,6 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use lock_runtime::LockClient;
 use lock_runtime::store::MemoryStore;
-use lock_tests::{RedisServer, eventually};
 use tokio::time::{advance, sleep};
 
 use super::{alone, live_bytes};

@@ -1,15 +1,12 @@
 //! A reload is an atomic swap: what is held keeps its lease, what waits goes on, nothing is lost.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::read;
-use futures_util::future::join_all;
 use lock_runtime::__layer_v1::in_effect;
 use lock_runtime::store::MemoryStore;
 use lock_runtime::{Lease, LockClient, LockClientBuilder, LockError, LockOptions, Wait};
-use lock_tests::{RedisServer, Ttl};
+use lock_tests::RedisServer;
 use tokio::time::timeout;
 
 const BOUND: Duration = Duration::from_secs(60);

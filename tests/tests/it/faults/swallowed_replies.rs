@@ -8,7 +8,7 @@ struct World {
     proxy: Proxy,
     store: Arc<RedisStore>,
     direct: RedisStore,
-    server: RedisServer,
+    _server: RedisServer,
 }
 
 impl World {
@@ -16,7 +16,7 @@ impl World {
         let (server, proxy) = proxied().await;
         let store = Arc::new(RedisStore::connect(&proxy.url()).await.unwrap());
         let direct = RedisStore::connect(&server.url()).await.unwrap();
-        Self { proxy, store, direct, server }
+        Self { proxy, store, direct, _server: server }
     }
 
     /// Has the reply to `first` swallowed, then makes `second`: the answers of both.

@@ -1,6 +1,6 @@
 //! What a fail-over does to locks that are held, waited for, and asked for.
 
-use super::world::{FAILOVER, NAME, World, builder, long, reach, wait_for_client};
+use super::world::{FAILOVER, World, builder, long, reach};
 use crate::prelude::*;
 
 /// S-9, S-15: the master dies. Who holds a lock that the replica knows of keeps it, with its token, and

@@ -4,7 +4,6 @@ use std::net::Shutdown;
 
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::serve;

@@ -3,7 +3,6 @@
 
 use tracing::Instrument;
 
-use crate::tower::layers::connection::serve;
 use crate::tower::layers::policies::config;
 use crate::tower::prelude::*;
 

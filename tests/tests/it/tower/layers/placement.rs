@@ -5,7 +5,6 @@ use axum::error_handling::HandleErrorLayer;
 use axum::http::HeaderValue;
 use axum::middleware::map_response;
 use axum::response::Response;
-use axum::routing::get;
 use tower::ServiceBuilder;
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::load_shed::LoadShedLayer;

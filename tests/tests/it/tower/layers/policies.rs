@@ -1,6 +1,5 @@
 //! Layers that follow a configuration: policies, routes, and their reload.
 
-use axum::routing::any;
 use lock_tower::http::RequestDeadline;
 
 use crate::tower::prelude::*;

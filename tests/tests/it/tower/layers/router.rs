@@ -1,6 +1,5 @@
 //! In an axum router: its own path parameters as keys, nesting, and a real connection.
 
-use axum::extract::Path;
 use axum::routing::any;
 
 use crate::tower::prelude::*;
