@@ -44,19 +44,12 @@ async fn locks_of_killed_rust_processes_come_back() {
     let mut world = World::start().await;
     let history = tempfile::tempdir().unwrap();
     let mut workers = Vec::new();
-    for (exe, arg, take) in [
-        (env!("CARGO_BIN_EXE_lock_worker"), None, "hold mutex 1000"),
-        (env!("CARGO_BIN_EXE_fair_worker"), Some("1000"), "take fair 1000"),
-        (env!("CARGO_BIN_EXE_lock_worker"), None, "rw-read read 1000"),
-        (env!("CARGO_BIN_EXE_lock_worker"), None, "rw-write write 1000"),
-        (env!("CARGO_BIN_EXE_lock_worker"), None, "take s 1 1 1000"),
-    ] {
-        let url = world.server.url();
-        let mut args = vec![url.as_str(), history.path().to_str().unwrap()];
-        args.extend(arg);
-        let mut worker = Worker::spawn(exe, &args, &[]);
+    let holds = HELD.map(|(kind, _)| format!("hold {kind} {kind} 1000"));
+    for hold in holds.into_iter().chain(["hold semaphore s 1000".to_owned()]) {
+        let args = ["locks", &world.server.url(), history.path().to_str().unwrap(), "1000"];
+        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[]);
         assert_eq!(worker.next_line(SOON).await, "ready");
-        worker.send(take);
+        worker.send(&hold);
         let line = worker.next_line(SOON).await;
         assert!(!line.starts_with("error"), "{line}");
         workers.push(worker);

@@ -149,7 +149,7 @@ async fn a_deadlock_across_three_processes_is_named() {
         assert_eq!((edge.client.pid, edge.holds.as_str()), (worker.id(), locks[at]));
         assert_eq!(edge.waits_for.as_str(), locks[(at + 1) % 3]);
         for site in [&edge.acquired_at, &edge.waits_at] {
-            assert!(site.as_deref().unwrap().contains("bin/lock_worker.rs:"), "{edge}");
+            assert!(site.as_deref().unwrap().contains("bin/worker/locks.rs:"), "{edge}");
         }
     }
     let mut gave_up = 0;

@@ -34,8 +34,8 @@ impl World {
     async fn worker(&self) -> Worker {
         let dir = self.history.path().to_str().unwrap();
         let lease = self.waiter_lease.as_millis().to_string();
-        let exe = env!("CARGO_BIN_EXE_fair_worker");
-        let mut worker = Worker::spawn(exe, &[&self.server.url(), dir, &lease], &[]);
+        let exe = env!("CARGO_BIN_EXE_worker");
+        let mut worker = Worker::spawn(exe, &["locks", &self.server.url(), dir, &lease], &[]);
         assert_eq!(worker.next_line(ANSWER).await, "ready");
         worker
     }
@@ -146,8 +146,8 @@ async fn ten_killed_waiters_cost_one_waiter_lease() {
 async fn a_dead_head_of_a_free_lock_does_not_make_others_busy() {
     let mut world = World::new(secs(4)).await;
     let (mut dying, mut living) = (world.worker().await, world.worker().await);
-    dying.send(&format!("take {NAME} 300"));
-    assert_eq!(dying.next_line(ANSWER).await, "taken");
+    dying.send(&format!("hold fair {NAME} 300"));
+    assert!(dying.next_line(ANSWER).await.starts_with("held "));
     world.line_up(&mut dying).await;
     for _ in 0..30 {
         world.line_up(&mut living).await;

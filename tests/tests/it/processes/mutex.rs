@@ -1,12 +1,12 @@
 //! Several processes on one Redis: killed, stopped, competing.
 
-use lock_tests::history::{Op, Recorder, Rules, Violation};
+use lock_tests::history::{Op, Recorder, Rules};
 
 use crate::prelude::*;
 use crate::support::workers::{ANSWER, Workers as World, numbers, told};
 
 async fn holding(worker: &mut Worker, name: &str, lease: Duration) -> u64 {
-    let hold = format!("hold {name} {}", lease.as_millis());
+    let hold = format!("hold mutex {name} {}", lease.as_millis());
     told(worker, &hold, "held ").await.parse().unwrap()
 }
 

@@ -1,9 +1,8 @@
 //! Semaphores among processes: competing, killed (S-30).
 
-use lock_tests::history::{Recorder, Rules, Share};
+use lock_tests::history::{Rules, Share};
 
-use crate::prelude::*;
-use crate::support::workers::{ANSWER, Workers as World, numbers};
+use crate::support::workers::{Workers as World, numbers};
 
 /// Checks that no rule was violated, and returns the most permits that were in use at once, by what their holders knew.
 fn most_at_once(world: &World) -> u32 {

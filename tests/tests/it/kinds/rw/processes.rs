@@ -11,7 +11,7 @@ async fn a_killed_reader_expires_alone() {
     let world = World::new().await;
     let mut workers = world.workers::<2>().await;
     for worker in &mut workers {
-        told(worker, "rw-read k 1000", "reading").await;
+        told(worker, "lock read k 1000", "locked").await;
     }
     let ours = world.client.rw_lock("k").read().await.unwrap();
     assert_eq!(holds(&world.server, "k").await.len(), 3);
@@ -29,7 +29,7 @@ async fn a_killed_reader_expires_alone() {
     assert_eq!(alive().await, 2);
     assert!(world.client.rw_lock("k").try_write().await.unwrap().is_none());
     // A live one that leaves takes the dead one's traces along, and the last one frees the lock.
-    told(&mut workers[1], "rw-release", "released").await;
+    told(&mut workers[1], "release", "released").await;
     assert_eq!(holds(&world.server, "k").await.len(), 1);
     let writer = writing(&world.client, "k");
     announced(&world.server, "k", 1).await;
@@ -43,7 +43,7 @@ async fn a_killed_reader_expires_alone() {
 async fn a_writer_waits_for_dead_readers_no_longer_than_their_lease() {
     let world = World::new().await;
     let mut worker = world.worker().await;
-    told(&mut worker, "rw-read d 1000", "reading").await;
+    told(&mut worker, "lock read d 1000", "locked").await;
     let ours = world.client.rw_lock("d").read().await.unwrap();
     let writer = writing(&world.client, "d");
     announced(&world.server, "d", 1).await;
@@ -62,7 +62,7 @@ async fn a_killed_waiting_writer_holds_readers_up_for_its_announcement_only() {
     let world = World::new().await;
     let mut worker = world.worker().await;
     let ours = world.client.rw_lock("a").read().await.unwrap();
-    worker.send("rw-write a 1000");
+    worker.send("lock write a 1000");
     announced(&world.server, "a", 1).await;
     let other = connect(&world.server).await;
     // Past the time in which the store's last answer to our own reader counts.
@@ -84,7 +84,7 @@ async fn a_killed_waiting_writer_holds_readers_up_for_its_announcement_only() {
 async fn a_killed_writer_frees_the_lock_within_its_lease() {
     let world = World::new().await;
     let mut worker = world.worker().await;
-    told(&mut worker, "rw-write w 1000", "writing").await;
+    told(&mut worker, "lock write w 1000", "locked").await;
     let waiter = reading(&world.client, "w");
     listening(&world.server, "w", 1).await;
     worker.sigkill();
