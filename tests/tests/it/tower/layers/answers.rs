@@ -81,9 +81,7 @@ async fn a_store_that_fails_is_unavailable() {
         (StoreErrorKind::Denied, "ERROR"),
         (StoreErrorKind::Config, "ERROR"),
     ] {
-        let locks = LockClient::builder()
-            .store(Moody::new(MemoryStore::new(), Mood::Failing(kind)))
-            .unwrap();
+        let locks = LockClient::builder().store(Troubled::refusing(kind)).unwrap();
         let (calls, log, start) =
             (Calls::default(), Log::start_at(tracing::Level::DEBUG), Instant::now());
         let service = order_layer(&locks).build().unwrap().layer(calls.service());

@@ -120,8 +120,8 @@ async fn what_is_not_enforced_delays_no_call() {
     let text = text.replace("\"skip\"", "\"reject\"");
     // A client each: what a policy does not enforce is logged once a second.
     for request in [cart(Method::POST), pay()] {
-        let moody = Moody::new(MemoryStore::new(), Mood::Failing(StoreErrorKind::Unavailable));
-        let failing = LockClient::builder().config(config(&text)).store(moody).unwrap();
+        let refusing = Troubled::refusing(StoreErrorKind::Unavailable);
+        let failing = LockClient::builder().config(config(&text)).store(refusing).unwrap();
         let layer = LockLayer::http().client(failing).policy("checkout").build().unwrap();
         assert_eq!(status(&layer, request).await, 200);
     }

@@ -7,14 +7,14 @@ const ORDER: &str = "order:42";
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_slow_to_release_holds_an_answer_up_for_a_moment_only() {
     let store = MemoryStore::new();
-    let moody = Moody::new(store.clone(), Mood::Good);
-    let locks = LockClient::builder().store(moody.clone()).unwrap();
+    let troubled = Troubled::new(store.clone());
+    let locks = LockClient::builder().store(troubled.clone()).unwrap();
     for timeout in [None, Some(ms(40))] {
         let log = Log::start_at(tracing::Level::DEBUG);
         let layer = order_layer(&locks);
         let layer =
             if let Some(timeout) = timeout { layer.release_timeout(timeout) } else { layer };
-        moody.set(Mood::Silent);
+        troubled.of_releases(Trouble::Waits);
         let start = Instant::now();
         let service = layer.build().unwrap().layer(Calls::default().service());
         assert_eq!(service.oneshot(pay()).await.unwrap().status(), StatusCode::OK);
@@ -23,7 +23,7 @@ async fn a_store_that_is_slow_to_release_holds_an_answer_up_for_a_moment_only() 
         assert!(spare <= ms(2), "{:?} and not {expected:?}", start.elapsed());
         assert!(log.text().contains("release not confirmed in time"), "{}", log.text());
         assert_eq!(held(&store, ORDER), 1);
-        moody.set(Mood::Good);
+        troubled.set(Trouble::None);
         free_soon(&store, ORDER).await;
     }
 }
@@ -86,7 +86,8 @@ async fn a_request_that_is_dropped_leaves_nothing_wherever_it_stood() {
 /// S-13: an answer whose release finds the lease gone is given all the same, and the log says so.
 #[tokio::test(start_paused = true)]
 async fn an_answer_survives_its_release() {
-    let store = Moody::new(MemoryStore::new(), Mood::Forgetful);
+    let store = Troubled::new(MemoryStore::new());
+    store.of_releases(Trouble::NotOwner);
     let locks = LockClient::builder().store(store).unwrap();
     let log = Log::start_at(tracing::Level::DEBUG);
     let service = order_layer(&locks).build().unwrap().layer(Calls::default().service());

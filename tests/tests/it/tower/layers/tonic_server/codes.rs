@@ -48,7 +48,7 @@ async fn told(layer: HttpLockLayerBuilder) -> Status {
 async fn a_refusal_as_a_status_is_what_the_layer_answers() {
     let (locks, peer, _) = two_clients();
     let _other = peer.mutex("order:42").lock().await.unwrap();
-    let failing = Moody::new(MemoryStore::new(), Mood::Failing(StoreErrorKind::Unavailable));
+    let failing = Troubled::refusing(StoreErrorKind::Unavailable);
     let failing = LockClient::builder().store(failing).unwrap();
     let busy = |status| order_layer(&locks).wait(Wait::None).busy(status);
     let keyless = LockLayer::http().client(locks.clone()).key("{header.x-tenant}");
@@ -91,7 +91,7 @@ async fn unscoped(id: u64) -> Result<(), LockError> {
 async fn an_error_as_a_status_is_what_the_layer_answers() {
     let (locks, peer, _) = two_clients();
     let _other = peer.mutex("order:42").lock().await.unwrap();
-    let failing = Moody::new(MemoryStore::new(), Mood::Failing(StoreErrorKind::Unavailable));
+    let failing = Troubled::refusing(StoreErrorKind::Unavailable);
     let failing = LockClient::builder().store(failing).unwrap();
     let lease = waits_and_holds(Wait::None, ms(300));
     let lost = locks.mutex("a").with(lease.clone()).lock().await.unwrap();
