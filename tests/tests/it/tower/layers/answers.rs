@@ -96,7 +96,7 @@ async fn a_store_that_fails_is_unavailable() {
         assert_eq!(calls.count(), 0, "{kind:?}");
         let log = log.text();
         let line = log.lines().find(|line| line.contains("lock_tower")).unwrap();
-        assert!(line.contains(level) && line.contains("it is in a mood"), "{kind:?}: {log}");
+        assert!(line.contains(level) && line.contains("it is in trouble"), "{kind:?}: {log}");
     }
 }
 
