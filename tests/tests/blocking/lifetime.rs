@@ -85,23 +85,6 @@ fn shutdown_ends_waits_and_finishes_releases() {
     assert!(matches!(client.mutex("x").blocking_lock(), Err(LockError::Closed)));
 }
 
-/// The client of a runtime that has ended: its tasks go on in the thread of the blocking calls.
-#[test]
-fn a_client_whose_runtime_has_ended() {
-    let tools = Tools::start();
-    let runtime = runtime();
-    let url = tools.server.url();
-    let client = runtime.block_on(LockClient::connect(&url)).unwrap();
-    runtime.block_on(async { client.mutex("a").run(async {}).await.unwrap() });
-    drop(runtime);
-    let lock = client.mutex("a").with(leased(Lease::Watchdog(LEASE)));
-    let guard = lock.blocking_lock().unwrap();
-    thread::sleep(LEASE + LEASE / 2);
-    guard.check().unwrap();
-    guard.blocking_release().unwrap();
-    assert!(!tools.is_held("a"));
-}
-
 #[test]
 fn settings_are_those_of_the_builder() {
     let tools = Tools::start();

@@ -22,18 +22,6 @@ fn check_until_lost(guard: &LockGuard) {
 }
 
 #[test]
-fn check_fails_at_the_deadline_when_the_server_is_stopped() {
-    let tools = Tools::start();
-    let guard =
-        tools.client().mutex("s").with(leased(Lease::Watchdog(LEASE))).blocking_lock().unwrap();
-    tools.server.pause();
-    check_until_lost(&guard);
-    tools.server.resume();
-    assert!(guard.blocking_release().unwrap_err().is_lost());
-    free_soon(&tools.client(), "s");
-}
-
-#[test]
 fn check_fails_at_the_deadline_behind_a_black_hole() {
     let tools = Tools::start();
     let proxy = tools.proxy();

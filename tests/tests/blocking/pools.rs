@@ -51,18 +51,6 @@ fn all_jobs(pool: impl Fn(Arc<dyn Fn(usize) + Send + Sync>)) {
 }
 
 #[test]
-fn std_threads() {
-    all_jobs(|job| {
-        thread::scope(|scope| {
-            for number in 0..JOBS {
-                let job = &job;
-                scope.spawn(move || job(number));
-            }
-        });
-    });
-}
-
-#[test]
 fn a_rayon_pool() {
     use rayon::prelude::*;
 

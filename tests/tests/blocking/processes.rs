@@ -10,8 +10,9 @@ use crate::prelude::*;
 
 fn worker(server: &RedisServer, history: &Path, args: &[&str]) -> Worker {
     let (url, history) = (server.url(), history.to_str().unwrap());
-    let args: Vec<_> = [&url, history].into_iter().chain(args.iter().copied()).collect();
-    Worker::spawn(env!("CARGO_BIN_EXE_blocking_worker"), &args, &[])
+    let args: Vec<_> =
+        ["blocking", &url, history].into_iter().chain(args.iter().copied()).collect();
+    Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[])
 }
 
 /// What the history amounts to; no rule may be violated.
@@ -68,8 +69,8 @@ fn a_fork_is_refused_the_client_of_its_parent() {
     let envs = fork.envs();
     let envs: Vec<_> = envs.iter().map(|(name, value)| (&**name, &**value)).collect();
     let (url, history) = (tools.server.url(), history.path().to_str().unwrap());
-    let exe = env!("CARGO_BIN_EXE_blocking_worker");
-    let mut worker = Worker::spawn(exe, &[&url, history, "fork"], &envs);
+    let exe = env!("CARGO_BIN_EXE_worker");
+    let mut worker = Worker::spawn(exe, &["blocking", &url, history, "fork"], &envs);
     let mut calls = 0;
     loop {
         let line = tools.runtime.block_on(worker.next_line(SOON));

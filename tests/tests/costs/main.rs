@@ -1,11 +1,10 @@
-//! What locks cost in memory: what calls, waiting, names and crowds allocate and keep.
+//! What locks cost in memory: what calls, names and crowds allocate and keep.
 //!
 //! A program of its own: its allocator counts for the whole process, so one test runs at a time.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod attribute;
 mod chains;
-mod crowd;
 mod crowded;
 mod cycles;
 mod metrics;
@@ -14,7 +13,6 @@ mod order;
 mod policies;
 mod routes;
 mod survey;
-mod waiting;
 
 use std::alloc::System;
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use lock_runtime::LockClient;
 use lock_runtime::store::MemoryStore;
-use lock_tests::{RedisServer, eventually};
 use tokio::time::{advance, sleep};
 
 use super::{alone, live_bytes};
@@ -80,55 +79,6 @@ async fn names_in_memory_leave_nothing() {
     let kept = after.saturating_sub(before) / (10 * ROUND);
     println!("in memory, a name leaves {kept} bytes; held, it takes {held}");
     assert!(kept < held / 20, "a name leaves {kept} bytes; held, it takes {held}");
-    for client in [client, other] {
-        assert!(client.shutdown(SOON).await.is_clean());
-    }
-}
-
-/// On Redis, each name leaves its counter, which expires.
-#[tokio::test]
-async fn names_on_redis_leave_a_counter_each() {
-    let _alone = alone().await;
-    const ROUND: usize = 8_000;
-    let server = RedisServer::start().await;
-    let raw = server.client();
-    let client = LockClient::connect(&server.url()).await.unwrap();
-    let other = LockClient::connect(&server.url()).await.unwrap();
-    // First, while nothing lingers.
-    let held = held_name(&client).await;
-    raw.get::<String>(&["FLUSHALL"]).await;
-    let channels = async || raw.lock_channels().await.len();
-    let visit = async |numbers: std::ops::Range<usize>| {
-        let (client, other) = (&client, &other);
-        let visits = stream::iter(numbers).for_each_concurrent(64, |number| async move {
-            let name = format!("once:{number}");
-            if number % 2 == 0 {
-                contended(client, other, &name).await;
-            } else {
-                visit_alone(client, &name).await;
-            }
-        });
-        visits.await;
-        assert!(channels().await > 100, "no client had to listen: this tests nothing");
-        eventually(SOON, "no channel is left", async || channels().await == 0).await;
-        live_bytes()
-    };
-    // Rounds of one size, because what lingers for a while grows with it. How much that is depends on how busy the machine is,
-    // so the median of three counts.
-    let mut live = Vec::new();
-    for round in 0..4 {
-        live.push(visit(round * ROUND..(round + 1) * ROUND).await);
-    }
-    let mut grown: Vec<_> = live.windows(2).map(|live| live[1].saturating_sub(live[0])).collect();
-    grown.sort_unstable();
-    let kept = grown[1] / ROUND;
-    let (all, keys) = (4 * ROUND, raw.keys().await);
-    assert_eq!(keys.len(), all);
-    assert!(keys.iter().all(|key| key.starts_with("redisson_lock_token:{once:")));
-    let keyspace: String = raw.get(&["INFO", "keyspace"]).await;
-    assert!(keyspace.contains(&format!("keys={all},expires={all},")), "{keyspace}");
-    println!("on Redis, a name leaves {kept} bytes; held, it takes {held}");
-    assert!(kept < held / 5, "a name leaves {kept} bytes; held, it takes {held}");
     for client in [client, other] {
         assert!(client.shutdown(SOON).await.is_clean());
     }

@@ -8,7 +8,7 @@ use lock_runtime::policy::LockConfig;
 use lock_tower::{HttpLockLayer, LockLayer};
 use tower::Service;
 
-use super::{allocations, alone};
+use super::{allocations, alone, live_bytes};
 
 const ROUNDS: usize = 1_000;
 
@@ -55,4 +55,20 @@ async fn a_configured_route_allocates_no_more_than_one_in_code() {
     let spare = ROUNDS / 100;
     assert!(locked <= code + spare, "configured {locked}, in code {code}, for {ROUNDS}");
     assert!(other <= code + spare, "another route {other}, in code {code}, for {ROUNDS}");
+}
+
+/// What a request leaves grows in every round; a table or a buffer grows by a step now and then.
+#[tokio::test(flavor = "current_thread")]
+async fn requests_leave_no_memory() {
+    let _alone = alone().await;
+    let clients = [configured(), configured()];
+    let routes = LockLayer::http().routes().build().unwrap();
+    let mut live = Vec::new();
+    for _ in 0..6 {
+        requests(&routes, &clients, "/shop7/42/pay").await;
+        live.push(live_bytes());
+    }
+    let mut grown: Vec<_> = live.windows(2).map(|it| it[1].saturating_sub(it[0])).collect();
+    grown.sort_unstable();
+    assert!(grown[2] < ROUNDS, "{live:?}");
 }

@@ -5,9 +5,7 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_stays_held() {
-    let mut drill = Drill::start().await;
+drill!(nothing_stays_held, async |drill| {
     let one_way = ms(20);
     drill.proxy.delay(one_way);
     let mut dropped = 0;
@@ -21,6 +19,4 @@ async fn nothing_stays_held() {
     assert!(dropped > Job::ALL.len(), "nothing was on its way: {dropped}");
     soon_free(&drill.near.client).await;
     drill.proxy.pass();
-    drill.all_work().await;
-    drill.end(Duration::ZERO).await;
-}
+});

@@ -8,9 +8,7 @@ use crate::prelude::*;
 /// Less than what ends a place or a wait by itself: the waiter lease, the lease of the holder, the poll cap.
 const AT_ONCE: Duration = secs(10);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_next_waiter_has_the_lock() {
-    let mut drill = Drill::start().await;
+drill!(the_next_waiter_has_the_lock, async |drill| {
     let mut held = hold_each(&drill.near.client, SOON * 2).await;
     // There are two.
     let permits = own_name(Job::Permits);
@@ -50,9 +48,7 @@ async fn the_next_waiter_has_the_lock() {
     }
     eprintln!("all next waiters after {:?}", free.elapsed());
     assert!(dropping.shutdown(SOON).await.is_clean() && other.shutdown(SOON).await.is_clean());
-    drill.all_work().await;
-    drill.end(Duration::ZERO).await;
-}
+});
 
 /// Waits for the test's own lock of that kind.
 async fn next(client: LockClient, job: Job) -> LockGuard {

@@ -5,9 +5,7 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_is_released() {
-    let mut drill = Drill::start().await;
+drill!(every_lock_is_released, async |drill| {
     for guard in hold_each(&drill.far.client, SOON * 2).await {
         let task = tokio::spawn(async move {
             let _guard = guard;
@@ -24,6 +22,4 @@ async fn every_lock_is_released() {
         assert!(tokio::task::spawn_blocking(|| thread.join()).await.unwrap().is_err());
     }
     soon_free(&drill.near.client).await;
-    drill.all_work().await;
-    drill.end(Duration::ZERO).await;
-}
+});

@@ -9,9 +9,7 @@ use tokio::task::spawn_blocking;
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_lease_bounds_it() {
-    let mut drill = Drill::start().await;
+drill!(the_lease_bounds_it, async |drill| {
     let url = drill.proxy.url();
     let with_shutdown = url.clone();
     let shut_down = move || {
@@ -44,6 +42,4 @@ async fn the_lease_bounds_it() {
     // A permit that was not given back goes when a permit is acquired after its lease.
     sleep((LEASE + ms(100)).saturating_sub(waited)).await;
     release_each(hold_each(&drill.near.client, LEASE * 10).await).await;
-    drill.all_work().await;
-    drill.end(Duration::ZERO).await;
-}
+});

@@ -9,14 +9,10 @@ use lock_tests::preload::Fork;
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_two_exclude_each_other() {
-    let mut drill = Drill::start().await;
+drill!(the_two_exclude_each_other, async |drill| {
     let (start, fork) = (drill.process_start(), Fork::new());
-    let mut forking = start.spawn(env!("CARGO_BIN_EXE_fork_worker"), &fork.envs());
+    let mut forking = start.spawn("fork", &fork.envs());
     let ids = [forking.next_line(SOON).await, forking.next_line(SOON).await];
     assert_ne!(ids[0], ids[1]);
     forking.wait(SOON).await;
-    drill.all_work().await;
-    drill.end(Duration::ZERO).await;
-}
+});

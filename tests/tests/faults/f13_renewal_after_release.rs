@@ -13,9 +13,7 @@ const NEXT: Duration = secs(5);
 /// The kinds of lock that have another holder then. The others are free.
 const HELD: [Job; 4] = [Job::Fair, Job::Write, Job::Permits, Job::Pair];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_prolongs_nothing() {
-    let mut drill = Drill::start().await;
+drill!(it_prolongs_nothing, async |drill| {
     let networks = join_all(Job::ALL.map(async |job| {
         // Each of a client of its own: renewals that are due at the same time are one request.
         let network = Proxy::start(drill.server.port()).await;
@@ -48,9 +46,7 @@ async fn it_prolongs_nothing() {
     }
     release_each(next).await;
     drop(networks);
-    drill.all_work().await;
-    drill.end(Duration::ZERO).await;
-}
+});
 
 /// Holds of another client that are not renewed.
 async fn fixed_each(client: &LockClient) -> Vec<LockGuard> {

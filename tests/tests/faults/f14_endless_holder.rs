@@ -10,9 +10,7 @@ use futures_util::future::join_all;
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn max_hold_ends_it() {
-    let mut drill = Drill::start().await;
+drill!(max_hold_ends_it, async |drill| {
     let bounded = watched(LEASE).max_hold(LEASE * 3 / 2);
     let hangs = Job::ALL.map(|job| {
         let (client, options) = (drill.near.client.clone(), bounded.clone());
@@ -34,11 +32,9 @@ async fn max_hold_ends_it() {
     all_are_renewed(&held, LEASE * 3 / 2, lease);
     let options = watched(LEASE).wait(ms(100));
     let name = own_name(Job::Mutex);
-    let error = Job::Mutex.acquire(&quiet_client(&drill).await, &name, options).await.unwrap_err();
+    let error = Job::Mutex.acquire(&quiet_client(drill).await, &name, options).await.unwrap_err();
     assert!(error.is_timeout() && error.holder_remaining().unwrap() <= lease, "{error:?}");
     release_each(held).await;
     // A permit that was not given back goes when a permit is acquired after its lease.
     release_each(hold_each(&drill.far.client, LEASE * 10).await).await;
-    drill.all_work().await;
-    drill.end(Duration::ZERO).await;
-}
+});

@@ -6,24 +6,18 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::start().await;
-    let swallow = async |drill: &mut Drill| {
-        let held = hold_each(&drill.far.client, LEASE).await;
-        drill.proxy.black_hole();
-        for guard in &held {
-            let lost = timeout(2 * LEASE, guard.lost()).await.expect("not lost at its deadline");
-            let by_deadline = matches!(lost, LockError::Lost { cause: LossCause::Deadline, .. });
-            assert!(by_deadline, "{lost}");
-        }
-        // Others have what the client has lost.
-        soon_free(&drill.near.client).await;
-        // A permit that was not given back goes when a permit is acquired after its lease.
-        release_each(hold_each(&drill.near.client, LEASE * 10).await).await;
-        drill.near.works().await;
-        drill.proxy.pass();
-    };
-    drill.fault(May::Delay, swallow).await;
-    drill.end(secs(3)).await;
-}
+drill!(every_lock_recovers, Drill::start(), May::Delay, secs(3), async |drill| {
+    let held = hold_each(&drill.far.client, LEASE).await;
+    drill.proxy.black_hole();
+    for guard in &held {
+        let lost = timeout(2 * LEASE, guard.lost()).await.expect("not lost at its deadline");
+        let by_deadline = matches!(lost, LockError::Lost { cause: LossCause::Deadline, .. });
+        assert!(by_deadline, "{lost}");
+    }
+    // Others have what the client has lost.
+    soon_free(&drill.near.client).await;
+    // A permit that was not given back goes when a permit is acquired after its lease.
+    release_each(hold_each(&drill.near.client, LEASE * 10).await).await;
+    drill.near.works().await;
+    drill.proxy.pass();
+});

@@ -7,19 +7,13 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::start().await;
-    let kill = async |drill: &mut Drill| {
-        let idle = Idle::start(&drill.far_config(), &**drill).await;
-        idle.delete_locks(&**drill).await;
-        for _ in 0..10 {
-            let killed = drill.server.client_kill(ClientType::PubSub).await;
-            assert!(killed > 0, "no client was subscribed");
-            drill.near.work(1).await;
-        }
-        idle.all_acquire().await;
-    };
-    drill.fault(May::Delay, kill).await;
-    drill.end(secs(3)).await;
-}
+drill!(every_lock_recovers, Drill::start(), May::Delay, secs(3), async |drill| {
+    let idle = Idle::start(&drill.far_config(), &**drill).await;
+    idle.delete_locks(&**drill).await;
+    for _ in 0..10 {
+        let killed = drill.server.client_kill(ClientType::PubSub).await;
+        assert!(killed > 0, "no client was subscribed");
+        drill.near.work(1).await;
+    }
+    idle.all_acquire().await;
+});

@@ -6,21 +6,15 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_is_only_slower() {
-    let mut drill = Drill::start().await;
-    let lose = async |drill: &mut Drill| {
-        drill.proxy.lose_some();
-        let start = Instant::now();
-        drill.far.work(1).await;
-        eprintln!("the client works in {:?}", start.elapsed());
-        let lease = LEASE * 5;
-        let held = hold_each(&drill.far.client, lease).await;
-        // Each has been renewed by then, or is lost.
-        sleep(lease + LEASE / 2).await;
-        release_each(held).await;
-        drill.proxy.pass();
-    };
-    drill.fault(May::Delay, lose).await;
-    drill.end(secs(2)).await;
-}
+drill!(it_is_only_slower, Drill::start(), May::Delay, secs(2), async |drill| {
+    drill.proxy.lose_some();
+    let start = Instant::now();
+    drill.far.work(1).await;
+    eprintln!("the client works in {:?}", start.elapsed());
+    let lease = LEASE * 5;
+    let held = hold_each(&drill.far.client, lease).await;
+    // Each has been renewed by then, or is lost.
+    sleep(lease + LEASE / 2).await;
+    release_each(held).await;
+    drill.proxy.pass();
+});

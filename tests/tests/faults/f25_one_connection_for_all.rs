@@ -6,10 +6,8 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn renewals_go_on() {
-    let mut drill = Drill::start().await;
-    let connections = connections(&drill).await;
+drill!(renewals_go_on, async |drill| {
+    let connections = connections(drill).await;
     let lease = LEASE * 3;
     let held = hold_each(&drill.near.client, lease).await;
     let since = Instant::now();
@@ -25,11 +23,9 @@ async fn renewals_go_on() {
     }
     timeout(SOON, tasks.join_all()).await.expect("all have had their lock");
     all_are_renewed(&held, since.elapsed().min(LEASE * 3 / 2), lease);
-    assert_eq!(self::connections(&drill).await, connections);
+    assert_eq!(self::connections(drill).await, connections);
     release_each(held).await;
-    drill.all_work().await;
-    drill.end(Duration::ZERO).await;
-}
+});
 
 /// How many connections the client has.
 async fn connections(drill: &Drill) -> usize {

@@ -6,23 +6,17 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::start().await;
-    let sleep_twice = async |drill: &mut Drill| {
-        let lease = LEASE * 6;
-        let held = hold_each(&drill.far.client, lease).await;
-        let since = Instant::now();
-        for _ in 0..2 {
-            // Renewals are due after a third of the lease, and get no answer in time.
-            sleep((lease / 4).saturating_sub(since.elapsed())).await;
-            drill.server.client().cmd(&["DEBUG", "SLEEP", "1.5"]).await;
-        }
-        // Each has been renewed by then, or is lost.
-        sleep((lease + LEASE / 2).saturating_sub(since.elapsed())).await;
-        release_each(held).await;
-    };
+drill!(every_lock_recovers, Drill::start(), May::Repeat, secs(3), async |drill| {
     // What a client has given up on one connection, and undone on the next, may arrive after that.
-    drill.fault(May::Repeat, sleep_twice).await;
-    drill.end(secs(3)).await;
-}
+    let lease = LEASE * 6;
+    let held = hold_each(&drill.far.client, lease).await;
+    let since = Instant::now();
+    for _ in 0..2 {
+        // Renewals are due after a third of the lease, and get no answer in time.
+        sleep((lease / 4).saturating_sub(since.elapsed())).await;
+        drill.server.client().cmd(&["DEBUG", "SLEEP", "1.5"]).await;
+    }
+    // Each has been renewed by then, or is lost.
+    sleep((lease + LEASE / 2).saturating_sub(since.elapsed())).await;
+    release_each(held).await;
+});

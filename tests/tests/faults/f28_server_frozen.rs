@@ -7,26 +7,20 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::start().await;
-    let freeze = async |drill: &mut Drill| {
-        let held = hold_each(&drill.near.client, LEASE).await;
-        drill.server.pause();
-        let frozen = Instant::now();
-        for guard in &held {
-            // The server does not answer, so only the deadline can end it.
-            let left = (LEASE * 3).saturating_sub(frozen.elapsed());
-            timeout(left, guard.lost()).await.expect("the holder learns of it");
-        }
-        sleep((LEASE * 3).saturating_sub(frozen.elapsed())).await;
-        drill.server.resume();
-        for guard in held {
-            let error = guard.release().await.unwrap_err();
-            let by_deadline = matches!(error, LockError::Lost { cause: LossCause::Deadline, .. });
-            assert!(by_deadline, "{error:?}");
-        }
-    };
-    drill.fault(May::Delay, freeze).await;
-    drill.end(secs(3)).await;
-}
+drill!(every_lock_recovers, Drill::start(), May::Delay, secs(3), async |drill| {
+    let held = hold_each(&drill.near.client, LEASE).await;
+    drill.server.pause();
+    let frozen = Instant::now();
+    for guard in &held {
+        // The server does not answer, so only the deadline can end it.
+        let left = (LEASE * 3).saturating_sub(frozen.elapsed());
+        timeout(left, guard.lost()).await.expect("the holder learns of it");
+    }
+    sleep((LEASE * 3).saturating_sub(frozen.elapsed())).await;
+    drill.server.resume();
+    for guard in held {
+        let error = guard.release().await.unwrap_err();
+        let by_deadline = matches!(error, LockError::Lost { cause: LossCause::Deadline, .. });
+        assert!(by_deadline, "{error:?}");
+    }
+});

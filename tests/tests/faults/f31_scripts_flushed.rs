@@ -5,9 +5,7 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_happens() {
-    let mut drill = Drill::start().await;
+drill!(nothing_happens, async |drill| {
     // Renewed each two seconds.
     let lease = LEASE * 6;
     let held = hold_each(&drill.near.client, lease).await;
@@ -18,6 +16,4 @@ async fn nothing_happens() {
     }
     all_are_renewed(&held, LEASE * 3, lease);
     release_each(held).await;
-    drill.all_work().await;
-    drill.end(Duration::ZERO).await;
-}
+});

@@ -6,29 +6,23 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn holds_are_kept_and_released() {
-    let mut drill = Drill::start().await;
-    let fill = async |drill: &mut Drill| {
-        let raw = drill.server.client();
-        let lease = LEASE * 3;
-        let held = hold_each(&drill.near.client, lease).await;
-        raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
-        sleep(LEASE * 7 / 4).await;
-        all_are_renewed(&held, LEASE * 3 / 2, lease);
-        // Not beside a request of a crew in one script, which may write when that has.
-        let client = quiet_client(drill).await;
-        for job in Job::ALL {
-            let name = format!("other:{job:?}");
-            let start = Instant::now();
-            let acquired = job.acquire(&client, &name, watched(LEASE)).await;
-            let Err(LockError::Store(error)) = acquired else { panic!("{job:?}: {acquired:?}") };
-            assert_eq!(error.kind(), StoreErrorKind::OutOfMemory, "{error:?}");
-            assert!(start.elapsed() < patience(secs(2)), "{:?}", start.elapsed());
-        }
-        release_each(held).await;
-        raw.cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
-    };
-    drill.fault(May::Delay, fill).await;
-    drill.end(secs(2)).await;
-}
+drill!(holds_are_kept_and_released, Drill::start(), May::Delay, secs(2), async |drill| {
+    let raw = drill.server.client();
+    let lease = LEASE * 3;
+    let held = hold_each(&drill.near.client, lease).await;
+    raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    sleep(LEASE * 7 / 4).await;
+    all_are_renewed(&held, LEASE * 3 / 2, lease);
+    // Not beside a request of a crew in one script, which may write when that has.
+    let client = quiet_client(drill).await;
+    for job in Job::ALL {
+        let name = format!("other:{job:?}");
+        let start = Instant::now();
+        let acquired = job.acquire(&client, &name, watched(LEASE)).await;
+        let Err(LockError::Store(error)) = acquired else { panic!("{job:?}: {acquired:?}") };
+        assert_eq!(error.kind(), StoreErrorKind::OutOfMemory, "{error:?}");
+        assert!(start.elapsed() < patience(secs(2)), "{:?}", start.elapsed());
+    }
+    release_each(held).await;
+    raw.cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
+});

@@ -13,10 +13,6 @@ const FILL: &str = "for i = 1, 500 do
   redis.call('SET', 'fill:' .. i, string.rep('x', 1024), 'EX', 60)
 end";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::start().await;
-    let evict = async |drill: &mut Drill| evict(drill, FILL, "allkeys-random", 1).await;
-    drill.fault(May::Delay, evict).await;
-    drill.end(secs(2)).await;
-}
+drill!(every_lock_recovers, Drill::start(), May::Delay, secs(2), async |drill| {
+    evict(drill, FILL, "allkeys-random", 1).await;
+});

@@ -10,12 +10,6 @@ use crate::prelude::*;
 /// A key that has no end.
 const FILL: &str = "redis.call('SET', 'fill', string.rep('x', 512 * 1024))";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::start().await;
-    let evict = async |drill: &mut Drill| {
-        evict(drill, FILL, "volatile-ttl", Job::ALL.len()).await;
-    };
-    drill.fault(May::Delay, evict).await;
-    drill.end(secs(2)).await;
-}
+drill!(every_lock_recovers, Drill::start(), May::Delay, secs(2), async |drill| {
+    evict(drill, FILL, "volatile-ttl", Job::ALL.len()).await;
+});

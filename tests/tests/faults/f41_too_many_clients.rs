@@ -6,28 +6,24 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::start().await;
-    let crowd = async |drill: &mut Drill| {
-        let raw = drill.server.client();
-        raw.cmd(&["CONFIG", "SET", "maxclients", "1"]).await;
-        let (accepted, start) = (drill.proxy.accepted(), Instant::now());
-        drill.proxy.reset_all();
-        for kind in EXCLUSIVE {
-            let acquire = take(&drill.far.client, kind, "not to be had", waits(ANSWER));
-            let (kind, text) = kind_and_text(&acquire.await.unwrap_err());
-            assert_eq!(kind, StoreErrorKind::Unavailable, "{text}");
-            assert!(text.contains("too many connections"), "{text}");
-        }
-        let error = LockClient::connect(&drill.server.url()).await.unwrap_err();
-        assert!(kind_and_text(&error).1.contains("too many connections"), "{error:?}");
-        drill.near.works().await;
-        let tries = drill.proxy.accepted() - accepted;
-        let most = 2 + 5 * usize::try_from(start.elapsed().as_secs() + 1).unwrap();
-        assert!(tries <= most, "{tries} connections in {:?}", start.elapsed());
-        raw.cmd(&["CONFIG", "SET", "maxclients", "1000"]).await;
-    };
-    drill.fault(May::Delay, crowd).await;
-    drill.end(secs(4)).await;
-}
+drill!(every_lock_recovers, Drill::start(), May::Delay, secs(4), async |drill| {
+    let raw = drill.server.client();
+    raw.cmd(&["CONFIG", "SET", "maxclients", "1"]).await;
+    let (accepted, start) = (drill.proxy.accepted(), Instant::now());
+    drill.proxy.reset_all();
+    for kind in EXCLUSIVE {
+        let acquire = take(&drill.far.client, kind, "not to be had", waits(ANSWER));
+        let (kind, text) = kind_and_text(&acquire.await.unwrap_err());
+        assert_eq!(kind, StoreErrorKind::Unavailable, "{text}");
+        assert!(text.contains("too many connections"), "{text}");
+    }
+    let error = LockClient::connect(&drill.server.url()).await.unwrap_err();
+    let (kind, text) = kind_and_text(&error);
+    assert_eq!(kind, StoreErrorKind::NotReady, "{text}");
+    assert!(text.contains("too many connections"), "{text}");
+    drill.near.works().await;
+    let tries = drill.proxy.accepted() - accepted;
+    let most = 2 + 5 * usize::try_from(start.elapsed().as_secs() + 1).unwrap();
+    assert!(tries <= most, "{tries} connections in {:?}", start.elapsed());
+    raw.cmd(&["CONFIG", "SET", "maxclients", "1000"]).await;
+});

@@ -6,33 +6,26 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::start().await;
+drill!(every_lock_recovers, Drill::start(), May::Delay, secs(3), async |drill| {
     let raw = drill.server.client();
     raw.cmd(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 64kb 32kb 1"]).await;
-    let overflow = async |drill: &mut Drill| {
-        let raw = drill.server.client();
-        let rubbish = "x".repeat(1 << 20);
-        let subscribers = async || {
-            let list: String = raw.get(&["CLIENT", "LIST", "TYPE", "pubsub"]).await;
-            let ids = list.lines().filter_map(|line| line.split(' ').next());
-            ids.map(str::to_owned).collect::<Vec<_>>()
-        };
-        let idle = Idle::start(&drill.far_config(), &**drill).await;
-        idle.delete_locks(&**drill).await;
-        let before = subscribers().await;
-        assert!(before.len() >= 3, "one of each party: {before:?}");
-        eventually(SOON, "they are all cut off", async || {
-            let channels: Vec<String> = raw.get(&["PUBSUB", "CHANNELS"]).await;
-            for channel in channels {
-                raw.cmd(&["PUBLISH", &channel, &rubbish]).await;
-            }
-            subscribers().await.iter().all(|id| !before.contains(id))
-        })
-        .await;
-        idle.all_acquire().await;
+    let rubbish = "x".repeat(1 << 20);
+    let subscribers = async || {
+        let list: String = raw.get(&["CLIENT", "LIST", "TYPE", "pubsub"]).await;
+        let ids = list.lines().filter_map(|line| line.split(' ').next());
+        ids.map(str::to_owned).collect::<Vec<_>>()
     };
-    drill.fault(May::Delay, overflow).await;
-    drill.end(secs(3)).await;
-}
+    let idle = Idle::start(&drill.far_config(), &**drill).await;
+    idle.delete_locks(&**drill).await;
+    let before = subscribers().await;
+    assert!(before.len() >= 3, "one of each party: {before:?}");
+    eventually(SOON, "they are all cut off", async || {
+        let channels: Vec<String> = raw.get(&["PUBSUB", "CHANNELS"]).await;
+        for channel in channels {
+            raw.cmd(&["PUBLISH", &channel, &rubbish]).await;
+        }
+        subscribers().await.iter().all(|id| !before.contains(id))
+    })
+    .await;
+    idle.all_acquire().await;
+});

@@ -6,10 +6,12 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::on(RedisServer::builder().password("old")).await;
-    let change = async |drill: &mut Drill| {
+drill!(
+    every_lock_recovers,
+    Drill::on(RedisServer::builder().password("old")),
+    May::Delay,
+    secs(4),
+    async |drill| {
         let raw = drill.server.client();
         raw.cmd(&["CONFIG", "SET", "requirepass", "new"]).await;
         let (accepted, start) = (drill.proxy.accepted(), Instant::now());
@@ -34,7 +36,5 @@ async fn every_lock_recovers() {
         eprintln!("{tries} connections in {:?}", start.elapsed());
         assert!(tries <= most, "{tries} connections in {:?}", start.elapsed());
         raw.cmd(&["CONFIG", "SET", "requirepass", "old"]).await;
-    };
-    drill.fault(May::Delay, change).await;
-    drill.end(secs(4)).await;
-}
+    }
+);

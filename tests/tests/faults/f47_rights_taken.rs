@@ -6,32 +6,26 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::start().await;
-    let cut = async |drill: &mut Drill| {
-        let raw = drill.server.client();
-        for commands in [&["evalsha"][..], &["pexpire", "pexpireat"]] {
-            let set = async |sign: char| {
-                for command in commands {
-                    raw.cmd(&["ACL", "SETUSER", "default", &format!("{sign}{command}")]).await;
-                }
-            };
-            set('-').await;
-            for kind in EXCLUSIVE {
-                let acquire = take(&drill.near.client, kind, "refused", waits(SOON));
-                let error = timeout(SOON / 2, acquire).await.expect("waits").unwrap_err();
-                let (kind, text) = kind_and_text(&error);
-                assert_eq!(kind, StoreErrorKind::Denied, "{commands:?}: {text}");
-                let says = "does not let the user run";
-                let says = format!("the server at 127.0.0.1:{} {says}", drill.server.port());
-                assert!(text.starts_with(&says), "{commands:?}: {text}");
-                assert!(text.contains("The user's rights"), "{commands:?}: {text}");
+drill!(every_lock_recovers, Drill::start(), May::Delay, secs(3), async |drill| {
+    let raw = drill.server.client();
+    for commands in [&["evalsha"][..], &["pexpire", "pexpireat"]] {
+        let set = async |sign: char| {
+            for command in commands {
+                raw.cmd(&["ACL", "SETUSER", "default", &format!("{sign}{command}")]).await;
             }
-            sleep(LEASE / 2).await;
-            set('+').await;
+        };
+        set('-').await;
+        for kind in EXCLUSIVE {
+            let acquire = take(&drill.near.client, kind, "refused", waits(SOON));
+            let error = timeout(SOON / 2, acquire).await.expect("waits").unwrap_err();
+            let (kind, text) = kind_and_text(&error);
+            assert_eq!(kind, StoreErrorKind::Denied, "{commands:?}: {text}");
+            let says = "does not let the user run";
+            let says = format!("the server at 127.0.0.1:{} {says}", drill.server.port());
+            assert!(text.starts_with(&says), "{commands:?}: {text}");
+            assert!(text.contains("The user's rights"), "{commands:?}: {text}");
         }
-    };
-    drill.fault(May::Delay, cut).await;
-    drill.end(secs(3)).await;
-}
+        sleep(LEASE / 2).await;
+        set('+').await;
+    }
+});

@@ -7,32 +7,26 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::start().await;
+drill!(every_lock_recovers, Drill::start(), May::Delay, secs(3), async |drill| {
     let lease = ms(700);
-    let unnoticed = async |drill: &mut Drill| {
-        let raw = drill.server.client();
-        raw.cmd(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]).await;
-        let client = LockClient::builder().poll_cap(SOON * 2).command_timeout(ANSWER);
-        let client = client.connect(&drill.proxy.url()).await.unwrap();
-        for kind in EXCLUSIVE {
-            let name = format!("dead {kind}");
-            let dead = take(&drill.near.client, kind, &name, fixed(lease)).await.unwrap();
-            let (start, left) = (Instant::now(), dead.remaining());
-            let acquire = take(&client, kind, &name, waits(SOON));
-            let next = acquire.await.unwrap();
-            let waited = start.elapsed();
-            eprintln!("{kind} after {waited:?}");
-            assert!(waited >= left, "{kind}: {waited:?}");
-            next.release().await.unwrap();
-            assert!(dead.release().await.unwrap_err().is_lost());
-        }
-        let channels: Vec<String> = raw.get(&["PUBSUB", "CHANNELS"]).await;
-        assert!(channels.iter().all(|channel| !channel.starts_with("__key")), "{channels:?}");
-        let patterns: u64 = raw.get(&["PUBSUB", "NUMPAT"]).await;
-        assert_eq!(patterns, 0, "subscriptions to patterns");
-    };
-    drill.fault(May::Delay, unnoticed).await;
-    drill.end(secs(3)).await;
-}
+    let raw = drill.server.client();
+    raw.cmd(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]).await;
+    let client = LockClient::builder().poll_cap(SOON * 2).command_timeout(ANSWER);
+    let client = client.connect(&drill.proxy.url()).await.unwrap();
+    for kind in EXCLUSIVE {
+        let name = format!("dead {kind}");
+        let dead = take(&drill.near.client, kind, &name, fixed(lease)).await.unwrap();
+        let (start, left) = (Instant::now(), dead.remaining());
+        let acquire = take(&client, kind, &name, waits(SOON));
+        let next = acquire.await.unwrap();
+        let waited = start.elapsed();
+        eprintln!("{kind} after {waited:?}");
+        assert!(waited >= left, "{kind}: {waited:?}");
+        next.release().await.unwrap();
+        assert!(dead.release().await.unwrap_err().is_lost());
+    }
+    let channels: Vec<String> = raw.get(&["PUBSUB", "CHANNELS"]).await;
+    assert!(channels.iter().all(|channel| !channel.starts_with("__key")), "{channels:?}");
+    let patterns: u64 = raw.get(&["PUBSUB", "NUMPAT"]).await;
+    assert_eq!(patterns, 0, "subscriptions to patterns");
+});

@@ -8,8 +8,7 @@ use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_lock_recovers() {
-    let world = Failover::start(RedisServer::builder(), 1).await;
-    let mut drill = Drill::among(world, Habits::default()).await;
+    let mut drill = Drill::with_sentinels().await;
     let lose = async |drill: &mut Drill<Failover>| {
         drill.nodes[1].pause();
         // Or the replica would have the commands in its socket, and run them later.

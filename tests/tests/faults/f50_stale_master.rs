@@ -8,8 +8,7 @@ use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_lock_recovers() {
-    let world = Failover::start(RedisServer::builder(), 1).await;
-    let mut drill = Drill::among(world, Habits::default()).await;
+    let mut drill = Drill::with_sentinels().await;
     // Or they would tell the old master at once that it is none.
     drill.sentinels.publish_every(secs(10)).await;
     let stale = async |drill: &mut Drill<Failover>| {

@@ -7,15 +7,5 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let before = async |_: &RedisServer| {};
-    let enter = async |server: &RedisServer| {
-        // No master is there to follow, so it keeps its data.
-        server.client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
-    };
-    let leave = async |server: &RedisServer| {
-        server.client().cmd(&["REPLICAOF", "NO", "ONE"]).await;
-    };
-    refused("READONLY", before, enter, leave).await;
-}
+// No master is there to follow, so it keeps its data.
+refusal!("READONLY", "PING", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE");

@@ -6,17 +6,9 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let before = async |server: &RedisServer| {
-        let set = ["CONFIG", "SET", "replica-serve-stale-data", "no"];
-        server.client().cmd(&set).await;
-    };
-    let enter = async |server: &RedisServer| {
-        server.client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
-    };
-    let leave = async |server: &RedisServer| {
-        server.client().cmd(&["REPLICAOF", "NO", "ONE"]).await;
-    };
-    refused("MASTERDOWN", before, enter, leave).await;
-}
+refusal!(
+    "MASTERDOWN",
+    "CONFIG SET replica-serve-stale-data no",
+    "REPLICAOF 127.0.0.1 1",
+    "REPLICAOF NO ONE"
+);

@@ -5,14 +5,9 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let before = async |_: &RedisServer| {};
-    let enter = async |server: &RedisServer| {
-        server.client().cmd(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
-    };
-    let leave = async |server: &RedisServer| {
-        server.client().cmd(&["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
-    };
-    refused("NOREPLICAS", before, enter, leave).await;
-}
+refusal!(
+    "NOREPLICAS",
+    "PING",
+    "CONFIG SET min-replicas-to-write 1",
+    "CONFIG SET min-replicas-to-write 0"
+);

@@ -8,8 +8,7 @@ use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_request_has_keys_of_two_slots() {
-    let world = Slots::new(RedisCluster::start().await);
-    let mut drill = Drill::among(world, Habits::default()).await;
+    let mut drill = Drill::in_a_cluster().await;
     let error = drill.near.client.multi_lock(["one", "two"]).lock().await.unwrap_err();
     let (kind, text) = kind_and_text(&error);
     assert!(kind == StoreErrorKind::Config && text.contains("hash tag"), "{kind:?}: {text}");

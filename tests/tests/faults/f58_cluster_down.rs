@@ -9,8 +9,7 @@ use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_lock_recovers() {
-    let world = Slots::new(RedisCluster::start().await);
-    let mut drill = Drill::among(world, Habits::default()).await;
+    let mut drill = Drill::in_a_cluster().await;
     let tag = name_of(&drill.cluster, 0).await;
     let down = async |drill: &mut Drill<Slots>| {
         drill.loses(async { [1, 2].map(|node| drill.cluster.node(node).kill()) }).await;

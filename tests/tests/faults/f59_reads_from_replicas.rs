@@ -7,8 +7,7 @@ use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_replica_is_asked() {
-    let world = Failover::start(RedisServer::builder(), 1).await;
-    let mut drill = Drill::among(world, Habits::default()).await;
+    let mut drill = Drill::with_sentinels().await;
     let kept = Kept::take_for(&drill.far.client, "kept", secs(15)).await;
     let behind = async |drill: &mut Drill<Failover>| {
         drill.nodes[1].pause();

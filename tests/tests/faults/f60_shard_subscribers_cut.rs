@@ -8,8 +8,7 @@ use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_lock_recovers() {
-    let world = Slots::new(RedisCluster::start().await);
-    let mut drill = Drill::among(world, Habits::default()).await;
+    let mut drill = Drill::in_a_cluster().await;
     let cut_off = async |drill: &mut Drill<Slots>| {
         let idle = Idle::start(&drill.far_config(), &**drill).await;
         idle.delete_locks(&**drill).await;

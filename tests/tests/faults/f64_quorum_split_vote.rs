@@ -7,36 +7,24 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_split_vote_is_repeated() {
-    let world = Masters::start(3, "none").await;
-    let mutexes_only = Habits { mutexes_only: true, ..Habits::default() };
-    let mut drill = Drill::among(world, mutexes_only).await;
-    let split = async |drill: &mut Drill<Masters>| {
-        let releases = join_all(
-            drill.nodes.iter().map(|node| Heard::on(node, "redisson_lock__channel:{split}")),
-        );
-        let releases = releases.await;
-        drill.proxies.iter().for_each(|proxy| proxy.mix_requests(ms(20)));
-        let clients = (0..20).map(async |_| {
-            let config = LockConfig::from_toml(&drill.far_config()).unwrap();
-            LockClient::from_config(config).await.unwrap()
-        });
-        let clients = join_all(clients).await;
-        let start = Instant::now();
-        let turns = clients.iter().map(async |client| {
-            let held = client.mutex("split").with(watched(SOON)).lock().await.unwrap();
-            held.release().await.unwrap();
-        });
-        timeout(secs(10), join_all(turns)).await.expect("no majority for ever");
-        eprintln!("20 clients in {:?}", start.elapsed());
-        drill.proxies.iter().for_each(Proxy::pass);
-        let released: usize = releases.iter().map(|heard| heard.all().len()).sum();
-        assert!(
-            released > 20 * 3,
-            "no vote was split: {released} holds of single servers released"
-        );
-    };
-    drill.fault(May::Delay, split).await;
-    drill.end(secs(4)).await;
-}
+drill!(a_split_vote_is_repeated, Drill::of_a_quorum(3), May::Delay, secs(4), async |drill| {
+    let releases =
+        join_all(drill.nodes.iter().map(|node| Heard::on(node, "redisson_lock__channel:{split}")));
+    let releases = releases.await;
+    drill.proxies.iter().for_each(|proxy| proxy.mix_requests(ms(20)));
+    let clients = (0..20).map(async |_| {
+        let config = LockConfig::from_toml(&drill.far_config()).unwrap();
+        LockClient::from_config(config).await.unwrap()
+    });
+    let clients = join_all(clients).await;
+    let start = Instant::now();
+    let turns = clients.iter().map(async |client| {
+        let held = client.mutex("split").with(watched(SOON)).lock().await.unwrap();
+        held.release().await.unwrap();
+    });
+    timeout(secs(10), join_all(turns)).await.expect("no majority for ever");
+    eprintln!("20 clients in {:?}", start.elapsed());
+    drill.proxies.iter().for_each(Proxy::pass);
+    let released: usize = releases.iter().map(|heard| heard.all().len()).sum();
+    assert!(released > 20 * 3, "no vote was split: {released} holds of single servers released");
+});

@@ -8,9 +8,7 @@ use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_minority_is_none() {
-    let world = Masters::start(3, "none").await;
-    let mutexes_only = Habits { mutexes_only: true, ..Habits::default() };
-    let mut drill = Drill::among(world, mutexes_only).await;
+    let mut drill = Drill::of_a_quorum(3).await;
     let hang = async |drill: &mut Drill<Masters>| {
         let held = drill.near.client.mutex("held").with(watched(LEASE)).lock().await.unwrap();
         drill.nodes[1].pause();

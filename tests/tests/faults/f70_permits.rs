@@ -31,8 +31,8 @@ async fn permits_of_the_dead_come_back() {
     // It asks by itself later than this test ends.
     let client = LockClient::builder().poll_cap(SOON * 2).connect(&server.url()).await.unwrap();
     let history = tempfile::tempdir().unwrap();
-    let args = [&*server.url(), history.path().to_str().unwrap()];
-    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_lock_worker"), &args, &[]);
+    let args = ["locks", &*server.url(), history.path().to_str().unwrap()];
+    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[]);
     assert_eq!(worker.next_line(SOON).await, "ready");
     worker.send(&format!("take permits 3 2 {}", LEASE.as_millis()));
     assert!(worker.next_line(SOON).await.starts_with("held "));

@@ -20,8 +20,8 @@ pub(crate) use lock_tests::{
 pub(crate) use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use crate::drill::{
-    ANSWER, Alone, Drill, Failover, Idle, Kept, LEASE, Masters, Slots, WAITER_LEASE, World,
-    refusals, refused,
+    ANSWER, Alone, Drill, Failover, Idle, Kept, LEASE, Masters, Slots, WAITER_LEASE, World, drill,
+    refusal, refusals, refused,
 };
 pub(crate) use crate::each::{
     all_are_renewed, checked, hold_each, listeners, own_name, quiet_client, release_each, soon_free,

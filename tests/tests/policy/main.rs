@@ -5,7 +5,6 @@ mod attribute;
 mod bad_files;
 mod clients;
 mod formats;
-mod large_files;
 mod names;
 mod precedence;
 mod reload;

@@ -48,8 +48,7 @@ bugs! {
     "a renewal creates the key" in "lock-runtime/src/store/redis/scripts/renew_plain.lua":
         "  if count ~= '1' and not is_held(lock, field, count) then" =>
         "  if PLANTED and not count then\n    call('HSET', lock, field, '1')\n    call('PEXPIRE', lock, lease)\n  elseif count ~= '1' and not is_held(lock, field, count) then",
-        caught by "it" "faults::wire::a_renewal_never_makes_a_key": "the loss went unnoticed | its lease ran out",
-            "faults" "f13_renewal_after_release::it_prolongs_nothing": "was prolonged | is back";
+        caught by "faults" "f13_renewal_after_release::it_prolongs_nothing": "was prolonged | is back";
     "a repeated request is refused" in "lock-runtime/src/store/redis/scripts/mutex_acquire.lua":
         "if not new and call('HEXISTS', KEYS[1], ARGV[1]) == 0 then" =>
         "if not new and (PLANTED or call('HEXISTS', KEYS[1], ARGV[1]) == 0) then",

@@ -61,8 +61,8 @@ impl Party {
 async fn worker(args: &[String]) -> Worker {
     // Beside this program.
     let exe: PathBuf = std::env::current_exe().expect("a program has a place");
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let mut worker = Worker::spawn(exe.with_file_name("crew_worker"), &args, &[]);
+    let args: Vec<&str> = ["crew"].into_iter().chain(args.iter().map(String::as_str)).collect();
+    let mut worker = Worker::spawn(exe.with_file_name("worker"), &args, &[]);
     assert_eq!(worker.next_line(SOON).await, "ready");
     worker
 }

@@ -21,9 +21,33 @@ use tempfile::TempDir;
 pub(crate) use self::idle::Idle;
 pub(crate) use self::kept::Kept;
 pub(crate) use self::process::ProcessStart;
-pub(crate) use self::refusal::{refusals, refused};
+pub(crate) use self::refusal::{refusal, refusals, refused};
 pub(crate) use self::worlds::{Alone, Failover, Masters, Slots, World};
 use crate::prelude::*;
+
+/// A row of the fault table: what the test is called, where the drill takes place, what the fault may do, within what time
+/// every party has every lock again, and how the fault is injected. Without these, nothing may be lost at all by what the
+/// program does.
+macro_rules! drill {
+    ($name:ident, $start:expr, $may:expr, $recovery:expr, $inject:expr) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            let mut drill = $start.await;
+            drill.fault($may, $inject).await;
+            drill.end($recovery).await;
+        }
+    };
+    ($name:ident, $act:expr) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            let mut drill = Drill::start().await;
+            drill.act($act).await;
+            drill.all_work().await;
+            drill.end(Duration::ZERO).await;
+        }
+    };
+}
+pub(crate) use drill;
 
 /// The lease of all holds in a drill: short, so that a fault outlasts it.
 pub(crate) const LEASE: Duration = secs(1);
@@ -101,6 +125,29 @@ impl Drill {
         let world = Alone::start(server).await;
         let config = world.near().replace("127.0.0.1", host);
         Self::start_all(world, Habits::default(), config, envs).await
+    }
+}
+
+impl Drill<Failover> {
+    /// On a master with a replica, which sentinels watch.
+    pub(crate) async fn with_sentinels() -> Self {
+        let world = Failover::start(RedisServer::builder(), 1).await;
+        Self::among(world, Habits::default()).await
+    }
+}
+
+impl Drill<Slots> {
+    /// In a cluster of three masters.
+    pub(crate) async fn in_a_cluster() -> Self {
+        Self::among(Slots::new(RedisCluster::start().await), Habits::default()).await
+    }
+}
+
+impl Drill<Masters> {
+    /// On so many servers of a quorum, which keeps mutexes only.
+    pub(crate) async fn of_a_quorum(count: usize) -> Self {
+        let habits = Habits { mutexes_only: true, ..Habits::default() };
+        Self::among(Masters::start(count, "none").await, habits).await
     }
 }
 
@@ -188,6 +235,11 @@ impl<W: World> Drill<W> {
         self.recorder.record_end_of_fault(FAULT);
         self.all_work().await;
         made
+    }
+
+    /// Has the program do something that is no fault of the store or the network.
+    pub(crate) async fn act(&mut self, act: impl AsyncFnOnce(&mut Self)) {
+        act(self).await;
     }
 
     /// Has the store lose what it has confirmed, during a fault: all of it happens while `lose` runs.

@@ -31,15 +31,15 @@ impl ProcessStart {
     }
 
     pub(super) async fn start(&self) -> Worker {
-        let mut process = self.spawn(env!("CARGO_BIN_EXE_crew_worker"), &self.envs);
+        let mut process = self.spawn("crew", &self.envs);
         assert_eq!(process.next_line(SOON).await, "ready");
         process
     }
 
-    /// Another program with the same arguments.
-    pub(crate) fn spawn(&self, exe: &str, envs: &[(String, String)]) -> Worker {
-        let args = self.args.each_ref().map(String::as_str);
+    /// A process of that role, with the same arguments.
+    pub(crate) fn spawn(&self, role: &str, envs: &[(String, String)]) -> Worker {
+        let args: Vec<_> = [role].into_iter().chain(self.args.iter().map(String::as_str)).collect();
         let envs: Vec<_> = envs.iter().map(|(name, value)| (&name[..], &value[..])).collect();
-        Worker::spawn(exe, &args, &envs)
+        Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &envs)
     }
 }

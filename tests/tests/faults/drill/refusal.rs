@@ -48,6 +48,23 @@ pub(crate) async fn refused(
     drill.end(secs(4)).await;
 }
 
+/// The drill of a server that these commands prepare, and have refuse and accept again.
+macro_rules! refusal {
+    ($code:literal, $prepare:literal, $enter:literal, $leave:literal) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn every_lock_recovers() {
+            let run = |command: &'static str| {
+                async move |server: &RedisServer| {
+                    let words: Vec<_> = command.split(' ').collect();
+                    server.client().cmd(&words).await;
+                }
+            };
+            refused($code, run($prepare), run($enter), run($leave)).await;
+        }
+    };
+}
+pub(crate) use refusal;
+
 /// How often a server has answered with an error of this code.
 pub(crate) async fn refusals(server: &RedisServer, code: &str) -> u64 {
     let info: String = server.client().get(&["INFO", "errorstats"]).await;

@@ -4,8 +4,8 @@ use kinds::KINDS_AND_SEVERAL;
 use kinds::take_one_or_several as take;
 
 use crate::prelude::*;
-use crate::support::handed_on::handed_on;
 use crate::support::kinds;
+use crate::support::troubled::{Trouble, Troubled};
 
 /// Longer than the second after which a waiter passes over a release that is under way.
 const STALL: Duration = ms(2_500);
@@ -109,62 +109,18 @@ async fn a_stall_of_a_quorum_does_not_end_it() {
     all_are_kept(&client, &other, &["mutex"], stall).await;
 }
 
-/// The store in memory, whose releases are late.
-#[derive(Clone)]
-struct Stalling {
-    inner: MemoryStore,
-    until: Arc<Mutex<Option<Instant>>>,
-}
-
-impl std::fmt::Debug for Stalling {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Stalling").finish_non_exhaustive()
-    }
-}
-
-impl Stalling {
-    async fn stall(&self) {
-        let until = *self.until.lock().unwrap();
-        if let Some(until) = until {
-            tokio::time::sleep_until(until).await;
-        }
-    }
-}
-
-impl Store for Stalling {
-    handed_on!(subscribe clock);
-
-    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        StoreFuture::new(async move {
-            self.stall().await;
-            self.inner.acquire(request).await
-        })
-    }
-
-    fn renew(
-        &self,
-        requests: Vec<RenewRequest>,
-        timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>> {
-        StoreFuture::new(async move {
-            self.stall().await;
-            self.inner.renew(requests, timeout).await
-        })
-    }
-
-    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        StoreFuture::new(async move {
-            self.stall().await;
-            self.inner.release(request).await
-        })
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_stall_of_the_store_in_memory_does_not_end_it() {
-    let store = Stalling { inner: MemoryStore::new(), until: Arc::default() };
+    let memory = MemoryStore::new();
+    let store = Troubled::new(memory.clone());
     let client = LockClient::builder().store(store.clone()).unwrap();
-    let other = LockClient::builder().store(store.inner.peer()).unwrap();
-    let stall = async || *store.until.lock().unwrap() = Some(Instant::now() + STALL);
+    let other = LockClient::builder().store(memory.peer()).unwrap();
+    let stall = async || {
+        store.set(Trouble::Waits);
+        tokio::spawn(async move {
+            sleep(STALL).await;
+            store.set(Trouble::None);
+        });
+    };
     all_are_kept(&client, &other, &KINDS_AND_SEVERAL, stall).await;
 }

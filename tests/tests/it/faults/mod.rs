@@ -20,7 +20,6 @@ mod runtime_end;
 mod runtimes;
 mod scripted_store;
 mod slow_store;
-mod states;
 mod store_messages;
 mod swallowed_replies;
 mod wire;

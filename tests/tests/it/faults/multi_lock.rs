@@ -1,7 +1,7 @@
 //! Several locks as one (S-28) where replies are lost, parts go, and holds lie inside each other.
 
 use crate::prelude::*;
-use crate::support::handed_on::handed_on;
+use crate::support::troubled::{Trouble, Troubled};
 
 /// Two servers behind proxies, and a client of each that puts up with a lot.
 struct World {
@@ -119,50 +119,21 @@ async fn a_release_says_that_a_part_was_gone() {
     assert_eq!(world.held().await, [false, false]);
 }
 
-/// A store in memory that renews but may be unable to release.
-#[derive(Debug, Clone)]
-struct Sticky {
-    inner: MemoryStore,
-    renewals: Arc<AtomicUsize>,
-    sticks: Arc<AtomicBool>,
-}
-
-impl Store for Sticky {
-    handed_on!(acquire subscribe clock);
-
-    fn renew(
-        &self,
-        requests: Vec<RenewRequest>,
-        timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>> {
-        self.renewals.fetch_add(1, Ordering::SeqCst);
-        self.inner.renew(requests, timeout)
-    }
-
-    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        if !self.sticks.load(Ordering::SeqCst) {
-            return self.inner.release(request);
-        }
-        let error = StoreError::new(StoreErrorKind::NotReady, "it sticks");
-        StoreFuture::new(std::future::ready(Err(error)))
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_part_that_cannot_be_released_is_not_renewed() {
-    let (lease, good, sticky) = (ms(900), MemoryStore::new(), MemoryStore::new());
-    let sticky = Sticky { inner: sticky, renewals: Arc::default(), sticks: Arc::default() };
+    let (lease, good, bad) = (ms(900), MemoryStore::new(), MemoryStore::new());
+    let sticky = Troubled::new(bad.clone());
     let build = || LockClient::builder().command_timeout(ms(50));
     let one = build().store(good.peer()).unwrap();
     let two = build().store(sticky.clone()).unwrap();
     let both = MultiLock::of([one.mutex("a").into(), two.mutex("b").into()]);
     for drops in [false, true] {
-        sticky.sticks.store(false, Ordering::SeqCst);
+        sticky.set(Trouble::None);
         let guard = both.clone().with(watched(lease)).lock().await.unwrap();
-        let before = sticky.renewals.load(Ordering::SeqCst);
-        soon!("renewed", sticky.renewals.load(Ordering::SeqCst) > before + 1);
-        sticky.sticks.store(true, Ordering::SeqCst);
-        let (start, renewals) = (Instant::now(), sticky.renewals.load(Ordering::SeqCst));
+        let before = sticky.renewals();
+        soon!("renewed", sticky.renewals() > before + 1);
+        sticky.of_releases(Trouble::Fails(StoreErrorKind::NotReady));
+        let (start, renewals) = (Instant::now(), sticky.renewals());
         let release = async move {
             match drops {
                 true => drop(guard),
@@ -171,9 +142,9 @@ async fn a_part_that_cannot_be_released_is_not_renewed() {
         };
         let release = lock_tests::spawn(release);
         eventually(ms(20), "the other is free", async || good.holders("a").0.is_empty()).await;
-        soon!("it ends", sticky.inner.holders("b").0.is_empty());
+        soon!("it ends", bad.holders("b").0.is_empty());
         assert!(start.elapsed() <= lease + ms(20), "drops: {drops}: {:?}", start.elapsed());
-        assert_eq!(sticky.renewals.load(Ordering::SeqCst), renewals, "drops: {drops}");
+        assert_eq!(sticky.renewals(), renewals, "drops: {drops}");
         release.await.unwrap();
     }
 }

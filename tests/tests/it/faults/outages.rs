@@ -49,21 +49,6 @@ async fn a_release_that_was_not_sent_explains_nothing() {
     panic!("no release that was sent once found the lock lost: {rounds:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_permission_leaves_no_lock_behind() {
-    let server = RedisServer::start().await;
-    let raw = server.client();
-    raw.cmd(&["ACL", "SETUSER", "half", "on", ">pw", "~*", "&*", "+@all", "-pexpire"]).await;
-    let url = format!("redis://half:pw@127.0.0.1:{}", server.port());
-    let client = LockClient::connect(&url).await.unwrap();
-    let error = client.mutex("acl").lock().await.unwrap_err();
-    assert!(
-        matches!(&error, LockError::Store(error) if error.kind() == StoreErrorKind::Denied),
-        "{error:?}"
-    );
-    assert_eq!(raw.pttl("acl").await, Ttl::Missing);
-}
-
 /// S-21: an acquire that takes effect late, after the hold that followed it was given back by a
 /// drop, is undone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,87 +65,6 @@ async fn a_late_acquire_is_undone_after_a_drop() {
     raw.cmd(&["HSET", "tardy", &owner, "1"]).await;
     raw.cmd(&["PEXPIRE", "tardy", "30000"]).await;
     eventually(ms(2_000), "the late one is undone", async || !raw.exists("tardy").await).await;
-}
-
-/// S-33: each waiter has its own patience, not one after the other, and none is told "busy".
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_whole_line_loses_its_patience_together() {
-    let server = RedisServer::start().await;
-    let builder = LockClient::builder().store_patience(ms(1_000)).command_timeout(ms(400));
-    let client = builder.connect(&server.url()).await.unwrap();
-    server.kill();
-    let start = Instant::now();
-    let bounded = waits(ms(700));
-    let tasks: Vec<_> = (0..8)
-        .map(|number| {
-            let options = if number % 2 == 0 { LockOptions::default() } else { bounded.clone() };
-            let mutex = client.mutex("line").with(options);
-            lock_tests::spawn(async move { mutex.lock().await.map(drop) })
-        })
-        .collect();
-    for task in tasks {
-        let outcome = timeout(SOON, task).await.expect("waits on").unwrap();
-        assert!(matches!(outcome, Err(LockError::Store(_))), "{outcome:?}");
-    }
-    let took = start.elapsed();
-    assert!(took < patience(ms(3_000)), "one after the other: {took:?}");
-}
-
-/// S-33: a password that was changed is told at once, and forgiven as soon as it is right again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_changed_password_is_a_clear_error() {
-    let server = RedisServer::start().await;
-    let raw = server.client();
-    raw.cmd(&["ACL", "SETUSER", "app", "on", ">old", "~*", "&*", "+@all"]).await;
-    let url = format!("redis://app:old@127.0.0.1:{}", server.port());
-    let client = LockClient::connect(&url).await.unwrap();
-    raw.cmd(&["ACL", "SETUSER", "app", "resetpass", ">new"]).await;
-    raw.cmd(&["CLIENT", "KILL", "USER", "app"]).await;
-    let denied = |error: &LockError| matches!(error, LockError::Store(error) if error.kind() == StoreErrorKind::Denied);
-    soon!(
-        "the refusal is told",
-        client.mutex("pw").try_lock().await.is_err_and(|error| denied(&error))
-    );
-    let start = Instant::now();
-    assert!(denied(&client.mutex("pw").lock().await.unwrap_err()));
-    assert!(start.elapsed() < patience(ms(1_500)), "told after {:?}", start.elapsed());
-    raw.cmd(&["ACL", "SETUSER", "app", "resetpass", ">old"]).await;
-    soon!("it works again", client.mutex("pw").try_lock().await.is_ok());
-}
-
-/// How many scripts the server has run.
-async fn evals(server: &RedisServer) -> u64 {
-    server
-        .command_calls()
-        .await
-        .iter()
-        .filter(|(name, _)| name.starts_with("eval"))
-        .map(|(_, n)| n)
-        .sum()
-}
-
-/// S-15: whoever waits is woken once after a reconnect, because a notice may have been missed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reconnect_wakes_all_waiters() {
-    let (server, proxy) = proxied().await;
-    let builder = LockClient::builder().poll_cap(secs(60));
-    let client = builder.connect(&proxy.url()).await.unwrap();
-    let holder = connect(&server).await;
-    let options = watched(ms(60_000));
-    let guard = holder.mutex("gap").with(options).lock().await.unwrap();
-    let mutex = client.mutex("gap");
-    let before = evals(&server).await;
-    let waiter = lock_tests::spawn(async move { mutex.lock().await });
-    let channel = "redisson_lock__channel:{gap}";
-    soon!("it listens", server.pubsub_numsub(channel).await > 0);
-    // The second try follows the subscription.
-    soon!("it has tried again", evals(&server).await >= before + 2);
-    proxy.refuse();
-    proxy.reset_all();
-    soon!("it is deaf", server.pubsub_numsub(channel).await == 0);
-    guard.release().await.unwrap();
-    proxy.pass();
-    timeout(SOON, waiter).await.expect("not woken").unwrap().unwrap().release().await.unwrap();
 }
 
 /// A black hole is replaced by a new connection however many subscriptions have gone stale.
@@ -256,29 +160,6 @@ async fn shutdown_waits_for_what_is_under_way() {
     assert!(client.shutdown(SOON).await.is_clean());
     assert!(!raw.exists("under-way").await, "called clean, and left a lock");
     assert!(matches!(acquire.await.unwrap(), Err(LockError::Closed)));
-}
-
-#[test]
-fn a_client_outlives_its_first_runtime() {
-    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let first = runtime();
-    let (server, client, guard, dropped) = first.block_on(async {
-        let (server, client) = world().await;
-        let options = watched(ms(1_500));
-        let guard = client.mutex("moved").with(options).lock().await.unwrap();
-        let dropped = client.mutex("dropped").lock().await.unwrap();
-        (server, client, guard, dropped)
-    });
-    drop(first);
-    drop(dropped);
-    runtime().block_on(async {
-        let body = sleep(ms(3_000));
-        guard.run(body).await.expect("not renewed on the new runtime");
-        guard.release().await.unwrap();
-        let raw = server.client();
-        soon!("it is free", !raw.exists("dropped").await);
-        client.mutex("new").lock().await.unwrap().release().await.unwrap();
-    });
 }
 
 /// A shutdown waits for a release that its caller is still waiting for: cut off, it would leave the lock

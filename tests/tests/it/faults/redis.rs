@@ -81,58 +81,6 @@ async fn a_black_hole_cuts_the_body_off_at_the_deadline() {
     }
 }
 
-/// S-9: an outage shorter than the lease is ridden out.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_short_outage_loses_nothing() {
-    let (_server, proxy, client) = far_world().await;
-    let guard = client.mutex("o").with(watched(secs(3))).lock().await.unwrap();
-    proxy.black_hole();
-    tokio::time::sleep(ms(1_500)).await;
-    proxy.pass();
-    let until = Instant::now() + secs(4);
-    while Instant::now() < until {
-        assert!(!guard.is_lost(), "lost with {:?} left", guard.remaining());
-        tokio::time::sleep(ms(50)).await;
-    }
-    guard.release().await.unwrap();
-}
-
-/// S-11: the clock that leases are measured on is the one that keeps counting.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_suspend_past_a_fixed_lease_is_a_loss() {
-    let server = RedisServer::start().await;
-    let clock = Clock::boot_time();
-    let client = LockClient::builder().clock(clock.clone()).connect(&server.url()).await.unwrap();
-    let guard = client.mutex("z").with(fixed(secs(60))).lock().await.unwrap();
-    let body = async {
-        clock.advance(secs(61));
-        tokio::task::yield_now().await;
-        panic!("polled after the lease");
-    };
-    let outcome = timeout(SOON, guard.run(body)).await.expect("not woken");
-    assert!(matches!(outcome, Err(LockError::Lost { .. })));
-}
-
-/// S-15: the pub/sub connection is killed at the worst moment; the waiter has the lock within the
-/// poll cap all the same.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_subscription_does_not_strand_the_waiter() {
-    let server = RedisServer::start().await;
-    let holder = connect(&server).await;
-    let cap = secs(1);
-    let client = LockClient::builder().poll_cap(cap).connect(&server.url()).await.unwrap();
-    for _ in 0..5 {
-        let guard = holder.mutex("p").lock().await.unwrap();
-        let waiter = waiter(&client, &server, "p").await;
-        assert!(server.client_kill(ClientType::PubSub).await > 0);
-        guard.release().await.unwrap();
-        // The cap is jittered by a fifth.
-        let bound = cap.mul_f64(1.2) + ms(200);
-        let guard = timeout(bound, waiter).await.expect("stranded").unwrap().unwrap();
-        guard.release().await.unwrap();
-    }
-}
-
 /// S-15: with notices gone altogether, progress goes on at the poll cap.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_any_notice_polling_goes_on() {
@@ -146,70 +94,6 @@ async fn without_any_notice_polling_goes_on() {
     assert!(server.client().del("n").await);
     timeout(cap * 3, waiter).await.expect("stranded").unwrap().unwrap().release().await.unwrap();
     drop(guard);
-}
-
-/// S-15, S-33: restarted empty while a task waits.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_during_a_wait_is_survived() {
-    let server = RedisServer::start().await;
-    let (holder, client) = (connect(&server).await, connect(&server).await);
-    let guard = holder.mutex("w").lock().await.unwrap();
-    let token = guard.token();
-    let waiter = waiter(&client, &server, "w").await;
-    server.restart().await;
-    let next = timeout(SOON, waiter).await.expect("stranded").unwrap().unwrap();
-    assert!(next.token() > token, "tokens went back with the data");
-    // The old holder finds out at its next renewal or release, and does no harm.
-    assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
-    assert!(!next.is_lost());
-    next.release().await.unwrap();
-}
-
-/// S-9, S-12: restarted empty during a hold, the loss is noticed by the next renewal.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_during_a_hold_is_a_loss() {
-    let (server, client) = world().await;
-    let guard = client.mutex("h").with(watched(secs(2))).lock().await.unwrap();
-    server.restart().await;
-    let lost = timeout(secs(3), guard.lost()).await.expect("not noticed");
-    assert!(lost.is_lost());
-    drop(guard);
-    let _next = timeout(SOON, client.mutex("h").lock()).await.expect("stranded").unwrap();
-}
-
-/// S-33: NOSCRIPT at any step is healed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn flushed_scripts_are_loaded_again() {
-    let (server, client) = world().await;
-    let raw = server.client();
-    let flush = async || {
-        raw.cmd(&["SCRIPT", "FLUSH"]).await;
-    };
-    flush().await;
-    let options = watched(ms(600));
-    let guard = client.mutex("f").with(options).lock().await.unwrap();
-    flush().await;
-    tokio::time::sleep(ms(900)).await;
-    assert!(!guard.is_lost(), "the renewal did not survive a flush");
-    flush().await;
-    guard.release().await.unwrap();
-    assert!(!raw.exists("f").await);
-}
-
-/// S-19: out of memory, taking fails with a clear error; keeping and giving back work.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn out_of_memory_keeps_and_frees() {
-    let (server, client) = world().await;
-    let raw = server.client();
-    let guard = client.mutex("m").with(watched(ms(900))).lock().await.unwrap();
-    raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    let error = client.mutex("other").lock().await.unwrap_err();
-    assert_eq!(store_kind(&error), Some(StoreErrorKind::OutOfMemory), "{error:?}");
-    assert!(!raw.exists("other").await);
-    tokio::time::sleep(ms(1_400)).await;
-    assert!(!guard.is_lost(), "the renewal needed memory");
-    guard.release().await.unwrap();
-    assert!(!raw.exists("m").await);
 }
 
 /// S-32: another type at the name, or another kind of lock.
@@ -238,33 +122,6 @@ async fn a_foreign_value_is_a_collision() {
     let left: String = raw.get(&["GET", "redisson_lock_token:{fence}"]).await;
     assert_eq!(left, "words", "another program's value was overwritten");
     assert!(!raw.exists("fence").await, "a lock was left without a token");
-}
-
-/// S-21, S-22: the reply to an acquire is lost after it took effect.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_acquire_reply_is_recognised() {
-    let (server, proxy, client) = far_world().await;
-    client.mutex("warm").lock().await.unwrap().release().await.unwrap();
-    proxy.drop_next_reply_to("lost-acquire");
-    let start = Instant::now();
-    let guard = timeout(SOON, client.mutex("lost-acquire").lock()).await.expect("hung").unwrap();
-    assert_eq!(proxy.replies_dropped(), 1);
-    assert!(start.elapsed() < patience(secs(5)), "waited for its own leftover");
-    let hash = server.client().hgetall("lost-acquire").await;
-    assert!(hash.values().eq(["1"]), "{hash:?}");
-    guard.release().await.unwrap();
-    assert!(!server.client().exists("lost-acquire").await);
-}
-
-/// S-19: the reply to a release is lost after it took effect: no error, since it was in time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_release_reply_is_no_error() {
-    let (server, proxy, client) = far_world().await;
-    let guard = client.mutex("lost-release").lock().await.unwrap();
-    proxy.drop_next_reply_to("lost-release");
-    timeout(SOON, guard.release()).await.expect("hung").unwrap();
-    assert_eq!(proxy.replies_dropped(), 1);
-    assert!(!server.client().exists("lost-release").await);
 }
 
 /// S-22: the same request twice is one hold.
@@ -297,54 +154,4 @@ async fn a_grant_that_comes_too_late_is_given_back() {
     assert!(granted().await > before, "the server granted nothing: there was no late answer");
     proxy.pass();
     soon!("it is free", !server.client().exists("late").await);
-}
-
-/// S-33: an unreachable store ends even an endless wait, and is never taken for a busy lock.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn patience_ends_an_endless_wait() {
-    let server = RedisServer::start().await;
-    let patience = secs(1);
-    let client =
-        LockClient::builder().store_patience(patience).connect(&server.url()).await.unwrap();
-    server.kill();
-    let start = Instant::now();
-    let error = timeout(SOON, client.mutex("x").lock()).await.expect("waited on").unwrap_err();
-    assert!(store_kind(&error).is_some_and(StoreErrorKind::is_transient), "{error:?}");
-    assert!(start.elapsed() >= patience && error.is_retryable());
-    let error = client.mutex("x").try_lock().await.unwrap_err();
-    assert!(store_kind(&error).is_some(), "{error:?}");
-    server.restart().await;
-    soon!("it works again", client.mutex("x").try_lock().await.is_ok());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_frozen_server_is_waited_out() {
-    let (server, client) = world().await;
-    let guard = client.mutex("i").lock().await.unwrap();
-    server.pause();
-    let limit = waits(ms(700));
-    let start = Instant::now();
-    let error = client.mutex("j").with(limit).lock().await.unwrap_err();
-    assert!(start.elapsed() < patience(secs(3)), "{:?}", start.elapsed());
-    assert!(matches!(error, LockError::Store(_)), "{error:?}");
-    server.resume();
-    soon!("it works again", client.mutex("j").try_lock().await.is_ok());
-    timeout(SOON, guard.release()).await.expect("hung").unwrap();
-}
-
-/// S-20: drops while the network is down are made good when it is back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guards_dropped_in_an_outage_are_released_after_it() {
-    let (server, proxy, client) = far_world().await;
-    let guard = client.mutex("d").lock().await.unwrap();
-    proxy.black_hole();
-    drop(guard);
-    let at_once = waits(lock_runtime::Wait::None);
-    let error = client.mutex("d").with(at_once).lock().await.unwrap_err();
-    let busy = matches!(error, LockError::Busy { reason: BusyReason::Held, .. });
-    assert!(busy || store_kind(&error).is_some(), "{error:?}");
-    proxy.pass();
-    let left = secs(8);
-    eventually(left, "released long before its lease", async || !server.client().exists("d").await)
-        .await;
 }

@@ -5,8 +5,8 @@ use kinds::KINDS_AND_SEVERAL;
 use kinds::take_one_or_several as take;
 
 use crate::prelude::*;
-use crate::support::handed_on::handed_on;
 use crate::support::kinds;
+use crate::support::troubled::{Trouble, Troubled};
 
 const LEASE: Duration = ms(500);
 
@@ -15,6 +15,17 @@ const OUTAGE: Duration = secs(4);
 
 /// What the store was told to keep them for.
 const LONG: Duration = secs(60);
+
+/// Answers nothing and changes nothing.
+const AWAY: Trouble = Trouble::Fails(StoreErrorKind::Unavailable);
+
+/// A store in memory, its client, and a client of another process, which has no trouble with it.
+fn in_memory() -> (Troubled, LockClient, LockClient) {
+    let memory = MemoryStore::new();
+    let store = Troubled::new(memory.clone());
+    let client = LockClient::builder().store(store.clone()).unwrap();
+    (store, client, LockClient::builder().store(memory.peer()).unwrap())
+}
 
 fn long_kept() -> LockOptions {
     LockOptions::new().at_least(LONG).lease(Lease::Watchdog(LEASE))
@@ -71,10 +82,11 @@ async fn what_is_lost_before_at_least_is_freed_after_the_outage() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_lost_before_at_least_is_freed_in_memory() {
-    let store = Leaving::new(MemoryStore::new());
-    let client = LockClient::builder().store(store.clone()).unwrap();
-    let other = LockClient::builder().store(store.inner.peer()).unwrap();
-    lost_while_away((&client, &other), |is_away| store.set_away(is_away)).await;
+    let (store, client, other) = in_memory();
+    lost_while_away((&client, &other), |is_away| {
+        store.set(if is_away { AWAY } else { Trouble::None });
+    })
+    .await;
 }
 
 /// The answer to an extension is lost, and the store is away until long after the lease.
@@ -113,19 +125,16 @@ async fn an_extension_without_an_answer_is_released() {
 
 #[tokio::test(start_paused = true)]
 async fn an_extension_without_an_answer_is_released_in_memory() {
-    let store = Leaving::new(MemoryStore::new());
-    let client = LockClient::builder().store(store.clone()).unwrap();
-    let other = LockClient::builder().store(store.inner.peer()).unwrap();
+    let (store, client, other) = in_memory();
     for kind in KINDS_AND_SEVERAL {
         let name = kind.replace(' ', "-");
         let guard = take(&client, kind, &name, fixed(LEASE)).await.unwrap();
-        store.is_deaf.store(true, Ordering::SeqCst);
+        store.of_renewals(Trouble::Unanswered);
         assert!(guard.extend(LONG).await.is_err());
-        store.is_deaf.store(false, Ordering::SeqCst);
-        store.set_away(true);
+        store.set(AWAY);
         drop(guard);
         sleep(OUTAGE).await;
-        store.set_away(false);
+        store.set(Trouble::None);
         is_free_soon(&other, kind, &name).await;
     }
 }
@@ -133,74 +142,18 @@ async fn an_extension_without_an_answer_is_released_in_memory() {
 /// S-29: a majority has released, and a server that comes back long after still has the hold.
 #[tokio::test(start_paused = true)]
 async fn a_server_of_a_quorum_that_comes_back_late_frees_it() {
-    let servers: Vec<_> = (0..3).map(|_| Leaving::new(MemoryStore::new())).collect();
+    let last = MemoryStore::new();
+    let servers = [MemoryStore::new(), MemoryStore::new(), last.clone()].map(Troubled::new);
     let stores = servers.iter().map(|store| Arc::new(store.clone()) as Arc<dyn Store>);
     let quorum = LockClient::builder().quorum_of(stores, RestartGuard::Off).unwrap();
     let guard = quorum.mutex("q").lock().await.unwrap();
     let kept = 5 * LONG;
     guard.extend(kept).await.unwrap();
-    let on_last = || servers[2].inner.holders("q").0.len();
+    let on_last = || last.holders("q").0.len();
     assert_eq!(on_last(), 1);
-    servers[2].set_away(true);
+    servers[2].set(AWAY);
     guard.release().await.unwrap();
     sleep(2 * LONG).await;
-    servers[2].set_away(false);
+    servers[2].set(Trouble::None);
     eventually(SOON, "the last server is released", async || on_last() == 0).await;
-}
-
-/// The store in memory, which can be away: it answers nothing and changes nothing.
-#[derive(Clone)]
-struct Leaving {
-    inner: MemoryStore,
-    is_away: Arc<AtomicBool>,
-    /// Renewals have an effect and no answer.
-    is_deaf: Arc<AtomicBool>,
-}
-
-impl Leaving {
-    fn new(inner: MemoryStore) -> Self {
-        Self { inner, is_away: Arc::default(), is_deaf: Arc::default() }
-    }
-
-    fn set_away(&self, is_away: bool) {
-        self.is_away.store(is_away, Ordering::SeqCst);
-    }
-
-    fn ask<'a, T: Send + 'a>(&self, answer: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
-        let is_away = self.is_away.load(Ordering::SeqCst);
-        let away = || StoreError::new(StoreErrorKind::Unavailable, "it is away");
-        StoreFuture::new(async move { if is_away { Err(away()) } else { answer.await } })
-    }
-}
-
-impl std::fmt::Debug for Leaving {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Leaving").finish_non_exhaustive()
-    }
-}
-
-impl Store for Leaving {
-    handed_on!(subscribe clock);
-
-    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        self.ask(self.inner.acquire(request))
-    }
-
-    fn renew(
-        &self,
-        requests: Vec<RenewRequest>,
-        timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>> {
-        let is_deaf = self.is_deaf.load(Ordering::SeqCst);
-        let renewed = self.ask(self.inner.renew(requests, timeout));
-        let lost = || StoreError::new(StoreErrorKind::OutcomeUnknown, "its answer is lost");
-        StoreFuture::new(async move {
-            let answer = renewed.await?;
-            if is_deaf { Err(lost()) } else { Ok(answer) }
-        })
-    }
-
-    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        self.ask(self.inner.release(request))
-    }
 }

@@ -36,9 +36,9 @@ impl Ending {
 
     /// A worker that holds `what`.
     async fn holding(&self, runtime: &str, what: &str, end: &str) -> Worker {
-        let exe = env!("CARGO_BIN_EXE_end_worker");
+        let exe = env!("CARGO_BIN_EXE_worker");
         let (url, history) = (self.server.url(), self.history.path().to_str().unwrap());
-        let mut worker = Worker::spawn(exe, &[&url, history, runtime, what, end], &[]);
+        let mut worker = Worker::spawn(exe, &["end", &url, history, runtime, what, end], &[]);
         loop {
             if worker.next_line(ANSWER).await == "held" {
                 return worker;

@@ -17,23 +17,6 @@ async fn refused(url: &str) -> StoreError {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_server_says_so() {
-    let server = RedisServer::builder().arg("--maxclients", "3").start().await;
-    let mut held = Vec::new();
-    let error = loop {
-        match LockClient::connect(&server.url()).await {
-            Ok(client) => held.push(client),
-            Err(error) => break store_error(error),
-        }
-        assert!(held.len() < 10, "the server takes more clients than it should");
-    };
-    for error in [error, refused(&server.url()).await, refused(&server.url()).await] {
-        assert_eq!(error.kind(), StoreErrorKind::NotReady, "{error}");
-        assert!(error.to_string().contains("too many connections"), "{error}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_http_server_is_not_redis() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());

@@ -99,24 +99,6 @@ async fn an_uncontended_pair_costs_two_scripts() {
     }
 }
 
-/// S-6: re-entry sends nothing at all.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn re_entry_sends_nothing() {
-    let (server, client) = world().await;
-    let guard = client.mutex("nested").lock().await.unwrap();
-    server.reset_stats().await;
-    guard
-        .run(async {
-            for _ in 0..100 {
-                client.mutex("nested").lock().await.unwrap().release().await.unwrap();
-            }
-        })
-        .await
-        .unwrap();
-    let calls = server.command_calls().await;
-    assert!(!calls.contains_key("evalsha"), "{calls:?}");
-}
-
 /// S-23: above what a Redisson peer has counted, above 2^53, and when the counter is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_grow_past_every_counter() {
@@ -154,20 +136,6 @@ async fn a_lone_task_reserves_one_token() {
     let guard = client.mutex("lone").lock().await.unwrap();
     let counter: String = server.client().get(&["GET", "redisson_lock_token:{lone}"]).await;
     assert_eq!(counter, guard.token().to_string());
-}
-
-/// S-9, S-19: a renewal never makes a key.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_renewal_never_makes_a_key() {
-    let (server, client) = world().await;
-    let lease = Lease::Watchdog(ms(600));
-    let options = leased(lease);
-    let guard = client.mutex("gone").with(options).lock().await.unwrap();
-    assert!(server.client().del("gone").await);
-    let lost = tokio::time::timeout(SOON, guard.lost()).await.expect("the loss went unnoticed");
-    assert!(lost.to_string().contains("no longer knows it as the owner"), "{lost}");
-    assert!(!server.client().exists("gone").await);
-    drop(guard);
 }
 
 /// S-9: the lease that is asked for next does not shorten one that was extended.

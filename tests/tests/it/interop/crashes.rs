@@ -44,17 +44,12 @@ async fn locks_of_killed_rust_processes_come_back() {
     let mut world = World::start().await;
     let history = tempfile::tempdir().unwrap();
     let mut workers = Vec::new();
-    let args = [&*world.server.url(), history.path().to_str().unwrap()];
-    for hold in [
-        "hold mutex mutex 1000",
-        "hold fair fair 1000",
-        "hold read read 1000",
-        "hold write write 1000",
-        "hold semaphore s 1000",
-    ] {
-        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_lock_worker"), &args, &[]);
+    let holds = HELD.map(|(kind, _)| format!("hold {kind} {kind} 1000"));
+    for hold in holds.into_iter().chain(["hold semaphore s 1000".to_owned()]) {
+        let args = ["locks", &world.server.url(), history.path().to_str().unwrap(), "1000"];
+        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[]);
         assert_eq!(worker.next_line(SOON).await, "ready");
-        worker.send(hold);
+        worker.send(&hold);
         let line = worker.next_line(SOON).await;
         assert!(!line.starts_with("error"), "{line}");
         workers.push(worker);

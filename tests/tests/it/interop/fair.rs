@@ -165,8 +165,8 @@ async fn a_dead_java_waiter_is_stepped_over() {
 async fn a_dead_rust_waiter_is_stepped_over() {
     let mut world = World::start().await;
     let history = tempfile::tempdir().unwrap();
-    let args = [&world.server.url(), history.path().to_str().unwrap(), "600"];
-    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_lock_worker"), &args, &[]);
+    let args = ["locks", &world.server.url(), history.path().to_str().unwrap(), "600"];
+    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[]);
     assert_eq!(worker.next_line(SOON).await, "ready");
     world.java.ask("t", "lock fair f").await;
     worker.send("queue f 1");

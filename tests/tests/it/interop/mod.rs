@@ -8,7 +8,6 @@ mod crashes;
 mod fair;
 mod fair_line;
 mod hammer;
-mod hand_off;
 mod java;
 mod latch;
 mod multi;

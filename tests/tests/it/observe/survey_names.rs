@@ -50,7 +50,7 @@ async fn a_frozen_holder_is_named() {
     let later = connect(&world.server).await;
     let host = this_process(&operator).await;
     let host = host.split_once(':').unwrap().0;
-    let expected = format!("lock_worker@{host}:{}, which does not answer", worker.id());
+    let expected = format!("worker@{host}:{}, which does not answer", worker.id());
     assert_eq!(holder(&survey(&operator).await, "stopped"), expected);
 
     // As a server does that the client does not read from. The connections of the others are made again.

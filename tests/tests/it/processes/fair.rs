@@ -11,7 +11,7 @@ const NAME: &str = "k";
 const QUEUE: &str = "redisson_lock_queue:{k}";
 const ENDS: &str = "redisson_lock_timeout:{k}";
 
-/// The number of the worker's task that holds the lock.
+/// The number of the worker's task that keeps the lock.
 const KEEPER: u64 = 1 << 32;
 
 struct World {
@@ -34,8 +34,8 @@ impl World {
     async fn worker(&self) -> Worker {
         let dir = self.history.path().to_str().unwrap();
         let lease = self.waiter_lease.as_millis().to_string();
-        let exe = env!("CARGO_BIN_EXE_lock_worker");
-        let mut worker = Worker::spawn(exe, &[&self.server.url(), dir, &lease], &[]);
+        let exe = env!("CARGO_BIN_EXE_worker");
+        let mut worker = Worker::spawn(exe, &["locks", &self.server.url(), dir, &lease], &[]);
         assert_eq!(worker.next_line(ANSWER).await, "ready");
         worker
     }
@@ -113,6 +113,32 @@ async fn two_hundred_waiters_of_four_processes_keep_their_order() {
     let overtakes = grants.windows(2).filter(|pair| pair[0].1 > pair[1].1).count();
     assert_eq!((overtakes, &grants), (0, &world.arrivals));
     nothing_left(&world.server, "k").await;
+}
+
+/// S-26: ten waiters killed in line, between living ones, cost one waiter lease in all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_killed_waiters_cost_one_waiter_lease() {
+    let mut world = World::new(ms(1500)).await;
+    let guard = world.taken().await;
+    let (mut dying, mut living) = (world.worker().await, world.worker().await);
+    for _ in 0..10 {
+        world.line_up(&mut dying).await;
+        world.line_up(&mut living).await;
+    }
+    dying.sigkill();
+    let killed = Instant::now();
+    guard.release().await.unwrap();
+    done(&mut living, 10).await;
+    let took = killed.elapsed();
+    // One after the other they would cost fifteen seconds.
+    assert!(took < patience(world.waiter_lease + ms(600)), "{took:?}");
+    // As long as that lease lasts, a waiter that is only slow is not overtaken.
+    assert!(took > world.waiter_lease / 3, "{took:?}");
+    let living: Vec<_> =
+        world.arrivals.iter().copied().filter(|one| one.0 == living.id()).collect();
+    assert_eq!(world.grants(), living);
+    nothing_left(&world.server, "k").await;
+    eprintln!("ten killed waiters, of a lease of {:?}: {took:?}", world.waiter_lease);
 }
 
 /// S-26: with the holder and the head dead nobody asks more than a sign of life takes.

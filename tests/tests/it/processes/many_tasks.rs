@@ -4,42 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::prelude::*;
 
-/// A thousand tasks line up: each gets it once, Redis hears of one hold per batch, nothing stays.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_tasks_cost_a_handful_of_commands() {
-    const TASKS: usize = 1_000;
-    let server = RedisServer::start().await;
-    let builder = LockClient::builder().handoff_window(secs(60));
-    let client = builder.connect(&server.url()).await.unwrap();
-    let first = client.mutex("crowd").lock().await.unwrap();
-    let mut waiting = Vec::new();
-    for _ in 0..TASKS {
-        let mutex = client.mutex("crowd");
-        let mut acquire = Box::pin(async move { mutex.lock().await });
-        assert!(futures_util::poll!(acquire.as_mut()).is_pending());
-        waiting.push(acquire);
-    }
-    server.reset_stats().await;
-    let tasks: Vec<_> = waiting
-        .into_iter()
-        .map(|acquire| {
-            lock_tests::spawn(async move {
-                let guard = acquire.await.unwrap();
-                let token = guard.token();
-                guard.release().await.unwrap();
-                token
-            })
-        })
-        .collect();
-    first.release().await.unwrap();
-    let tokens = joined(tasks).await;
-    assert!(tokens.is_sorted_by(|a, b| a < b), "served out of order");
-    let scripts = server.command_calls().await["evalsha"];
-    // Three holds, which have tokens for 256 tasks, for twice as many and for the rest, and the first one's release.
-    assert!(scripts <= 8, "{scripts} scripts for {TASKS} grants");
-    assert_eq!(server.client().keys().await, ["redisson_lock_token:{crowd}"]);
-}
-
 /// Tasks of a process of its own acquire the same lock until they have had it `GRANTS` times together. Answers how many
 /// scripts the server ran.
 async fn scripts_for_a_hot_lock(server: &RedisServer) -> u64 {

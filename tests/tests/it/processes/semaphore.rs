@@ -1,8 +1,7 @@
 //! Semaphores among processes: competing, killed (S-30).
 
-use lock_tests::history::{Recorder, Rules, Share};
+use lock_tests::history::{Rules, Share};
 
-use crate::prelude::*;
 use crate::support::workers::{Workers as World, numbers};
 
 /// Checks that no rule was violated, and returns the most permits that were in use at once, by what their holders knew.
@@ -48,29 +47,4 @@ async fn eight_processes_stay_within_the_limit() {
     let raw = world.server.client();
     assert_eq!(raw.get::<i64>(&["GET", "hot"]).await, 4, "permits were lost");
     assert!(!raw.exists("{hot}:timeout").await);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kills_cost_no_permits() {
-    let world = World::new().await;
-    let lease = secs(1);
-    let mut workers = Vec::from(world.workers::<8>().await);
-    for worker in &mut workers {
-        worker.send("permits kill 4 3 4000 1000");
-    }
-    let recorder = Recorder::create(world.history.path()).unwrap();
-    for mut worker in workers.split_off(6) {
-        tokio::time::sleep(ms(700)).await;
-        worker.sigkill();
-        recorder.record_kill(worker.id());
-    }
-    for worker in &mut workers {
-        assert!(numbers::<2>(worker).await[0] > 0);
-    }
-    let all = connect(&world.server).await;
-    let all = all.semaphore("kill", 4);
-    let all = timeout(lease * 2, all.acquire_many(all.limit())).await.expect("lost").unwrap();
-    all.release().await.unwrap();
-    let most = most_at_once(&world);
-    assert!(most <= 4, "{most} permits at once");
 }

@@ -25,8 +25,8 @@ impl Workers {
 
     pub(crate) async fn workers<const COUNT: usize>(&self) -> [Worker; COUNT] {
         let (url, dir) = (self.server.url(), self.history.path().to_str().unwrap());
-        let exe = env!("CARGO_BIN_EXE_lock_worker");
-        let mut workers = [(); COUNT].map(|()| Worker::spawn(exe, &[&url, dir], &[]));
+        let exe = env!("CARGO_BIN_EXE_worker");
+        let mut workers = [(); COUNT].map(|()| Worker::spawn(exe, &["locks", &url, dir], &[]));
         for worker in &mut workers {
             assert_eq!(worker.next_line(ANSWER).await, "ready");
         }

@@ -287,37 +287,6 @@ async fn fail_over(world: &World, proxy: &Proxy) {
     world.replica.client().cmd(&["REPLICAOF", "NO", "ONE"]).await;
 }
 
-/// S-9, S-12: a failover to a replica that has not heard of the lock. Another client has it at once,
-/// and the first holder hears of it at its next renewal, not at the end of its lease.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failover_without_replication_is_a_loss() {
-    for kind in ["mutex", "write"] {
-        let world = World::new().await;
-        let proxy = Proxy::start(world.master.port()).await;
-        let client = connect(&proxy).await;
-        // Stopped alone is not enough: what waits in its socket would be applied later.
-        world.replica.pause();
-        world.master.client_kill(ClientType::Replica).await;
-        let lease = secs(9);
-        let options = watched(lease);
-        let guard = take_named(&client, kind, options.clone()).await.unwrap();
-        fail_over(&world, &proxy).await;
-        let other = LockClient::connect(&world.replica.url()).await.unwrap();
-        let successor = timeout(lease / 3, take_named(&other, kind, options)).await;
-        let successor = successor.expect("the replica knew of it").unwrap();
-        assert!(successor.token() > guard.token(), "tokens went back with the data");
-        let lost = timeout(lease * 2 / 3, guard.lost()).await.expect("not noticed");
-        let not_owner = LossCause::NotOwner;
-        assert!(
-            matches!(lost, LockError::Lost { cause, .. } if cause == not_owner),
-            "{kind}: {lost:?}"
-        );
-        drop(guard);
-        assert!(!successor.is_lost());
-        successor.release().await.unwrap();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_with_replicas_keeps_the_lock() {
     let world = World::new().await;

@@ -2,72 +2,13 @@
 //! their place ask again, and nothing stays counted (S-10, S-20, S-27).
 
 use super::*;
-use crate::support::handed_on::handed_on;
-
-/// A store that can keep silent: a call that is made meanwhile has no effect, and no answer ever.
-#[derive(Clone)]
-struct Silent {
-    inner: Arc<dyn Store>,
-    is_silent: Arc<AtomicBool>,
-    unheard: Arc<AtomicUsize>,
-}
-
-impl Silent {
-    fn new(inner: impl Store) -> Self {
-        Self { inner: Arc::new(inner), is_silent: Arc::default(), unheard: Arc::default() }
-    }
-
-    fn set_silent(&self, is_silent: bool) {
-        self.is_silent.store(is_silent, Ordering::SeqCst);
-    }
-
-    async fn has_heard_nothing(&self) {
-        soon!("a call without an answer", self.unheard.load(Ordering::SeqCst) > 0);
-    }
-
-    fn ask<'a, T: Send + 'a>(&self, answer: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
-        if !self.is_silent.load(Ordering::SeqCst) {
-            return answer;
-        }
-        let unheard = Arc::clone(&self.unheard);
-        StoreFuture::new(async move {
-            unheard.fetch_add(1, Ordering::SeqCst);
-            pending().await
-        })
-    }
-}
-
-impl std::fmt::Debug for Silent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Silent").finish_non_exhaustive()
-    }
-}
-
-impl Store for Silent {
-    handed_on!(subscribe clock);
-
-    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        self.ask(self.inner.acquire(request))
-    }
-
-    fn renew(
-        &self,
-        requests: Vec<RenewRequest>,
-        timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>> {
-        self.ask(self.inner.renew(requests, timeout))
-    }
-
-    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        self.ask(self.inner.release(request))
-    }
-}
+use crate::support::troubled::{Trouble, Troubled};
 
 /// A client whose tasks are in a runtime of its own, another of the same store, and what makes the store silent for the first.
 struct World {
     first: First,
     other: LockClient,
-    store: Silent,
+    store: Troubled,
 }
 
 impl World {
@@ -79,9 +20,9 @@ impl World {
         let make = async move || {
             let builder = LockClient::builder().options(watched(LEASE)).handoff_window(secs(1));
             let (store, builder) = match url {
-                Some(url) => (Silent::new(RedisStore::connect(&url).await.unwrap()), builder),
+                Some(url) => (Troubled::new(RedisStore::connect(&url).await.unwrap()), builder),
                 // A call that waits for a release shows; a connection would find out late that it rests.
-                None => (Silent::new(memory), builder.command_timeout(LEASE * 4)),
+                None => (Troubled::new(memory), builder.command_timeout(LEASE * 4)),
             };
             tell.send(store.clone()).unwrap();
             builder.store_patience(LEASE * 8).store(store).unwrap()
@@ -95,11 +36,11 @@ impl World {
     async fn rests_in_a_release(self) -> (LockClient, Option<Runtime>, LockClient) {
         let Self { first, other, store } = self;
         let guard = first.client.mutex("dropped").lock().await.unwrap();
-        store.set_silent(true);
+        store.set(Trouble::Unheard);
         drop(guard);
         store.has_heard_nothing().await;
         let (client, rest) = first.then(Then::Rests).await;
-        store.set_silent(false);
+        store.set(Trouble::None);
         (client, rest, other)
     }
 }
@@ -163,11 +104,11 @@ async fn releases_are_not_left_to_a_task_that_was_replaced() {
 async fn a_renewal_under_way_is_taken_over() {
     let World { first, other, store } = World::new(None).await;
     let guard = first.client.mutex("kept").lock().await.unwrap();
-    store.set_silent(true);
+    store.set(Trouble::Unheard);
     store.has_heard_nothing().await;
     let log = Log::start_at(tracing::Level::WARN);
     let (client, rest) = first.then(Then::Rests).await;
-    store.set_silent(false);
+    store.set(Trouble::None);
     let end = Instant::now() + LEASE * 2;
     while Instant::now() < end {
         assert!(!guard.is_lost());
@@ -191,10 +132,10 @@ async fn a_read_that_is_being_settled_is_taken_over() {
     assert!(poll!(&mut reader).is_pending());
     writer.release().await.unwrap();
     let reader = reader.await.unwrap();
-    store.set_silent(true);
+    store.set(Trouble::Unheard);
     store.has_heard_nothing().await;
     let (client, rest) = first.then(Then::Rests).await;
-    store.set_silent(false);
+    store.set(Trouble::None);
     let taken = Instant::now();
     let joined = other.rw_lock("phases").wait(LEASE * 3 / 4).read().await;
     let joined = joined.expect("the write hold stays");

@@ -143,8 +143,8 @@ async fn a_waiter_killed_in_a_mixed_line_delays_by_one_place() {
     }
     let before = world.queue("k").await.len();
     let history = tempfile::tempdir().unwrap();
-    let args = [&world.server.url(), history.path().to_str().unwrap(), "5000"];
-    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_lock_worker"), &args, &[]);
+    let args = ["locks", &world.server.url(), history.path().to_str().unwrap(), "5000"];
+    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[]);
     assert_eq!(worker.next_line(4 * PROMPTLY).await, "ready");
     worker.send("queue k 1");
     soon!("in line", world.queue("k").await.len() > before);

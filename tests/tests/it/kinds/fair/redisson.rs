@@ -273,7 +273,7 @@ async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usiz
     let lease = watched(lease);
     let holder = world.client().await.fair_mutex(name).with(lease).lock().await.unwrap();
     let history = tempfile::tempdir().unwrap();
-    let args = [&world.server.url(), history.path().to_str().unwrap(), "1000"];
+    let args = ["locks", &world.server.url(), history.path().to_str().unwrap(), "1000"];
     let (mut workers, mut javas) = (Vec::new(), Vec::new());
     for count in peers {
         for _ in 0..*count {
@@ -282,7 +282,7 @@ async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usiz
             javas.last().unwrap().line_up().await;
         }
         let before = world.queue(name).await.len();
-        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_lock_worker"), &args, &[]);
+        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[]);
         assert_eq!(worker.next_line(4 * PROMPTLY).await, "ready");
         worker.send(&format!("queue {name} 1"));
         soon!("in line", world.queue(name).await.len() > before);

@@ -1,6 +1,6 @@
 //! One layer under several clients: each has what its own configuration says.
 
-use crate::tower::layers::policies::{CHECKOUT, cart, clients, config, request, status};
+use crate::tower::layers::policies::{CHECKOUT, cart, clients, config};
 use crate::tower::prelude::*;
 
 /// A client with that configuration, and the lock of that name held by another process.

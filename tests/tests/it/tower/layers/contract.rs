@@ -227,59 +227,6 @@ fn bounds_are_no_narrower_than_the_inner_services() {
     drop(generic.layer(local).call(()));
 }
 
-#[tokio::test(start_paused = true)]
-async fn options_are_the_clients_unless_told() {
-    let quick = waits(Wait::None);
-    let locks = LockClient::builder().options(quick).in_memory().unwrap();
-    let _held = locks.mutex("a").lock().await.unwrap();
-    let patient = options(Wait::UpTo(secs(1)));
-    let layer = LockLayer::new(locks, key);
-    let error = async |layer: LockLayer<_>| layer.layer(Strict::default()).oneshot("a").await;
-    let busy = error(layer.clone()).await.unwrap_err();
-    assert!(matches!(busy.lock_error(), Some(LockError::Busy { .. })), "{busy:?}");
-    let late = error(layer.options(patient)).await.unwrap_err();
-    assert!(matches!(late.lock_error(), Some(LockError::Timeout { .. })), "{late:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn bodies_know_their_length() {
-    use http_body::Body as _;
-
-    let layer = LockLayer::http().key("nightly").build().unwrap();
-    let mut refused =
-        layer.layer(Calls::default().service()).oneshot(pay()).await.unwrap().into_body();
-    let length = refused.size_hint().exact().unwrap();
-    assert!(length > 0 && !refused.is_end_stream());
-    let frame = http_body_util::BodyExt::frame(&mut refused).await.unwrap().unwrap();
-    assert_eq!(frame.into_data().unwrap().len() as u64, length);
-    assert!(refused.is_end_stream() && refused.size_hint().exact() == Some(0));
-
-    let layer = order_layer(&LockClient::in_memory()).build().unwrap();
-    let inner = service_fn(|_: Request<TestBody>| async {
-        Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("four")))
-    });
-    let body = layer.layer(inner).oneshot(pay()).await.unwrap().into_body();
-    assert_eq!(body.size_hint().exact(), Some(4));
-}
-
-#[tokio::test(start_paused = true)]
-async fn readiness_is_used_by_who_had_it() {
-    let layer = LockLayer::new(LockClient::in_memory(), key);
-    let (mut service, mut handle) =
-        tower_test::mock::spawn_with(|mock: tower_test::mock::Mock<&'static str, usize>| {
-            layer.layer(mock)
-        });
-    handle.allow(0);
-    assert!(service.poll_ready().is_pending());
-    handle.allow(1);
-    assert!(service.poll_ready().is_ready());
-    let call = lock_tests::spawn(service.call("a"));
-    let (request, respond) = handle.next_request().await.unwrap();
-    assert_eq!(request, "a");
-    respond.send_response(7);
-    assert_eq!(call.await.unwrap().unwrap(), 7);
-}
-
 /// A key function with an error of its own.
 #[tokio::test(start_paused = true)]
 async fn a_key_function_may_fail_in_its_own_way() {

@@ -4,7 +4,6 @@ use std::net::Shutdown;
 
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::serve;
@@ -176,19 +175,6 @@ async fn a_departed_client_leaves_the_line_and_its_handler_never_runs() {
     }
 }
 
-/// The server says to go on while the request waits.
-#[tokio::test]
-async fn a_client_that_asks_first_is_told_to_go_on() {
-    let server = Server::start(|layer| layer).await;
-    let mut client = server.connect().await;
-    client.write_all(&head("content-length: 4\r\nexpect: 100-continue")).await.unwrap();
-    assert_eq!(answer(&mut client, "\r\n\r\n").await, "HTTP/1.1 100 Continue\r\n\r\n");
-    client.write_all(b"paid").await.unwrap();
-    server.waiting(1).await;
-    server.busy.release().await.unwrap();
-    assert!(answer(&mut client, "paid").await.starts_with("HTTP/1.1 200"));
-}
-
 #[tokio::test]
 async fn a_stream_that_ends_leaves_the_line() {
     for reset in [true, false] {
@@ -224,28 +210,6 @@ async fn a_stream_that_ends_leaves_the_line() {
             }
         }
     }
-}
-
-#[tokio::test]
-async fn a_repeated_request_runs_its_handler_once() {
-    let server = Server::start(|layer| layer).await;
-    let body = vec![b'x'; 60_000];
-    for _ in 0..3 {
-        let mut client = server.connect().await;
-        client.write_all(&head("content-length: 60000")).await.unwrap();
-        client.write_all(&body).await.unwrap();
-        server.waiting(1).await;
-        drop(client);
-        eventually(LEFT, "it has left", async || server.requests() == 0).await;
-    }
-    let mut client = server.connect().await;
-    client.write_all(&head("content-length: 60000")).await.unwrap();
-    client.write_all(&body).await.unwrap();
-    server.waiting(1).await;
-    server.busy.release().await.unwrap();
-    let seen = answer(&mut client, &"x".repeat(60_000)).await;
-    assert!(seen.starts_with("HTTP/1.1 200"));
-    assert_eq!(server.counts.handlers.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -326,32 +290,4 @@ async fn pipelined_requests_are_served_in_their_order() {
     let seen = answer(&mut client, "after").await;
     assert!(seen.find("first").unwrap() < seen.find("after").unwrap(), "{seen}");
     assert_eq!(server.counts.handlers.load(Ordering::SeqCst), 2);
-}
-
-#[tokio::test]
-async fn the_handlers_body_limit_still_counts() {
-    let (locks, peer, _) = two_clients();
-    let layer = LockLayer::http().key("order:{path.id}").client(locks).build().unwrap();
-    let app = Router::new()
-        .route("/orders/{id}/pay", post(async |body: Bytes| body))
-        .route_layer(layer)
-        .layer(DefaultBodyLimit::max(10));
-    for (length, status) in [(10, StatusCode::OK), (11, StatusCode::PAYLOAD_TOO_LARGE)] {
-        let busy = peer.mutex(ORDER).lock().await.unwrap();
-        let read = Arc::<AtomicUsize>::default();
-        let counter = Arc::clone(&read);
-        let bytes = (0..length).map(move |_| {
-            counter.fetch_add(1, Ordering::SeqCst);
-            Ok::<_, Infallible>(Bytes::from_static(b"x"))
-        });
-        let body = Body::from_stream(stream::iter(bytes));
-        let request = Request::post("/orders/42/pay").body(body).unwrap();
-        let call = lock_tests::spawn(app.clone().oneshot(request));
-        sleep(ms(100)).await;
-        assert!(!call.is_finished());
-        assert_eq!(read.load(Ordering::SeqCst), length, "frames read while it waited");
-        busy.release().await.unwrap();
-        let response = timeout(PROMPTLY, call).await.expect("no answer").unwrap().unwrap();
-        assert_eq!(response.status(), status);
-    }
 }

@@ -3,7 +3,6 @@
 
 use tracing::Instrument;
 
-use crate::tower::layers::connection::serve;
 use crate::tower::layers::policies::config;
 use crate::tower::prelude::*;
 
@@ -61,12 +60,6 @@ async fn what_was_given_back_early_is_not_cut_off() {
     }
 }
 
-async fn status(layer: &HttpLockLayer, method: Method) -> u16 {
-    let request = Request::builder().method(method).uri("/").body(TestBody::default()).unwrap();
-    let answer = layer.layer(Calls::default().service()).oneshot(request);
-    timeout(PROMPTLY, answer).await.expect("a hang").unwrap().status().as_u16()
-}
-
 /// S-10: each by itself is sound, so it is the layer that finds it, and not each of its requests.
 #[tokio::test(start_paused = true)]
 async fn what_contradicts_the_code_is_found_when_the_layer_is_built() {
@@ -92,7 +85,7 @@ async fn what_contradicts_the_code_is_found_when_the_layer_is_built() {
     let error = locks.reload(config(unsound)).unwrap_err();
     assert_eq!(error.problems().len(), 2, "{error}");
     for layer in &layers {
-        assert_eq!(status(layer, Method::POST).await, 200);
+        assert_eq!(status(layer, request("POST", "/")).await, 200);
     }
 }
 
@@ -102,8 +95,8 @@ async fn without_a_client_no_method_passes_that_the_code_locks() {
     let named = builder().methods([Method::GET]).build().unwrap();
     let shared = builder().share_safe_methods(true).build().unwrap();
     for layer in [named, shared] {
-        assert_eq!(status(&layer, Method::GET).await, 500);
-        assert_eq!(status(&layer, Method::OPTIONS).await, 200);
+        assert_eq!(status(&layer, request("GET", "/")).await, 500);
+        assert_eq!(status(&layer, request("OPTIONS", "/")).await, 200);
     }
 }
 
@@ -121,24 +114,4 @@ async fn a_handler_that_finishes_keeps_its_span() {
     let text = log.text();
     let line = text.lines().find(|line| line.ends_with("at work")).expect("a line");
     assert!(line.contains("request"), "{line}");
-}
-
-/// A header that is there and empty is not said to be missing, however a server read it.
-#[tokio::test]
-async fn an_empty_header_is_said_to_be_empty() {
-    let layer = LockLayer::http().key("a:{header.x-tenant}").client(LockClient::in_memory());
-    let layer = layer.build().unwrap();
-    let address = serve(Router::new().route("/", post(async || ())).route_layer(layer)).await;
-    for (header, says) in [
-        ("x-tenant:\r\n", "the request's header `x-tenant` is empty"),
-        ("x-tenant:  \t\r\n", "the request's header `x-tenant` is empty"),
-        ("", "the request has no header `x-tenant`"),
-    ] {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        let start = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\nconnection: close\r\n";
-        stream.write_all(format!("{start}{header}\r\n").as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        timeout(SOON, stream.read_to_string(&mut answer)).await.expect("a hang").unwrap();
-        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains(says), "{header}: {answer}");
-    }
 }

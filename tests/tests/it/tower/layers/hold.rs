@@ -274,7 +274,8 @@ async fn a_body_that_takes_too_long_is_cut_off() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_release_keeps_the_end_back_for_a_moment_only() {
-    let store = Moody::new(MemoryStore::new(), Mood::Silent);
+    let store = Troubled::new(MemoryStore::new());
+    store.of_releases(Trouble::Waits);
     let locks = LockClient::builder().store(store.clone()).unwrap();
     let (sender, body) = sent(SizeHint::new());
     let layer = order_layer(&locks).release_timeout(ms(80));
@@ -284,7 +285,7 @@ async fn a_slow_release_keeps_the_end_back_for_a_moment_only() {
     assert_eq!(text(body.frame().await), "end");
     let spare = start.elapsed().abs_diff(ms(80));
     assert!(spare <= ms(2), "{:?}", start.elapsed());
-    store.set(Mood::Good);
+    store.set(Trouble::None);
 }
 
 /// S-13: a loss that only the release finds is logged, or takes the place of the answer.
@@ -292,7 +293,8 @@ async fn a_slow_release_keeps_the_end_back_for_a_moment_only() {
 async fn a_release_that_finds_the_hold_gone_may_be_an_error() {
     // A store of its own for each: what it says that we do not hold, it keeps.
     let locks = || {
-        let store = Moody::new(MemoryStore::new(), Mood::Forgetful);
+        let store = Troubled::new(MemoryStore::new());
+        store.of_releases(Trouble::NotOwner);
         LockClient::builder().store(store).unwrap()
     };
     for (on_release_lost, status, end) in [

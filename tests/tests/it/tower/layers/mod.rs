@@ -8,7 +8,6 @@ mod contract;
 mod defaults;
 mod departures;
 mod edges;
-mod grpc;
 mod held_lock;
 mod hold;
 mod keys;

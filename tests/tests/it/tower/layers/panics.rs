@@ -85,8 +85,9 @@ async fn the_lock_is_free_when_a_generic_layers_panic_is_out() {
 #[tokio::test(start_paused = true)]
 async fn a_panic_waits_for_the_release_timeout_at_most() {
     let store = MemoryStore::new();
-    let moody = Moody::new(store.clone(), Mood::Silent);
-    let locks = LockClient::builder().store(moody.clone()).unwrap();
+    let troubled = Troubled::new(store.clone());
+    troubled.of_releases(Trouble::Waits);
+    let locks = LockClient::builder().store(troubled.clone()).unwrap();
     let limit = ms(80);
     let layer = order_layer(&locks).release_timeout(limit).build().unwrap();
     let start = Instant::now();
@@ -94,7 +95,7 @@ async fn a_panic_waits_for_the_release_timeout_at_most() {
     assert_eq!(timeout(PROMPTLY, caught(answer)).await.expect("a hang"), 500);
     let waited = start.elapsed();
     assert!(waited.abs_diff(limit) <= ms(2), "{waited:?}");
-    moody.set(Mood::Good);
+    troubled.set(Trouble::None);
     free_soon(&store, ORDER).await;
 }
 

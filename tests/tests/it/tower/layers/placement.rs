@@ -5,7 +5,6 @@ use axum::error_handling::HandleErrorLayer;
 use axum::http::HeaderValue;
 use axum::middleware::map_response;
 use axum::response::Response;
-use axum::routing::get;
 use tower::ServiceBuilder;
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::load_shed::LoadShedLayer;
@@ -137,33 +136,5 @@ async fn time_outs_of_handlers_belong_inside() {
         assert!(outside.oneshot(pay()).await.is_err());
         let answer = next.layer(Calls::default().service()).oneshot(pay()).await.unwrap();
         assert_eq!(answer.status(), StatusCode::OK, "round {round}");
-    }
-}
-
-/// A read/write lock and a mutex do not share a name: whichever comes second is told so at once.
-#[tokio::test]
-async fn a_shared_hold_and_a_mutex_have_names_of_their_own() {
-    let (locks, peer, _) = two_clients();
-    let layer = LockLayer::http().key("order:{path.id}").client(locks.clone());
-    let layer = layer.share_safe_methods(true).wait(Wait::None).build().unwrap();
-    let nested = locks.clone();
-    let handler = move || async move {
-        let guard = nested.mutex("order:42").lock().await;
-        guard.map_or_else(|error| error.to_string(), |_| "locked".to_owned())
-    };
-    let app = Router::new().route("/orders/{id}", get(handler.clone()).post(handler));
-    let app = app.route_layer(layer);
-    // Inside of the layer's hold, a mutex of the same name.
-    for method in ["GET", "POST"] {
-        let answer = ask(&app, method, "/orders/42").await;
-        let body = axum::body::to_bytes(answer.into_body(), 1000).await.unwrap();
-        let body = String::from_utf8(body.to_vec()).unwrap();
-        assert!(body.contains("cannot be a mutex: the key holds a "), "{method}: {body}");
-    }
-    // Elsewhere.
-    let _mutex = peer.mutex("order:42").lock().await.unwrap();
-    for method in ["GET", "POST"] {
-        let answer = ask(&app, method, "/orders/42").await;
-        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
     }
 }

@@ -1,6 +1,5 @@
 //! Layers that follow a configuration: policies, routes, and their reload.
 
-use axum::routing::any;
 use lock_tower::http::RequestDeadline;
 
 use crate::tower::prelude::*;
@@ -14,15 +13,6 @@ pub(crate) fn clients(text: &str) -> (LockClient, LockClient) {
     let store = MemoryStore::new();
     let locks = LockClient::builder().config(config(text)).store(store.clone()).unwrap();
     (locks, LockClient::builder().store(store.peer()).unwrap())
-}
-
-async fn ask(layer: &HttpLockLayer, request: Request<TestBody>) -> Response<impl Sized + use<>> {
-    let answer = layer.layer(Calls::default().service()).oneshot(request);
-    timeout(2 * PROMPTLY, answer).await.expect("a hang").unwrap()
-}
-
-pub(crate) async fn status(layer: &HttpLockLayer, request: Request<TestBody>) -> u16 {
-    ask(layer, request).await.status().as_u16()
 }
 
 pub(crate) const CHECKOUT: &str = r#"
@@ -77,11 +67,7 @@ async fn a_reload_has_effect_at_once() {
     locks.reload(config(&CHECKOUT.replace("cart:", "basket:"))).unwrap();
     assert_eq!(status(&layer, cart(Method::POST)).await, 200);
     // What the layer cannot follow is refused as a whole, and what was before stays.
-    for (bad, problem) in [
-        (CHECKOUT.replace("header.x-cart", "ext.cart"), "ext.cart"),
-        ("[lock.policies.other]".to_owned(), "no lock policy"),
-        (CHECKOUT.replace("423", "404"), "lock.policies.checkout.http.busy: "),
-    ] {
+    for (bad, problem) in unfit() {
         let error = locks.reload(config(&bad)).unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
         let _basket = peer.mutex("basket:7").lock().await.unwrap();
@@ -89,18 +75,27 @@ async fn a_reload_has_effect_at_once() {
             assert_eq!(status(&layer, cart(Method::POST)).await, 423);
         }
     }
+    // A layer that is gone follows nothing.
+    drop(layer);
+    locks.reload(config(&unfit()[0].0)).unwrap();
 }
 
-#[test]
-fn what_a_policy_cannot_be_is_found_when_the_layer_is_built() {
-    for (text, reason) in [
+/// Configurations that a layer with the policy "checkout" cannot follow, and why.
+fn unfit() -> [(String, &'static str); 4] {
+    [
         (
             CHECKOUT.replace("header.x-cart", "ext.cart"),
             "an extension whose type the layer does not",
         ),
         ("[lock.policies.checkout]".to_owned(), "the layer has no key"),
         ("[lock.policies.chekout]".to_owned(), "did you mean \"chekout\"?"),
-    ] {
+        (CHECKOUT.replace("423", "404"), "lock.policies.checkout.http.busy: "),
+    ]
+}
+
+#[test]
+fn what_a_policy_cannot_be_is_found_when_the_layer_is_built() {
+    for (text, reason) in unfit() {
         let layer = LockLayer::http().client(clients(&text).0).policy("checkout").build();
         let message = layer.unwrap_err().to_string();
         assert!(message.contains(reason), "{message}");
@@ -125,8 +120,8 @@ async fn what_is_not_enforced_delays_no_call() {
     let text = text.replace("\"skip\"", "\"reject\"");
     // A client each: what a policy does not enforce is logged once a second.
     for request in [cart(Method::POST), pay()] {
-        let moody = Moody::new(MemoryStore::new(), Mood::Failing(StoreErrorKind::Unavailable));
-        let failing = LockClient::builder().config(config(&text)).store(moody).unwrap();
+        let refusing = Troubled::refusing(StoreErrorKind::Unavailable);
+        let failing = LockClient::builder().config(config(&text)).store(refusing).unwrap();
         let layer = LockLayer::http().client(failing).policy("checkout").build().unwrap();
         assert_eq!(status(&layer, request).await, 200);
     }
@@ -160,10 +155,6 @@ const ROUTES: &str = r#"
     key = "mine"
 "#;
 
-pub(crate) fn request(method: &str, path: &str) -> Request<TestBody> {
-    Request::builder().method(method).uri(path).body(TestBody::default()).unwrap()
-}
-
 #[tokio::test(start_paused = true)]
 async fn routes_lock_what_fits_them() {
     let (locks, peer) = clients(ROUTES);
@@ -191,53 +182,6 @@ async fn routes_lock_what_fits_them() {
     assert_eq!(status(&layer, request("DELETE", "/orders/mine")).await, 200, "no routes, no locks");
 }
 
-#[tokio::test(start_paused = true)]
-async fn routes_are_the_routers() {
-    async fn send(app: &Router, path: &str) -> String {
-        let request = Request::post(path).body(Body::empty()).unwrap();
-        seen(app.clone().oneshot(request).await.unwrap()).await
-    }
-    let text = format!(
-        "{ROUTES}\n[[lock.routes]]\npath = '/v1/{{tenant}}/bills/{{id}}'\npolicy = 'order'\n\
-         key = 'bill:{{path.tenant}}:{{path.id}}'"
-    );
-    let (locks, peer) = clients(&text);
-    let layer = || LockLayer::routes(&locks).unwrap();
-    let done = || any(async || "done");
-    let inner = Router::new().route("/bills/{bill}", done());
-    let app = Router::new()
-        .route("/orders/{order}/pay", done())
-        .route("/orders/special", done())
-        .nest("/v1/{t}", inner.clone());
-    let around = app.clone().layer(layer());
-    let of_routes = app.route_layer(layer());
-    let _pay = peer.mutex("order:42").lock().await.unwrap();
-    let _special = peer.mutex("/orders/%7Bid%7D:special").lock().await.unwrap();
-    let _bill = peer.mutex("bill:a:7").lock().await.unwrap();
-    for app in [around, of_routes] {
-        for (path, expected) in [
-            ("/orders/42/pay", "409"),
-            ("/orders/43/pay", "200"),
-            // A route of its own in the router, which the configuration's matches.
-            ("/orders/special", "409"),
-            ("/v1/a/bills/7", "409"),
-            ("/v1/b/bills/7", "200"),
-            ("/nowhere", "404"),
-        ] {
-            let answer = send(&app, path).await;
-            assert!(answer.starts_with(expected), "{path}: {answer}");
-        }
-    }
-    // A service that is nested whole has routed nothing yet.
-    let whole = Router::new().nest_service("/v1/{t}", inner.clone()).layer(layer());
-    // Inside a nested router, the path lacks what came before.
-    let inside = Router::new().nest("/v1/{t}", inner.route_layer(layer()));
-    for app in [whole, inside] {
-        assert!(send(&app, "/v1/a/bills/7").await.starts_with("409 "));
-        assert!(send(&app, "/v1/b/bills/7").await.starts_with("200 "));
-    }
-}
-
 /// What only the layer knows of a route, because its code may have a key and extensions.
 #[tokio::test(start_paused = true)]
 async fn a_route_that_does_not_fit_the_layer_is_found_when_the_layer_is_built() {
@@ -252,6 +196,10 @@ async fn a_route_that_does_not_fit_the_layer_is_found_when_the_layer_is_built() 
     ] {
         let message = LockLayer::routes(&clients(text).0).unwrap_err().to_string();
         assert!(message.starts_with(reason), "{message}");
+        let (locks, _) = clients("[lock]");
+        let _layer = LockLayer::routes(&locks).unwrap();
+        let error = locks.reload(config(text)).unwrap_err().to_string();
+        assert_eq!(message, format!("invalid lock options: {error}"));
     }
     // The key of the code is checked with each route.
     let layer = |key: &str| LockLayer::http().client(clients(keyless).0).key(key).routes().build();
@@ -271,32 +219,6 @@ async fn without_a_client_only_what_locks_fails() {
     assert_eq!(scoped, StatusCode::LOCKED.as_u16());
     let app: Router = Router::new().route("/", post(async || "done"));
     drop(app.layer(layer));
-}
-
-#[test]
-fn a_configuration_is_checked_before_a_reload() {
-    let (locks, _) = clients(CHECKOUT);
-    let layer = LockLayer::http().client(locks.clone()).policy("checkout").build().unwrap();
-    locks.reload((*locks.config().unwrap()).clone()).unwrap();
-    for (text, problem) in [
-        ("[lock.policies.other]", "no lock policy \"checkout\""),
-        ("[lock.policies.checkout]", "the layer has no key"),
-        ("[lock.policies.checkout]\nkey = 'a:{ext.bar}'", "ext.bar"),
-    ] {
-        let error = locks.reload(config(text)).unwrap_err().to_string();
-        assert!(error.contains(problem), "{text}: {error}");
-    }
-    assert!(locks.policy("checkout").is_ok(), "the old one is in effect");
-    drop(layer);
-    let routes = LockLayer::http().client(locks.clone()).routes().build().unwrap();
-    let bad = config(
-        "[lock.policies.checkout]\nkey = '{ext.nr}'\n[[lock.routes]]\npath = '/{id}'\npolicy = 'checkout'",
-    );
-    let error = locks.reload(bad.clone()).unwrap_err().to_string();
-    assert!(error.starts_with("lock.routes[0] (/{id}): `{ext.nr}` is an extension"), "{error}");
-    // A layer that is gone follows nothing.
-    drop(routes);
-    locks.reload(bad).unwrap();
 }
 
 /// New defaults that contradict the settings of a layer without a policy: every request would be a 500.

@@ -4,46 +4,17 @@ use crate::tower::prelude::*;
 
 const ORDER: &str = "order:42";
 
-/// A client behind a load balancer: its requests go to one process and the other in turn, and none
-/// of them waits for a lock.
-async fn sequential_client(locks: [&LockClient; 2], requests: usize) {
-    let calls = Calls::default();
-    let services = locks.map(|locks| {
-        let layer = order_layer(locks).options(options(Wait::None)).build().unwrap();
-        layer.layer(calls.service())
-    });
-    for n in 0..requests {
-        let answer = services[n % 2].clone().oneshot(pay()).await.unwrap();
-        assert_eq!(answer.status(), StatusCode::OK, "request {n}");
-    }
-    assert_eq!(calls.count(), requests);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sequential_client_never_meets_itself() {
-    let (locks, peer, _) = two_clients();
-    sequential_client([&locks, &peer], 200).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sequential_client_never_meets_itself_on_redis() {
-    let server = RedisServer::start().await;
-    let (locks, peer) = (connect(&server).await, connect(&server).await);
-    sequential_client([&locks, &peer], 300).await;
-    assert!(!server.client().exists(ORDER).await);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_slow_to_release_holds_an_answer_up_for_a_moment_only() {
     let store = MemoryStore::new();
-    let moody = Moody::new(store.clone(), Mood::Good);
-    let locks = LockClient::builder().store(moody.clone()).unwrap();
+    let troubled = Troubled::new(store.clone());
+    let locks = LockClient::builder().store(troubled.clone()).unwrap();
     for timeout in [None, Some(ms(40))] {
         let log = Log::start_at(tracing::Level::DEBUG);
         let layer = order_layer(&locks);
         let layer =
             if let Some(timeout) = timeout { layer.release_timeout(timeout) } else { layer };
-        moody.set(Mood::Silent);
+        troubled.of_releases(Trouble::Waits);
         let start = Instant::now();
         let service = layer.build().unwrap().layer(Calls::default().service());
         assert_eq!(service.oneshot(pay()).await.unwrap().status(), StatusCode::OK);
@@ -52,36 +23,9 @@ async fn a_store_that_is_slow_to_release_holds_an_answer_up_for_a_moment_only() 
         assert!(spare <= ms(2), "{:?} and not {expected:?}", start.elapsed());
         assert!(log.text().contains("release not confirmed in time"), "{}", log.text());
         assert_eq!(held(&store, ORDER), 1);
-        moody.set(Mood::Good);
+        troubled.set(Trouble::None);
         free_soon(&store, ORDER).await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_leaves_nothing() {
-    let (locks, _, store) = two_clients();
-    let service =
-        order_layer(&locks).build().unwrap().layer(service_fn(|_: Request<TestBody>| async {
-            sleep(ms(1)).await;
-            if true {
-                panic!("as the test wants it");
-            }
-            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
-        }));
-    let panicked = lock_tests::spawn(service.oneshot(pay())).await.unwrap_err();
-    assert!(panicked.is_panic());
-    free_soon(&store, ORDER).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_that_panics_leaves_nothing() {
-    let (locks, _, store) = two_clients();
-    let service = order_layer(&locks).build().unwrap().layer(service_fn(|request| {
-        assert_eq!(Request::method(&request), "GET", "as the test wants it");
-        async move { Ok::<_, Infallible>(Response::new(Request::<TestBody>::into_body(request))) }
-    }));
-    assert!(lock_tests::spawn(service.oneshot(pay())).await.unwrap_err().is_panic());
-    free_soon(&store, ORDER).await;
 }
 
 /// Looks, when dropped, whether the lock still protects it.
@@ -139,24 +83,11 @@ async fn a_request_that_is_dropped_leaves_nothing_wherever_it_stood() {
     assert!(polls >= 5, "{polls}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_dropped_waiter_gives_its_place_up() {
-    let (locks, peer, _) = two_clients();
-    let calls = Calls::default();
-    let service = order_layer(&locks).build().unwrap().layer(calls.service());
-    let other = peer.mutex(ORDER).lock().await.unwrap();
-    let gone = tokio::time::timeout(secs(1), service.clone().oneshot(pay())).await;
-    assert!(gone.is_err() && calls.count() == 0);
-    other.release().await.unwrap();
-    let start = Instant::now();
-    assert_eq!(service.oneshot(pay()).await.unwrap().status(), StatusCode::OK);
-    assert!(start.elapsed() < ms(100), "{:?}", start.elapsed());
-}
-
 /// S-13: an answer whose release finds the lease gone is given all the same, and the log says so.
 #[tokio::test(start_paused = true)]
 async fn an_answer_survives_its_release() {
-    let store = Moody::new(MemoryStore::new(), Mood::Forgetful);
+    let store = Troubled::new(MemoryStore::new());
+    store.of_releases(Trouble::NotOwner);
     let locks = LockClient::builder().store(store).unwrap();
     let log = Log::start_at(tracing::Level::DEBUG);
     let service = order_layer(&locks).build().unwrap().layer(Calls::default().service());

@@ -1,6 +1,5 @@
 //! In an axum router: its own path parameters as keys, nesting, and a real connection.
 
-use axum::extract::Path;
 use axum::routing::any;
 
 use crate::tower::prelude::*;
@@ -146,30 +145,6 @@ async fn a_route_that_is_told_comes_before_the_routers() {
     assert_eq!(post_to(&app, "/orders/42/pay").await, "200 order:42");
 }
 
-/// What the handler calls, locked by itself; without re-entry it would find its own lock busy.
-#[distributed_lock(key = "order:{id}", wait = none, client = locks, guard = hold)]
-async fn charge(locks: &LockClient, id: u64) -> Result<FencingToken, LockError> {
-    Ok(hold.token())
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_annotated_function_in_a_locked_handler_re_enters() {
-    async fn pay(Path(id): Path<u64>, State(locks): State<LockClient>) -> String {
-        let (one, other) = (charge(&locks, id).await.unwrap(), charge(&locks, id).await.unwrap());
-        assert_eq!(one, other, "one hold, the layer's");
-        one.to_string()
-    }
-    let (locks, peer, store) = two_clients();
-    let app = Router::new()
-        .route("/orders/{id}/pay", post(pay))
-        .route_layer(layer(&locks, "order:{path.id}"))
-        .with_state(locks);
-    let paid = post_to(&app, "/orders/42/pay").await;
-    let token: u64 = paid.strip_prefix("200 ").unwrap().parse().unwrap();
-    assert_eq!(held(&store, "order:42"), 0);
-    assert!(peer.mutex("order:42").lock().await.unwrap().token().get() > token);
-}
-
 /// A server on a free port, whose handler takes as long as it is given, and a connection to it.
 async fn connection(locks: &LockClient, handler: Duration) -> (std::net::SocketAddr, TcpStream) {
     let terms = options(Wait::None);
@@ -187,15 +162,6 @@ async fn connection(locks: &LockClient, handler: Duration) -> (std::net::SocketA
     let request = b"POST /orders/42/pay HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
     stream.write_all(request).await.unwrap();
     (address, stream)
-}
-
-#[tokio::test]
-async fn a_client_that_hangs_up_frees_the_lock() {
-    let (locks, _, store) = two_clients();
-    let (_, stream) = connection(&locks, secs(3600)).await;
-    soon!("it is held", held(&store, "order:42") == 1);
-    drop(stream);
-    free_soon(&store, "order:42").await;
 }
 
 #[tokio::test]
@@ -220,45 +186,4 @@ async fn a_busy_answer_arrives_whole() {
     let read = tokio::time::timeout(PROMPTLY, stream.read(&mut chunk)).await.unwrap().unwrap();
     let answer = std::str::from_utf8(&chunk[..read]).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-}
-
-#[tokio::test]
-async fn a_body_is_not_read_without_the_lock() {
-    let (locks, peer, _) = two_clients();
-    let _other = peer.mutex("order:42").lock().await.unwrap();
-    let (address, _stream) = connection(&locks, Duration::ZERO).await;
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = b"POST /orders/42/pay HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\
-        expect: 100-continue\r\n\r\n";
-    stream.write_all(request).await.unwrap();
-    let mut first = [0; 12];
-    tokio::time::timeout(PROMPTLY, stream.read_exact(&mut first)).await.unwrap().unwrap();
-    assert_eq!(&first, b"HTTP/1.1 409", "and not 100");
-}
-
-#[tokio::test(start_paused = true)]
-async fn requests_for_one_order_take_turns() {
-    type Balance = std::sync::Arc<std::sync::Mutex<u64>>;
-    async fn add(State(balance): State<Balance>) {
-        let seen = *balance.lock().unwrap();
-        sleep(ms(1)).await;
-        *balance.lock().unwrap() = seen + 1;
-    }
-    let (locks, peer, _) = two_clients();
-    let balance = Balance::default();
-    let app = |locks| {
-        Router::new()
-            .route("/orders/{id}/pay", post(add))
-            .route_layer(layer(locks, "order:{path.id}"))
-            .with_state(balance.clone())
-    };
-    let apps = [app(&locks), app(&peer)];
-    let paid = (0..100).map(|n| {
-        let app = apps[n % 2].clone();
-        lock_tests::spawn(async move { post_to(&app, "/orders/42/pay").await })
-    });
-    for paid in paid.collect::<Vec<_>>() {
-        assert_eq!(paid.await.unwrap(), format!("{} ", StatusCode::OK.as_u16()));
-    }
-    assert_eq!(*balance.lock().unwrap(), 100);
 }

@@ -105,11 +105,6 @@ async fn spellings_exclude_each_other_in_redis() {
     spellings_exclude_each_other(LockClient::connect(&server.url()).await.unwrap()).await;
 }
 
-#[tokio::test]
-async fn spellings_exclude_each_other_in_memory() {
-    spellings_exclude_each_other(LockClient::in_memory()).await;
-}
-
 /// The same in a file: in a policy, and in a route of its own.
 #[tokio::test]
 async fn keys_of_a_file_have_types() {

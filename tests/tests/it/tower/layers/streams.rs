@@ -75,10 +75,6 @@ fn layer(locks: &LockClient) -> HttpLockLayerBuilder {
 
 const PAY: &str = "/orders/42/pay";
 
-async fn is_held(store: &MemoryStore) {
-    soon!("it is held", held(store, ORDER) == 1);
-}
-
 #[tokio::test]
 async fn events_hold_the_lock_to_their_end_and_json_does_not() {
     for version in [1, 2] {
@@ -142,24 +138,6 @@ async fn a_slow_reader_is_cut_off() {
     }
 }
 
-#[tokio::test]
-async fn a_client_that_hangs_up_amid_the_body_frees_the_lock() {
-    for version in [1, 2] {
-        let (locks, _, store) = two_clients();
-        let address = serve(layer(&locks), Answer::Silence).await;
-        let mut client = Client::connect(address, version).await;
-        let mut body = client.send(request(PAY)).await.into_body();
-        frame(&mut body).await.unwrap().unwrap();
-        is_held(&store).await;
-        // HTTP/2 resets the stream and keeps the connection.
-        drop(body);
-        if version == 1 {
-            drop(client);
-        }
-        free_soon(&store, ORDER).await;
-    }
-}
-
 /// A client behind a load balancer, over Redis: whatever its answers are, the next request finds the
 /// lock free, at whichever process it arrives. Every other request goes to a process that is closer to
 /// Redis than the one before, and would overtake a release that no task waited for.
@@ -201,33 +179,4 @@ async fn a_sequential_client_never_meets_itself() {
         }
     }
     assert!(!server.client().exists(ORDER).await);
-}
-
-/// Each event goes out when it is there, under the lock; the end after the lock.
-#[tokio::test]
-async fn frames_arrive_when_they_are_sent() {
-    for version in [1, 2] {
-        let (locks, _, store) = two_clients();
-        let (sender, receiver) = mpsc::unbounded_channel::<Event>();
-        let receiver = Arc::new(Mutex::new(Some(receiver)));
-        let handler = move || async move {
-            let receiver = receiver.lock().unwrap().take().unwrap();
-            Sse::new(stream::unfold(receiver, async |mut receiver| {
-                Some((Ok::<_, Infallible>(receiver.recv().await?), receiver))
-            }))
-        };
-        let app = Router::new()
-            .route("/orders/{id}/pay", post(handler))
-            .route_layer(layer(&locks).build().unwrap());
-        let mut client = Client::connect(connection::serve(app).await, version).await;
-        let mut body = client.send(request(PAY)).await.into_body();
-        for text in ["one", "two"] {
-            sender.send(Event::default().data(text)).unwrap();
-            assert_eq!(frame(&mut body).await.unwrap().unwrap(), format!("data: {text}\n\n"));
-            assert_eq!(held(&store, ORDER), 1);
-        }
-        drop(sender);
-        assert!(frame(&mut body).await.is_none());
-        assert_eq!(held(&store, ORDER), 0);
-    }
 }

@@ -2,7 +2,6 @@
 
 use http_body::Body;
 
-use crate::support::handed_on::handed_on;
 use crate::tower::prelude::*;
 
 /// Plenty for anything that takes a few polls.
@@ -59,6 +58,24 @@ impl Calls {
     }
 }
 
+/// What a layer around a handler that answers "done" answers.
+pub(crate) async fn ask(
+    layer: &HttpLockLayer,
+    request: Request<TestBody>,
+) -> Response<LockBody<TestBody>> {
+    let answer = layer.layer(Calls::default().service()).oneshot(request);
+    timeout(2 * PROMPTLY, answer).await.expect("a hang").unwrap()
+}
+
+pub(crate) async fn status(layer: &HttpLockLayer, request: Request<TestBody>) -> u16 {
+    ask(layer, request).await.status().as_u16()
+}
+
+/// A request with that method, for that path.
+pub(crate) fn request(method: &str, path: &str) -> Request<TestBody> {
+    Request::builder().method(method).uri(path).body(TestBody::default()).unwrap()
+}
+
 /// Status, headers in order, and the body: what a client sees.
 pub(crate) async fn seen<B>(response: Response<B>) -> String
 where
@@ -98,60 +115,4 @@ pub(crate) async fn from_afar(server: &RedisServer) -> (LockClient, Proxy) {
     let proxy = Proxy::start(server.port()).await;
     proxy.delay_requests(ms(5));
     (connect(&proxy).await, proxy)
-}
-
-/// A store with moods.
-#[derive(Debug, Clone)]
-pub(crate) struct Moody {
-    inner: MemoryStore,
-    mood: watch::Sender<Mood>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mood {
-    /// Takes no locks.
-    Failing(StoreErrorKind),
-    /// Keeps its answers to releases back until the mood has passed.
-    Silent,
-    /// Says of every release that it is not the owner's.
-    Forgetful,
-    /// Does what is asked.
-    Good,
-}
-
-impl Moody {
-    pub(crate) fn new(inner: MemoryStore, mood: Mood) -> Self {
-        Self { inner, mood: watch::Sender::new(mood) }
-    }
-
-    pub(crate) fn set(&self, mood: Mood) {
-        self.mood.send_replace(mood);
-    }
-}
-
-impl Store for Moody {
-    handed_on!(renew subscribe clock);
-
-    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        match *self.mood.borrow() {
-            Mood::Failing(kind) => {
-                StoreFuture::new(async move { Err(StoreError::new(kind, "it is in a mood")) })
-            }
-            _ => self.inner.acquire(request),
-        }
-    }
-
-    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        let mut mood = self.mood.subscribe();
-        StoreFuture::new(async move {
-            let answers = mood.wait_for(|mood| *mood != Mood::Silent);
-            let Ok(mood) = tokio::time::timeout(request.timeout, answers).await else {
-                return Err(StoreError::new(StoreErrorKind::OutcomeUnknown, "it says nothing"));
-            };
-            if *mood.unwrap() == Mood::Forgetful {
-                return Ok(ReleaseReply::NotOwner);
-            }
-            self.inner.release(request).await
-        })
-    }
 }

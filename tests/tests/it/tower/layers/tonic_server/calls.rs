@@ -1,6 +1,6 @@
 //! Unary calls.
 
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
 
 use super::{HOSTS, Host, ORDER, Orders, about, connect, connect_without_timer, layer, two_of};
@@ -14,7 +14,7 @@ const BRIEF: Duration = ms(100);
 async fn refusals_are_statuses() {
     let server = RedisServer::start().await;
     let (locks, peer) = two_of(&server).await;
-    let orders = Orders::new(&locks);
+    let orders = Orders::default();
     let other = peer.mutex(ORDER).lock().await.unwrap();
     let secrets = [ORDER, "jane", &other.token().to_string()];
     let cases: [(With, Code); 5] = [
@@ -27,7 +27,7 @@ async fn refusals_are_statuses() {
     for host in HOSTS {
         for (with, code) in cases {
             let layer = with(layer(&locks)).build().unwrap();
-            let mut client = connect(host.serve(Some(layer), &orders).await).await;
+            let mut client = connect(host.serve(layer, &orders).await).await;
             for status in [
                 client.check(about("")).await.unwrap_err(),
                 client.watch(about("")).await.unwrap_err(),
@@ -54,11 +54,11 @@ async fn refusals_are_statuses() {
 async fn a_deadline_ends_the_wait() {
     let server = RedisServer::start().await;
     let (locks, peer) = two_of(&server).await;
-    let orders = Orders::new(&locks);
+    let orders = Orders::default();
     let other = peer.mutex(ORDER).lock().await.unwrap();
     for host in HOSTS {
         let layer = layer(&locks).wait(Wait::Forever).build().unwrap();
-        let address = host.serve(Some(layer), &orders).await;
+        let address = host.serve(layer, &orders).await;
         let request = || {
             let mut request = about("");
             request.set_timeout(BRIEF);
@@ -88,14 +88,14 @@ async fn a_deadline_ends_the_wait() {
 async fn a_sequential_client_never_meets_itself() {
     let server = RedisServer::start().await;
     let (locks, _proxy) = from_afar(&server).await;
-    let orders = Orders::new(&locks);
+    let orders = Orders::default();
     for (host, hold) in [
         (Host::Tonic, HoldUntil::Auto),
         (Host::Axum, HoldUntil::Auto),
         (Host::Tonic, HoldUntil::Body),
     ] {
         let layer = layer(&locks).hold(hold).build().unwrap();
-        let mut client = connect(host.serve(Some(layer), &orders).await).await;
+        let mut client = connect(host.serve(layer, &orders).await).await;
         for turn in 0..50 {
             let answer = client.check(about("")).await;
             assert!(answer.is_ok(), "{host:?} {hold:?} {turn}: {answer:?}");
@@ -110,11 +110,11 @@ async fn a_sequential_client_never_meets_itself() {
 async fn a_handler_that_fails_has_let_go() {
     let server = RedisServer::start().await;
     let (locks, _proxy) = from_afar(&server).await;
-    let orders = Orders::new(&locks);
+    let orders = Orders::default();
     for host in HOSTS {
         for hold in [HoldUntil::Auto, HoldUntil::Body] {
             let layer = layer(&locks).hold(hold).build().unwrap();
-            let mut client = connect(host.serve(Some(layer), &orders).await).await;
+            let mut client = connect(host.serve(layer, &orders).await).await;
             for _ in 0..5 {
                 let status = client.check(about("unknown")).await.unwrap_err();
                 assert_eq!((status.code(), status.message()), (Code::NotFound, "no such order"));
@@ -122,28 +122,4 @@ async fn a_handler_that_fails_has_let_go() {
             }
         }
     }
-}
-
-/// With the same words as under the layer.
-#[tokio::test]
-async fn a_handler_that_locks_by_itself_says_what_the_layer_would() {
-    let server = RedisServer::start().await;
-    let (locks, peer) = two_of(&server).await;
-    let orders = Orders::new(&locks);
-    let mut alone = connect(Host::Tonic.serve(None, &orders).await).await;
-    alone.check(about("locked")).await.unwrap();
-    let other = peer.mutex(ORDER).lock().await.unwrap();
-    let said = |status: Status| {
-        let pushback = status.metadata().contains_key("grpc-retry-pushback-ms");
-        (status.code(), status.message().to_owned(), pushback)
-    };
-    for (name, wait) in [("locked", Wait::None), ("locked and patient", Wait::UpTo(ms(50)))] {
-        let layer = layer(&locks).wait(wait).build().unwrap();
-        let mut under = connect(Host::Tonic.serve(Some(layer), &orders).await).await;
-        let by_handler = alone.check(about(name)).await.unwrap_err();
-        let by_layer = under.check(about("")).await.unwrap_err();
-        assert_eq!(said(by_handler), said(by_layer), "{name}");
-    }
-    other.release().await.unwrap();
-    assert_eq!(orders.calls.count(), 1);
 }

@@ -1,6 +1,8 @@
-//! That the layer's answers, a refusal as a status, and an error as a status are one table.
+//! What gRPC clients are told: trailers only, in place of problem details. The layer's answers, a refusal as a status, and an
+//! error as a status are one table.
 
 use http::request::Parts;
+use http_body::Body;
 use lock_tower::http::{LockResponse, status_of};
 use tonic::{Code, Status};
 
@@ -18,10 +20,27 @@ fn said(status: &Status) -> (Code, &str, bool) {
     (status.code(), status.message(), pushback)
 }
 
+/// The status of an answer that is trailers only.
+fn status<B: Body>(response: &Response<B>) -> Status {
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(response.headers()["content-type"], "application/grpc");
+    assert!(response.body().is_end_stream(), "the headers are the trailers");
+    let status = Status::from_header_map(response.headers()).expect("trailers only");
+    // Where it can come back as it is, it is told when.
+    let comes_back = [
+        Code::DeadlineExceeded,
+        Code::ResourceExhausted,
+        Code::FailedPrecondition,
+        Code::Aborted,
+        Code::Unavailable,
+    ];
+    assert_eq!(said(&status).2, comes_back.contains(&status.code()), "{status:?}");
+    status
+}
+
 async fn told(layer: HttpLockLayerBuilder) -> Status {
     let service = layer.build().unwrap().layer(Calls::default().service());
-    let response = service.oneshot(call()).await.unwrap();
-    Status::from_header_map(response.headers()).expect("trailers only")
+    status(&service.oneshot(call()).await.unwrap())
 }
 
 /// Also what needs to be encoded on its way.
@@ -29,37 +48,36 @@ async fn told(layer: HttpLockLayerBuilder) -> Status {
 async fn a_refusal_as_a_status_is_what_the_layer_answers() {
     let (locks, peer, _) = two_clients();
     let _other = peer.mutex("order:42").lock().await.unwrap();
-    let failing = Moody::new(MemoryStore::new(), Mood::Failing(StoreErrorKind::Unavailable));
+    let failing = Troubled::refusing(StoreErrorKind::Unavailable);
     let failing = LockClient::builder().store(failing).unwrap();
-    let layers = || {
-        let busy = |status| order_layer(&locks).wait(Wait::None).busy(status);
-        let keyed = |key: &str| LockLayer::http().client(locks.clone()).key(key);
-        [
-            busy(StatusCode::CONFLICT),
-            busy(StatusCode::LOCKED),
-            busy(StatusCode::TOO_MANY_REQUESTS),
-            busy(StatusCode::SERVICE_UNAVAILABLE),
-            order_layer(&locks).wait(Wait::UpTo(SECOND)),
-            order_layer(&failing),
-            keyed("{header.x-tenant}"),
-            LockLayer::http().key("nightly"),
-        ]
-    };
-    for (ours, tonics) in layers().into_iter().zip(layers()) {
-        let tonics =
-            tonics.responder(|refusal: LockResponse, _: &Parts| Status::from(&refusal).into_http());
-        let (ours, tonics) = (told(ours).await, told(tonics).await);
+    let busy = |status| order_layer(&locks).wait(Wait::None).busy(status);
+    let keyless = LockLayer::http().client(locks.clone()).key("{header.x-tenant}");
+    let (held, late) = ("Another request holds", "Other requests held this resource for too long");
+    for (layer, code, says) in [
+        (busy(StatusCode::CONFLICT), Code::Aborted, held),
+        (busy(StatusCode::LOCKED), Code::FailedPrecondition, held),
+        (busy(StatusCode::TOO_MANY_REQUESTS), Code::ResourceExhausted, held),
+        (busy(StatusCode::SERVICE_UNAVAILABLE), Code::Unavailable, held),
+        (order_layer(&locks).wait(Wait::UpTo(SECOND)), Code::Unavailable, late),
+        (order_layer(&failing), Code::Unavailable, "Locks are not available at the moment"),
+        (keyless, Code::InvalidArgument, "the request has no header `x-tenant`"),
+        (LockLayer::http().key("nightly"), Code::Internal, "The server cannot lock this resource"),
+    ] {
+        let tonics = layer
+            .clone()
+            .responder(|refusal: LockResponse, _: &Parts| Status::from(&refusal).into_http());
+        let (ours, tonics) = (told(layer).await, told(tonics).await);
         assert_eq!(said(&ours), said(&tonics));
+        assert!(ours.code() == code && ours.message().starts_with(says), "{code}: {ours:?}");
     }
     // For the same refusal, to the millisecond.
-    let layer =
-        order_layer(&locks).wait(Wait::None).responder(|refusal: LockResponse, _: &Parts| {
-            let tonics: Response<bytes::Bytes> = Status::from(&refusal).into_http();
-            let ours = refusal.into_http();
-            let header = "grpc-retry-pushback-ms";
-            assert_eq!(ours.headers()[header], tonics.headers()[header]);
-            tonics
-        });
+    let layer = busy(StatusCode::CONFLICT).responder(|refusal: LockResponse, _: &Parts| {
+        let tonics: Response<bytes::Bytes> = Status::from(&refusal).into_http();
+        let ours = refusal.into_http();
+        let header = "grpc-retry-pushback-ms";
+        assert_eq!(ours.headers()[header], tonics.headers()[header]);
+        tonics
+    });
     assert_eq!(told(layer).await.code(), Code::Aborted);
 }
 
@@ -73,7 +91,7 @@ async fn unscoped(id: u64) -> Result<(), LockError> {
 async fn an_error_as_a_status_is_what_the_layer_answers() {
     let (locks, peer, _) = two_clients();
     let _other = peer.mutex("order:42").lock().await.unwrap();
-    let failing = Moody::new(MemoryStore::new(), Mood::Failing(StoreErrorKind::Unavailable));
+    let failing = Troubled::refusing(StoreErrorKind::Unavailable);
     let failing = LockClient::builder().store(failing).unwrap();
     let lease = waits_and_holds(Wait::None, ms(300));
     let lost = locks.mutex("a").with(lease.clone()).lock().await.unwrap();
@@ -84,7 +102,9 @@ async fn an_error_as_a_status_is_what_the_layer_answers() {
     let lost = lost.run(tokio::time::sleep(60 * SECOND)).await.unwrap_err();
     let layer = LockLayer::http().key("b").client(locks.clone()).options(lease).build().unwrap();
     let cut_off = layer.layer(sleeper).oneshot(call()).await.unwrap();
-    let cut_off = Status::from_header_map(cut_off.headers()).unwrap();
+    let cut_off = status(&cut_off);
+    assert_eq!(cut_off.code(), Code::Internal, "{cut_off:?}");
+    assert!(cut_off.message().starts_with("The request lost its hold"), "{cut_off:?}");
 
     let once = order_layer(&locks).wait(Wait::None);
     let patient = order_layer(&locks).wait(Wait::UpTo(SECOND));

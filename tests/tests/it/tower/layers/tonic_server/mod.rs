@@ -7,7 +7,6 @@ use futures_util::stream::Stream;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use lock_tower::http::status_of;
 use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
@@ -29,30 +28,19 @@ const ORDER: &str = "order:jane";
 type Item = Result<HealthCheckResponse, Status>;
 
 /// A service of which the name that is asked for says what it does.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Orders {
-    locks: LockClient,
     calls: Calls,
     /// Of the next `Watch`.
     items: Arc<Mutex<Option<mpsc::UnboundedReceiver<Item>>>>,
 }
 
 impl Orders {
-    fn new(locks: &LockClient) -> Self {
-        Self { locks: locks.clone(), calls: Calls::default(), items: Arc::default() }
-    }
-
     /// What the next `Watch` sends.
     fn next_stream(&self) -> mpsc::UnboundedSender<Item> {
         let (sender, receiver) = mpsc::unbounded_channel();
         *self.items.lock().unwrap() = Some(receiver);
         sender
-    }
-
-    #[distributed_lock(key = "order:{name}", wait = patience, client = self.locks)]
-    async fn locked(&self, name: &str, patience: Wait) -> Result<HealthCheckResponse, LockError> {
-        self.calls.add();
-        Ok(HealthCheckResponse::default())
     }
 }
 
@@ -62,17 +50,11 @@ impl Health for Orders {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
-        let patience = match request.get_ref().service.as_str() {
-            "locked" => Wait::None,
-            "locked and patient" => Wait::UpTo(ms(50)),
-            "unknown" => return Err(Status::not_found("no such order")),
-            _ => {
-                self.calls.add();
-                return Ok(Response::new(HealthCheckResponse::default()));
-            }
-        };
-        let answer = self.locked("jane", patience).await.map_err(status_of)?;
-        Ok(Response::new(answer))
+        if request.get_ref().service == "unknown" {
+            return Err(Status::not_found("no such order"));
+        }
+        self.calls.add();
+        Ok(Response::new(HealthCheckResponse::default()))
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Item> + Send>>;
@@ -98,22 +80,18 @@ enum Host {
 const HOSTS: [Host; 2] = [Host::Tonic, Host::Axum];
 
 impl Host {
-    async fn serve(self, layer: Option<HttpLockLayer>, orders: &Orders) -> SocketAddr {
+    async fn serve(self, layer: HttpLockLayer, orders: &Orders) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let service = HealthServer::new(orders.clone());
-        match (self, layer) {
-            (Self::Tonic, Some(layer)) => {
+        match self {
+            Self::Tonic => {
                 let server = Server::builder().layer(layer).add_service(service);
                 lock_tests::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
             }
-            (Self::Axum, Some(layer)) => {
+            Self::Axum => {
                 let app = Routes::new(service).into_axum_router().layer(layer);
                 lock_tests::spawn(axum::serve(listener, app).into_future());
-            }
-            (_, None) => {
-                let server = Server::builder().add_service(service);
-                lock_tests::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
             }
         }
         address

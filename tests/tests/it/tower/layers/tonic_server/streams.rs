@@ -20,9 +20,9 @@ async fn next(stream: &mut Streaming<HealthCheckResponse>) -> Result<Option<i32>
 async fn a_stream_holds_the_lock_to_its_end() {
     let server = RedisServer::start().await;
     let (locks, _proxy) = from_afar(&server).await;
-    let orders = Orders::new(&locks);
+    let orders = Orders::default();
     for host in HOSTS {
-        let address = host.serve(Some(layer(&locks).build().unwrap()), &orders).await;
+        let address = host.serve(layer(&locks).build().unwrap(), &orders).await;
         let (mut client, mut second) = (connect(address).await, connect(address).await);
         // One after the other: the end comes after the release.
         for end in [None, Some(Status::data_loss("no more")), None] {
@@ -56,9 +56,9 @@ async fn a_stream_holds_the_lock_to_its_end() {
 async fn a_client_that_drops_the_stream_frees_the_lock() {
     let server = RedisServer::start().await;
     let (locks, _) = two_of(&server).await;
-    let orders = Orders::new(&locks);
+    let orders = Orders::default();
     for host in HOSTS {
-        let address = host.serve(Some(layer(&locks).build().unwrap()), &orders).await;
+        let address = host.serve(layer(&locks).build().unwrap(), &orders).await;
         let mut client = connect(address).await;
         let sender = orders.next_stream();
         sender.send(Ok(message(0))).unwrap();
@@ -78,13 +78,13 @@ async fn a_client_that_drops_the_stream_frees_the_lock() {
 async fn a_lease_lost_on_the_way_is_an_error() {
     let server = RedisServer::start().await;
     let (locks, _) = two_of(&server).await;
-    let orders = Orders::new(&locks);
+    let orders = Orders::default();
     let lease = Lease::Watchdog(ms(600));
     let options = LockOptions::new().wait(Wait::None).lease(lease);
     for host in HOSTS {
         let layer = LockLayer::http().key("order:{header.x-order}").client(locks.clone());
         let layer = layer.options(options.clone()).build().unwrap();
-        let mut client = connect(host.serve(Some(layer), &orders).await).await;
+        let mut client = connect(host.serve(layer, &orders).await).await;
         let sender = orders.next_stream();
         sender.send(Ok(message(0))).unwrap();
         let mut stream = client.watch(about("")).await.unwrap().into_inner();

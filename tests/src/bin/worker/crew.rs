@@ -1,6 +1,6 @@
 //! A process with a crew: its tasks use locks of every kind until it is told to stop.
 //!
-//! `crew_worker <configuration> <url of the values> <history directory> <answer ms> <habits>`, with the configuration of the
+//! `crew <configuration> <url of the values> <history directory> <answer ms> <habits>`, with the configuration of the
 //! client in TOML and the habits in JSON, answers `ready` when its tasks run, then takes one command a line. The place of a
 //! task that waits for a fair lock stays for two leases.
 //!
@@ -25,6 +25,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::Failure;
+
 /// More than the end of all tasks takes on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
@@ -35,13 +37,13 @@ const EFFECT_EVERY: Duration = Duration::from_millis(5);
 const THREADS: usize = 2;
 
 #[tokio::main(worker_threads = 2)]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let args: Vec<_> = std::env::args().skip(1).collect();
-    let [config, values, dir, answer, habits] = &args[..] else {
-        return Err("usage: crew_worker <configuration> <url of the values> <history directory> \
-                    <answer ms> <habits>"
-            .into());
-    };
+pub(super) async fn run(
+    config: &str,
+    values: &str,
+    dir: &str,
+    answer: &str,
+    habits: &str,
+) -> Result<(), Failure> {
     let config = LockConfig::from_toml(config)?;
     let habits: Habits = serde_json::from_str(habits)?;
     let (answer, lease) = (Duration::from_millis(answer.parse()?), habits.lease);

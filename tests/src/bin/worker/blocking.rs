@@ -1,14 +1,11 @@
 //! A command-line program without async in its own code, for tests of blocking calls from process to process.
 //!
-//! `blocking_worker <redis url> <history directory> <counter file> <rounds>`: adds one to the number in the file so many
+//! `blocking <redis url> <history directory> <counter file> <rounds>`: adds one to the number in the file so many
 //! times, each time under the lock `counter`, and prints the number of the last round. With `hold` for file and rounds, it
 //! acquires the lock `held`, prints `held`, and checks the hold until it is lost; then it prints `lost`. With `fork`, and
 //! loaded with the library of `lock_tests::preload::Fork`, it acquires the lock `held` and forks: the child prints the error of
 //! each call of its parent's client, and the parent then uses its lock and its client.
-//!
-//! What it does is in the history.
 
-use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +17,9 @@ use lock_runtime::{
 use lock_tests::history::{Recorder, Share};
 use lock_tests::witness::Witness;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<_> = std::env::args().skip(1).collect();
-    let args: Vec<_> = args.iter().map(String::as_str).collect();
-    let usage = "usage: blocking_worker <redis url> <history directory> (hold | fork | <counter file> <rounds>)";
-    let [url, dir, work @ ..] = &args[..] else { return Err(usage.into()) };
+use super::Failure;
+
+pub(super) fn run(url: &str, dir: &str, work: &[&str]) -> Result<(), Failure> {
     let client = LockClient::builder().connect_blocking(url)?;
     client.install();
     let recorder = Arc::new(Recorder::create(Path::new(dir))?);
@@ -39,8 +34,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             println!("{last}");
         }
-        _ => return Err(usage.into()),
+        _ => return Err(format!("there is no such work: {work:?}").into()),
     }
+    end(&client)
+}
+
+fn end(client: &LockClient) -> Result<(), Failure> {
     let report = client.blocking_shutdown(Duration::from_secs(5))?;
     if report.is_clean() {
         Ok(())
@@ -51,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Reads, takes a moment, writes: an update in between is lost.
 #[distributed_lock(key = "counter")]
-fn add_one(file: &Path, witness: &Witness) -> Result<Result<u64, Box<dyn Error>>, LockError> {
+fn add_one(file: &Path, witness: &Witness) -> Result<Result<u64, Failure>, LockError> {
     let mut holding = witness.is_inside();
     Ok((|| {
         let count = fs::read_to_string(file)?.trim().parse::<u64>()?;
@@ -79,7 +78,7 @@ fn hold(client: &LockClient, witness: &Witness) -> Result<(), LockError> {
     }
 }
 
-fn fork(client: &LockClient) -> Result<(), Box<dyn Error>> {
+fn fork(client: &LockClient) -> Result<(), Failure> {
     let parent = std::process::id();
     let guard = client.mutex("held").blocking_lock()?;
     let _ = std::os::unix::process::parent_id();
@@ -108,6 +107,5 @@ fn fork(client: &LockClient) -> Result<(), Box<dyn Error>> {
     guard.check()?;
     guard.blocking_release()?;
     block_on(client.mutex("free").try_lock())?.ok_or("it is free")?.blocking_release()?;
-    let report = client.blocking_shutdown(Duration::from_secs(5))?;
-    if report.is_clean() { Ok(()) } else { Err(format!("{report:?}").into()) }
+    end(client)
 }

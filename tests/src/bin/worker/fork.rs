@@ -1,7 +1,6 @@
 //! A process that uses a client, then forks; both sides then use clients of their own.
 //!
-//! `fork_worker <configuration> <url of the values> <history directory> <answer ms> <habits>` as `crew_worker`, loaded with the
-//! library of `lock_tests::preload::Fork`. When the tasks of a side have acquired every lock a few times, it writes the id of its client.
+//! `fork` with the arguments of `crew`, loaded with the library of `lock_tests::preload::Fork`. When the tasks of a side have acquired every lock a few times, it writes the id of its client.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,18 +12,12 @@ use lock_tests::crew::{Crew, Habits, connect_to_values};
 use lock_tests::history::Recorder;
 use tokio::runtime::Builder;
 
+use super::Failure;
+
 /// More than the end of all tasks takes on a busy machine.
 const BOUND: Duration = Duration::from_secs(20);
 
-type Failure = Box<dyn std::error::Error>;
-
-fn main() -> Result<(), Failure> {
-    let args: Vec<_> = std::env::args().skip(1).collect();
-    let [config, values, dir, _, habits] = &args[..] else {
-        return Err("usage: fork_worker <configuration> <url of the values> <history directory> \
-                    <answer ms> <habits>"
-            .into());
-    };
+pub(super) fn run(config: &str, values: &str, dir: &str, habits: &str) -> Result<(), Failure> {
     let config = LockConfig::from_toml(config)?;
     let runtime = || Builder::new_current_thread().enable_all().build();
     runtime()?.block_on(async {

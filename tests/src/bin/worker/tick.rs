@@ -1,6 +1,6 @@
 //! A replica of a service that has a scheduled job, for tests of what runs once per tick.
 //!
-//! `tick_worker <redis url> <history directory> <at_least ms>`, then one command a line:
+//! `tick <redis url> <history directory> <at_least ms>`, then one command a line:
 //!
 //! - `long <tick> <delay µs>`: after the delay starts the job, which lasts until `end`.
 //! - `short <tick> <delay µs>`: the same with a job that is over at once.
@@ -23,15 +23,13 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
+use super::Failure;
+
 #[tokio::main(worker_threads = 2)]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut args = std::env::args().skip(1);
-    let (Some(url), Some(dir), Some(at_least)) = (args.next(), args.next(), args.next()) else {
-        return Err("usage: tick_worker <redis url> <history directory> <at_least ms>".into());
-    };
-    LockClient::connect(&url).await?.install();
+pub(super) async fn run(url: &str, dir: &str, at_least: &str) -> Result<(), Failure> {
+    LockClient::connect(url).await?.install();
     let at_least = Duration::from_millis(at_least.parse()?);
-    let recorder = Arc::new(Recorder::create(Path::new(&dir))?);
+    let recorder = Arc::new(Recorder::create(Path::new(dir))?);
     let replica = Arc::new(Replica { at_least, end: Notify::new(), recorder });
     println!("ready");
     let mut lines = BufReader::new(tokio::io::stdin()).lines();

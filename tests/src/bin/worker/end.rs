@@ -1,6 +1,6 @@
 //! A process whose `main` ends with a lock that it has just let go.
 //!
-//! `end_worker <redis url> <history directory> <multi | current> <what> <end>`. What it takes: `mutex`, `fair`, `read`,
+//! `end <redis url> <history directory> <multi | current> <what> <end>`. What it takes: `mutex`, `fair`, `read`,
 //! `write`, `semaphore`, `multi`, `joint`, `quorum` or `three` mutexes, the first named `k`; or a call
 //! under an `attribute` or a `layer`, which is dropped in its body. It answers `held`, waits for a
 //! line, drops what it holds, and then ends as it was told to:
@@ -28,20 +28,19 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+use super::Failure;
 
 /// Whatever holds locks until it is dropped.
 type Held = Box<dyn Any + Send>;
 
-fn main() -> Result<(), Failure> {
+pub(super) fn run(
+    url: &str,
+    history: &str,
+    flavor: &str,
+    what: &str,
+    end: &str,
+) -> Result<(), Failure> {
     tracing_subscriber::fmt().with_ansi(false).init();
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let [url, history, flavor, what, end] = &args[..] else {
-        return Err(
-            "usage: end_worker <redis url> <history directory> <multi | current> <what> <end>"
-                .into(),
-        );
-    };
     let recorder = Arc::new(Recorder::create(Path::new(history))?);
     let mut builder =
         if flavor == "multi" { Builder::new_multi_thread() } else { Builder::new_current_thread() };
@@ -53,7 +52,7 @@ fn main() -> Result<(), Failure> {
         let client = client(url, what).await?;
         let held = take(&recorder, &client, what).await?;
         told_to_end()?;
-        match end.as_str() {
+        match end {
             "plain" => drop(held),
             "tasks" => {
                 for held in held {
