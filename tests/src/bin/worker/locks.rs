@@ -12,7 +12,7 @@
 //! - `release`: releases what `lock` took, answers `released`.
 //! - `queue <name> <task>`: a task of that number waits for the fair mutex, keeps it for a moment, releases it, and answers
 //!   `done <task>`.
-//! - `hammer …`, `permits …`, `rw-hammer …`: see `hammer`.
+//! - `hammer …`, `permits …`: see `hammer`.
 //!
 //! An `error …` line says what went wrong.
 

@@ -26,8 +26,8 @@ pub(crate) use self::worlds::{Alone, Failover, Masters, Slots, World};
 use crate::prelude::*;
 
 /// A row of the fault table: what the test is called, where the drill takes place, what the fault may do, within what time
-/// every party has every lock again, and how the fault is injected. Without these, nothing may be lost at all by what the
-/// program does.
+/// every party has every lock again, and how the fault is injected. With an action only, a drill without a fault: the parties lose
+/// nothing by what it does.
 macro_rules! drill {
     ($name:ident, $start:expr, $may:expr, $recovery:expr, $inject:expr) => {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

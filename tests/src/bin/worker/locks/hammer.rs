@@ -3,12 +3,11 @@
 //! - `hammer <name> <tasks> <ms>`: a mutex, held for 0 or 1 ms; answers `hammered <grants> <fewest> <most>` by task.
 //! - `permits <name> <limit> <tasks> <ms> <lease ms>`: one or more permits of a semaphore; answers
 //!   `permits <grants> <grants of more than one>`.
-//! - `rw-hammer <name> <readers> <writers> <ms>`: so many tasks for each side; answers `hammered <reads> <writes>`.
 
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use lock_runtime::{Lease, LockOptions};
+use lock_runtime::LockOptions;
 use lock_tests::history::Share;
 use lock_tests::witness::Witness;
 use tokio::time::{Instant, sleep};
@@ -40,18 +39,6 @@ pub(super) fn obey(locks: &Locks, words: &[&str]) -> Result<(), Failure> {
                 let grants = grants.await?;
                 let several = grants.iter().map(|(_, several)| several).sum::<u64>();
                 println!("permits {} {several}", grants.iter().map(|(all, _)| all).sum::<u64>());
-                Ok(())
-            });
-        }
-        ["rw-hammer", name, readers, writers, ms] => {
-            let (name, until) = (name.to_owned(), end(ms)?);
-            let (readers, writers): (usize, u64) = (readers.parse()?, writers.parse()?);
-            meanwhile(async move {
-                let first = u64::try_from(readers)?;
-                let task = |task| side(locks.clone(), name.clone(), task, task >= first, until);
-                let grants = all(first + writers, task).await?;
-                let (reads, writes) = grants.split_at(readers);
-                println!("hammered {} {}", reads.iter().sum::<u64>(), writes.iter().sum::<u64>());
                 Ok(())
             });
         }
@@ -114,35 +101,4 @@ async fn permits(
         held.release().await?;
     }
     Ok((grants, of_several))
-}
-
-async fn side(
-    locks: Locks,
-    name: String,
-    task: u64,
-    writes: bool,
-    until: Instant,
-) -> Result<u64, Failure> {
-    // Short, so that what a killed process leaves behind does not fill the test's time.
-    let options = LockOptions::new().lease(Lease::Watchdog(Duration::from_millis(800)));
-    let lock = locks.client.rw_lock(&name).with(options);
-    let share = if writes { Share::Exclusive } else { Share::Readers };
-    let witness = Witness::new(&locks.recorder, task, &name, share);
-    let (mut values, mut grants) = (locks.values, 0);
-    while Instant::now() < until {
-        let acquire = if writes { lock.write() } else { lock.read() };
-        let mut held = witness.acquire(acquire).await?;
-        let work = Duration::from_millis(fastrand::u64(0..4));
-        if writes {
-            held.update(&mut values, work).await;
-        } else {
-            works(&mut held, work).await;
-        }
-        grants += 1;
-        held.release().await?;
-        // Writers go first: without pauses they would leave nothing to readers.
-        let pause = if writes { 0..60 } else { 0..10 };
-        sleep(Duration::from_millis(fastrand::u64(pause))).await;
-    }
-    Ok(grants)
 }
