@@ -112,7 +112,6 @@ both! {
     what_was_learned_outlasts_a_connection,
     names_of_two_slots_are_refused_with_a_hint,
     a_command_has_keys_in_the_slot_of_its_lock,
-    hold_counts_are_shown,
     an_operator_sees_and_frees,
     shutdown_gives_everything_back,
 }
@@ -218,28 +217,6 @@ async fn names_of_two_slots_are_refused_with_a_hint(says: Says) {
 }
 
 /// Counts of several slots that are due at once.
-async fn hold_counts_are_shown(says: Says) {
-    let world = World::start(says).await;
-    let client = world.client().await;
-    let raw = world.cluster.node(0).client();
-    let names = ["count:a", "count:b", "count:c", "count:d"];
-    let nested = names.map(|name| {
-        let (client, raw) = (client.clone(), raw.clone());
-        async move {
-            let mutex = client.mutex(name);
-            let guard = mutex.lock().await.unwrap();
-            let counts = async {
-                let inside = mutex.lock().await.unwrap();
-                soon!("the count is 2", raw.hgetall(name).await.values().all(|count| count == "2"));
-                inside.release().await.unwrap();
-                soon!("the count is 1", raw.hgetall(name).await.values().all(|count| count == "1"));
-            };
-            guard.run(counts).await.unwrap();
-        }
-    });
-    join_all(nested).await;
-}
-
 async fn an_operator_sees_and_frees(says: Says) {
     let world = World::start(says).await;
     let (client, operator) = (world.client().await, world.client().await);
