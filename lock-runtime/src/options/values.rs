@@ -105,8 +105,9 @@ pub enum Lease {
     /// Renewed every third of this while the hold lives. A longer lease survives longer outages of the store; a
     /// shorter one frees a dead process's locks sooner.
     Watchdog(Duration),
-    /// Not renewed by itself; only [`extend`](crate::LockGuard::extend) moves its end. Each third of it the store is
-    /// asked whether the lock was taken away, which moves nothing.
+    /// Never renewed. [`extend`](crate::LockGuard::extend) moves its end, and so does a re-entry whose own lease, of either
+    /// kind, is longer than what is left: once, to its lease from then on. Each third of it the store is asked whether the
+    /// lock was taken away, which moves nothing.
     Fixed(Duration),
 }
 
