@@ -7,8 +7,8 @@ mod counts;
 mod fuzz;
 mod install;
 mod interop;
+mod mutants;
 mod redis;
-mod sabotage;
 
 use std::env;
 use std::process::ExitCode;
@@ -38,8 +38,7 @@ fn main() -> ExitCode {
         ("package", []) => checks::rehearse(),
         ("faults", []) => faults(),
         ("soak", _) => soak(&rest),
-        ("sabotage", []) => sabotage::run(""),
-        ("sabotage", [only]) => sabotage::run(only),
+        ("mutants", _) => mutants::run(&rest),
         ("ci", []) => ci::run(),
         ("help" | "--help" | "-h", _) => {
             print!("{HELP}");
