@@ -197,9 +197,8 @@ pub(super) fn plant(
     for (name, source) in files.iter().chain([(&switch.0, &switch.1)]) {
         let text = planted(files, name, source, mutants)?;
         let is_product = FOLDERS.iter().any(|folder| name.starts_with(folder));
-        if is_product {
-            numbers.extend(switches(&text).map(|(_, number)| number));
-        }
+        // The text of the switch itself has none.
+        numbers.extend(switches(&text).map(|(_, number)| number));
         (name, &text).hash(if is_product { &mut product } else { &mut others });
         let file = tree.join(name);
         if fs::read(&file).ok().as_deref() != Some(text.as_bytes()) {
@@ -243,10 +242,9 @@ pub(super) fn blamed(text: &str, (line, column): (usize, usize), told: &[usize])
     }
     let lines = start(told.iter().min().copied().unwrap_or(line))
         ..start(told.iter().max().copied().unwrap_or(line) + 1);
-    let leaves_out = |place: usize| {
-        text[place..].split_once(") {").is_some_and(|(_, rest)| rest.starts_with("}/*"))
-    };
-    let between = switches.iter().filter(|(place, ..)| lines.contains(place) && leaves_out(*place));
+    let leaves_out = |number: usize| text.contains(&format!("is_on({number}) {{}}"));
+    let between =
+        switches.iter().filter(|(place, number, _)| lines.contains(place) && leaves_out(*number));
     let between: Vec<usize> = between.map(of).collect();
     match between.is_empty() {
         false => between,
