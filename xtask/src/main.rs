@@ -7,7 +7,6 @@ mod counts;
 mod fuzz;
 mod install;
 mod interop;
-mod mutants;
 mod redis;
 
 use std::env;
@@ -38,7 +37,7 @@ fn main() -> ExitCode {
         ("package", []) => checks::rehearse(),
         ("faults", []) => faults(),
         ("soak", _) => soak(&rest),
-        ("mutants", _) => mutants::run(&rest),
+        ("mutants", _) => mutants(&rest),
         ("ci", []) => ci::run(),
         ("help" | "--help" | "-h", _) => {
             print!("{HELP}");
@@ -121,6 +120,12 @@ fn soak(args: &[String]) -> Result<(), Failure> {
     let Some(cycles) = cycles else { return Ok(()) };
     let step = Step::new("test").args(package).args(&["--test", "costs", "cycles", "--"]);
     step.arg("--nocapture").env("LOCK_CYCLES", cycles).env("REDIS_SERVER", redis).run()
+}
+
+/// Counts the mutants that some test notices.
+fn mutants(args: &[String]) -> Result<(), Failure> {
+    let step = Step::new("run").args(&["--quiet", "--package", "lock-mutants", "--"]).args(args);
+    step.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
 /// Removes an option from the arguments, and returns its value.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::plant::{Change, Form};
+use crate::plant::{Change, Form};
 
 const OPERATORS: [(&str, &str); 11] = [
     ("==", "~="),

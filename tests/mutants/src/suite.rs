@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use std::{fs, io, thread};
 
-use crate::cargo::{self, Stopwatch};
+use crate::{Stopwatch, command};
 
 /// How many tests of a mutant run at once, and how many while all are measured. They wait for most of their time.
 const THREADS: u32 = 4;
@@ -54,7 +54,6 @@ impl Test {
 pub(super) struct Suite {
     pub(super) programs: BTreeMap<String, PathBuf>,
     pub(super) tree: PathBuf,
-    pub(super) redis: PathBuf,
     pub(super) tests: Vec<Test>,
 }
 
@@ -122,7 +121,7 @@ impl Suite {
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = cargo::command(&self.programs[program]);
+        let mut command = command(&self.programs[program]);
         let folder = self.tree.join(match program {
             "lock_runtime" => "lock-runtime",
             "lock_tower" => "lock-tower",
@@ -130,7 +129,7 @@ impl Suite {
             _ => "tests",
         });
         command.current_dir(&folder).env("CARGO_MANIFEST_DIR", folder);
-        command.env("REDIS_SERVER", &self.redis).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
+        command.env("RUST_BACKTRACE", "0").stdin(Stdio::null());
         command
     }
 

@@ -10,50 +10,64 @@ mod rust;
 mod suite;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 use std::sync::Mutex;
-use std::thread;
+use std::time::Duration;
+use std::{env, thread};
 
 use self::plant::{BUGS, FOLDERS, Mutant, Planted};
 use self::suite::{End, Suite, locked, parallel};
-use crate::cargo::{self, Stopwatch};
-use crate::{Failure, redis, value_of};
 
 /// What is built: the test programs, and the packages that they belong to.
 const BUILT: &str = "--package lock-runtime --package lock-tower --package lock-task-model --package lock-tests \
     --lib --test blocking --test cancel --test faults --test hostile --test installed_client --test it --test orders \
     --test policy --test skip_without_client";
 
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mutants: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Prints the score of the mutants, or of a sample, and each that no test has noticed.
 ///
 /// # Errors
 ///
 /// When the tests cannot be built, or none of them notices a bug that this library once had.
-pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
-    let mut args = args.to_vec();
-    let mut option = |name: &str, form: &str| value_of(&mut args, name, form);
-    let within = option("--in", "a folder, or `bugs`")?.unwrap_or_default();
-    let sample = option("--sample", "a number")?.map(|number| number.parse::<usize>());
-    let seed = option("--seed", "a number")?;
-    let seed = seed.unwrap_or_else(|| (RandomState::new().hash_one(0) % 10_000).to_string());
-    let sample = sample.transpose().map_err(|_| Failure::message("`--sample` needs a number"))?;
-    if let Some(arg) = args.first() {
-        return Err(Failure::message(format!("`mutants` takes no `{arg}`")));
+fn run() -> io::Result<()> {
+    let (mut within, mut sample, mut seed) = (String::new(), usize::MAX, None);
+    let mut args = env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let value =
+            args.next().ok_or_else(|| io::Error::other(format!("`{arg}` needs a value")))?;
+        match &*arg {
+            "--in" => within = value,
+            "--sample" => sample = value.parse().map_err(io::Error::other)?,
+            "--seed" => seed = Some(value),
+            _ => return Err(io::Error::other(format!("there is no option `{arg}`"))),
+        }
     }
-    let (clock, redis) = (Stopwatch::start(), redis::find_or_install()?);
-    let folder = cargo::build_folder().join("mutants");
-    let cannot = |error: io::Error| Failure::message(format!("cannot plant mutants: {error}"));
-    let files = plant::sources().map_err(cannot)?;
-    let all = plant::mutants(&files).map_err(cannot)?;
-    let (programs, planted) = build(&folder, &files, &all).map_err(cannot)?;
+    let seed = seed.unwrap_or_else(|| (RandomState::new().hash_one(0) % 10_000).to_string());
+    let clock = Stopwatch::start();
+    let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let folder = root().join(target).join("mutants");
+    let files = plant::sources()?;
+    let all = plant::mutants(&files)?;
+    let (programs, planted) = build(&folder, &files, &all)?;
     println!("{} mutants, of which {} compile", all.len(), planted.numbers.len());
     let mut chosen: Vec<&Mutant> = all.iter().collect();
     chosen.retain(|mutant| planted.numbers.contains(&mutant.number));
     chosen.retain(|mutant| mutant.name.starts_with(&within));
-    if let Some(sample) = sample {
+    if sample < chosen.len() {
         chosen.retain(|mutant| mutant.folder != BUGS || within == BUGS);
         chosen.sort_by_key(|mutant| {
             let mut hasher = DefaultHasher::new();
@@ -62,10 +76,10 @@ pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
         });
         chosen.truncate(sample);
     }
-    let mut suite = Suite { programs, tree: folder.join("tree"), redis, tests: Vec::new() };
+    let mut suite = Suite { programs, tree: folder.join("tree"), tests: Vec::new() };
     let of_product = |name: &str| folder.join(format!("{name}-{:016x}", planted.product));
-    suite.measure(&of_product("tests")).map_err(cannot)?;
-    let ends = judge(&suite, &all, &chosen, &of_product("ends"), planted.others).map_err(cannot)?;
+    suite.measure(&of_product("tests"))?;
+    let ends = judge(&suite, &all, &chosen, &of_product("ends"), planted.others)?;
     println!("caught timeout missed");
     for folder in FOLDERS.into_iter().map(Some).chain([None]) {
         let mut counts = [0; 3];
@@ -83,8 +97,40 @@ pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
     println!("seed {seed}, {} mutants, {:.0?}", chosen.len(), clock.elapsed());
     let is_missed = |mutant: &&Mutant| ends.get(&mutant.number) == Some(&End::Passed);
     match chosen.into_iter().filter(is_missed).any(|mutant| mutant.folder == BUGS) {
-        true => Err(Failure::message("no test notices a bug that this library once had")),
+        true => Err(io::Error::other("no test notices a bug that this library once had")),
         false => Ok(()),
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A call of a program that does not see what cargo has told this one about its own package: build scripts that look at that
+/// would run again.
+fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in env::vars_os() {
+        let told = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+        if told.iter().any(|start| name.to_str().is_some_and(|name| name.starts_with(start))) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// How long something takes.
+#[allow(clippy::disallowed_types)] // Decides nothing about locks, and this package has no runtime.
+struct Stopwatch(std::time::Instant);
+
+#[allow(clippy::disallowed_types)]
+impl Stopwatch {
+    fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
     }
 }
 
@@ -102,7 +148,7 @@ fn build(
         let kept: Vec<&Mutant> =
             mutants.iter().filter(|mutant| !removed.contains(&mutant.name)).collect();
         let planted = plant::plant(&tree, files, &kept)?;
-        let mut cargo = cargo::command(cargo::cargo());
+        let mut cargo = command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["test", "--all-features", "--no-run", "--color=never"]);
         cargo.args(BUILT.split_whitespace());
         cargo.current_dir(&tree).env("CARGO_TARGET_DIR", folder.join("build"));

@@ -11,7 +11,7 @@ use syn::{
     UnOp,
 };
 
-use super::plant::{Change, Form};
+use crate::plant::{Change, Form};
 
 /// Operators, and what takes their place.
 const OPERATORS: &[(&str, &[&str])] = &[

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
-use super::{lua, rust};
-use crate::cargo;
+use crate::{lua, root, rust};
 
 /// The folders of the score. A file counts for the first that it is in.
 pub(super) const FOLDERS: [&str; 14] = [
@@ -142,6 +141,15 @@ pub(super) fn mutants(files: &BTreeMap<String, String>) -> io::Result<Vec<Mutant
             found.push((format!("{file}:{line}: {what}"), folder, file.clone(), change));
         }
     }
+    // What a line has several times is told apart by its number there.
+    let mut times = BTreeMap::new();
+    for (name, ..) in &mut found {
+        let time = times.entry(name.clone()).or_insert(0);
+        *time += 1;
+        if *time > 1 {
+            name.push_str(&format!(" ({time})"));
+        }
+    }
     let numbered = found.into_iter().zip(1..);
     Ok(numbered
         .map(|((name, folder, file, change), number)| Mutant { number, file, folder, name, change })
@@ -162,7 +170,7 @@ fn place(files: &BTreeMap<String, String>, file: &str, find: &str) -> io::Result
 ///
 /// When git does not list them.
 pub(super) fn sources() -> io::Result<BTreeMap<String, String>> {
-    let root = PathBuf::from(cargo::workspace_root());
+    let root = root();
     let mut list = Command::new("git");
     list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = list.current_dir(&root).output()?;
@@ -193,7 +201,8 @@ pub(super) fn plant(
 ) -> io::Result<Planted> {
     let (mut kept, mut numbers) = (BTreeSet::new(), BTreeSet::new());
     let (mut product, mut others) = (DefaultHasher::new(), DefaultHasher::new());
-    let switch = ("lock-runtime/src/mutants.rs".to_owned(), include_str!("switch.rs").to_owned());
+    let switch =
+        ("lock-runtime/src/mutants.rs".to_owned(), include_str!("planted/mutants.rs").to_owned());
     for (name, source) in files.iter().chain([(&switch.0, &switch.1)]) {
         let text = planted(files, name, source, mutants)?;
         let is_product = FOLDERS.iter().any(|folder| name.starts_with(folder));
