@@ -110,6 +110,30 @@ async fn a_hanging_server_slows_no_client_down() {
     soon!("nothing is left", on(&servers, "r").await == 0);
 }
 
+/// S-29: a server that is known to be silent is not waited for, although its vote would decide.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_server_has_no_casting_vote() {
+    let servers = servers(3).await;
+    let quorum = connect(LockClient::builder().server_timeout(LONG), &servers).await;
+    rounds(&quorum, 1).await;
+    servers[0].pause();
+    // One of the other two is somebody's.
+    let other = LockClient::connect(&servers[1].url()).await.unwrap();
+    let held = other.mutex("r").lock().await.unwrap();
+    let refused = async || {
+        let start = Instant::now();
+        let tried = quorum.mutex("r").try_lock().await;
+        assert!(!matches!(tried, Ok(Some(_))), "{tried:?}");
+        start.elapsed()
+    };
+    // Nobody knows of its silence before it has been waited for.
+    let (first, next) = (refused().await, refused().await);
+    assert!(next < LONG * 3 / 4, "{first:?}, then {next:?}");
+    held.release().await.unwrap();
+    servers[0].resume();
+    soon!("nothing is left", on(&servers, "r").await == 0);
+}
+
 /// S-21, S-29: what is granted after its server's time, or after the vote was lost, is given back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_grants_are_given_back() {

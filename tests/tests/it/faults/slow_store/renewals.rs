@@ -123,7 +123,9 @@ async fn holds_survive_lost_answers_between_slow_ones() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_survives_a_connection_that_dies() {
     let (server, proxy, client) = far_world_with(ms(1_000)).await;
-    let lease = ms(9_000);
+    // A third goes by before the first renewal. The rest has room for a tenth, after which its connection is doubted, and for the
+    // second that a PING takes: a doubt that comes after a fixed time would be too late.
+    let lease = ms(5_400);
     let guard = client.mutex("kept").with(watched(lease)).lock().await.unwrap();
     let accepted = proxy.accepted();
     proxy.black_hole();
