@@ -209,15 +209,26 @@ pub(super) fn plant(
         // The text of the switch itself has none.
         numbers.extend(switches(&text).map(|(_, number)| number));
         (name, &text).hash(if is_product { &mut product } else { &mut others });
-        let file = tree.join(name);
-        if fs::read(&file).ok().as_deref() != Some(text.as_bytes()) {
-            fs::create_dir_all(file.parent().unwrap_or(&file))?;
-            fs::write(&file, text)?;
+        // Tests read the scripts as they are; the library takes those with the marks.
+        let is_script = name.ends_with(".lua");
+        if is_script {
+            write(source, tree.join(name), &mut kept)?;
         }
-        kept.insert(file);
+        let name = if is_script { name.replace(".lua", ".mutants") } else { name.clone() };
+        write(&text, tree.join(name), &mut kept)?;
     }
     remove_others(tree, &kept)?;
     Ok(Planted { numbers, product: product.finish(), others: others.finish() })
+}
+
+/// Writes a file, unless it is as it should be.
+fn write(text: &str, file: PathBuf, kept: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+    if fs::read(&file).ok().as_deref() != Some(text.as_bytes()) {
+        fs::create_dir_all(file.parent().unwrap_or(&file))?;
+        fs::write(&file, text)?;
+    }
+    kept.insert(file);
+    Ok(())
 }
 
 /// Where a text has a switch, and of which mutant.
@@ -303,7 +314,8 @@ fn planted(
     };
     edits.retain(|(range, ..)| !bugs.iter().any(|bug| cuts(range, bug)));
     edits.sort_by_key(|(range, form, ..)| (range.start, Reverse(range.end), *form != Form::Bug));
-    Ok(edited(source, 0..source.len(), &edits))
+    let text = edited(source, 0..source.len(), &edits);
+    Ok(if file == SCRIPTS { text.replace(".lua\"", ".mutants\"") } else { text })
 }
 
 type Edit<'a> = (Range<usize>, Form, &'a str, String, usize);

@@ -123,9 +123,7 @@ async fn holds_survive_lost_answers_between_slow_ones() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_survives_a_connection_that_dies() {
     let (server, proxy, client) = far_world_with(ms(1_000)).await;
-    // A third goes by before the first renewal. The rest has room for a tenth, after which its connection is doubted, and for the
-    // second that a PING takes: a doubt that comes after a fixed time would be too late.
-    let lease = ms(5_400);
+    let lease = ms(9_000);
     let guard = client.mutex("kept").with(watched(lease)).lock().await.unwrap();
     let accepted = proxy.accepted();
     proxy.black_hole();
@@ -135,4 +133,18 @@ async fn a_hold_survives_a_connection_that_dies() {
     assert!(!guard.is_lost());
     assert!(server.client().exists("kept").await);
     guard.release().await.unwrap();
+}
+
+/// A renewal without an answer makes its connection doubtful after a tenth of the lease, however short that is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_hold_doubts_its_connection_soon() {
+    let (_server, proxy, client) = far_world_with(ms(1_000)).await;
+    let guard = client.mutex("short").with(watched(ms(1_500))).lock().await.unwrap();
+    let accepted = proxy.accepted();
+    proxy.black_hole();
+    // A third of the lease, a tenth of it, and the second that a PING has.
+    let anew = async || proxy.accepted() > accepted;
+    lock_tests::eventually(secs(3), "a new connection", anew).await;
+    proxy.pass();
+    drop(guard);
 }
