@@ -21,7 +21,7 @@ use std::time::Duration;
 use std::{env, thread};
 
 use self::plant::{BUGS, FOLDERS, Mutant, Planted};
-use self::suite::{ALL, End, LONGEST, Suite, locked, parallel};
+use self::suite::{End, Suite, locked, parallel};
 
 /// What is built: the test programs, and the packages that they belong to.
 const BUILT: &str = "--package lock-runtime --package lock-tower --package lock-task-model --package lock-tests \
@@ -220,10 +220,7 @@ fn judge(
         let its = locked(&killers).get(&*mutant.file).cloned().unwrap_or_default();
         let (end, ran) = match known.get(&mutant.name) {
             Some(end) => (end.clone(), 0),
-            None => {
-                let longest = if mutant.folder == BUGS { ALL } else { LONGEST };
-                suite.judge(mutant.number, &of_file, &its, longest)
-            }
+            None => suite.judge(mutant.number, &of_file, &its, mutant.folder == BUGS),
         };
         let (word, more) = match &end {
             End::Failed(test) => ("caught", test),

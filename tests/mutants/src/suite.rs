@@ -17,9 +17,8 @@ const MEASURED: usize = 10;
 /// How much longer than without a mutant tests may take, and how much longer still: the machine may be busier.
 const SLOWER: u32 = 4;
 const GRACE: Duration = Duration::from_secs(30);
-/// How long the tests of a mutant that none notices would take one by one: the others are left out. None is, of a bug.
-pub(super) const LONGEST: Duration = Duration::from_secs(1500);
-pub(super) const ALL: Duration = Duration::from_secs(100_000);
+/// How long the tests of a mutant that none notices would take one by one: the others are left out.
+const LONGEST: Duration = Duration::from_secs(1500);
 /// Tests that call cargo.
 const LEFT_OUT: [&str; 4] = ["--skip", "examples::", "--skip", "tower::orders::"];
 
@@ -186,30 +185,33 @@ impl Suite {
         end
     }
 
-    /// Runs tests that reach the mutant, until one fails: first the killers of others of `file`, the mutants there.
+    /// Runs tests that reach the mutant, until one fails: first the killers of others of `file`, the mutants there. If there
+    /// are many, it runs `all` or some.
     pub(super) fn judge(
         &self,
         mutant: usize,
         file: &BTreeSet<usize>,
         killers: &BTreeSet<String>,
-        longest: Duration,
+        all: bool,
     ) -> (End, usize) {
         let reach = |test: &&Test| test.reached.contains(&mutant);
         let (mut queue, mut others): (Vec<&Test>, Vec<&Test>) =
             self.tests.iter().filter(reach).partition(|test| killers.contains(&test.shown()));
-        // A third of the time is for the quickest, one for those that reach most of the file, and one for some of all the rest.
+        // A third of the time is for the quickest, one for those that reach most of the file, and one for some of all the rest,
+        // the longest first, as those do most.
         for order in 0..3 {
             let mut step = 1;
             if order == 1 {
                 others.sort_by_cached_key(|test| Reverse(test.reached.intersection(file).count()));
             } else if order == 2 {
-                let all: Duration = others.iter().map(|test| test.took).sum();
-                step += (all.as_secs() / (longest / 3).as_secs()) as usize;
+                others.sort_by_key(|test| Reverse(test.took));
+                let rest: Duration = others.iter().map(|test| test.took).sum();
+                step += if all { 0 } else { (rest.as_secs() / (LONGEST / 3).as_secs()) as usize };
             }
             let mut time = Duration::ZERO;
             let fits = |test: &&&Test| {
                 time += test.took;
-                time < longest / 3
+                time < LONGEST / 3 || all && order == 2
             };
             let next: Vec<&Test> = others.iter().step_by(step).take_while(fits).copied().collect();
             others.retain(|other| !next.iter().any(|test| std::ptr::eq(*test, *other)));
