@@ -8,7 +8,6 @@ mod fuzz;
 mod install;
 mod interop;
 mod redis;
-mod sabotage;
 
 use std::env;
 use std::process::ExitCode;
@@ -38,8 +37,7 @@ fn main() -> ExitCode {
         ("package", []) => checks::rehearse(),
         ("faults", []) => faults(),
         ("soak", _) => soak(&rest),
-        ("sabotage", []) => sabotage::run(""),
-        ("sabotage", [only]) => sabotage::run(only),
+        ("mutants", _) => mutants(&rest),
         ("ci", []) => ci::run(),
         ("help" | "--help" | "-h", _) => {
             print!("{HELP}");
@@ -122,6 +120,12 @@ fn soak(args: &[String]) -> Result<(), Failure> {
     let Some(cycles) = cycles else { return Ok(()) };
     let step = Step::new("test").args(package).args(&["--test", "costs", "cycles", "--"]);
     step.arg("--nocapture").env("LOCK_CYCLES", cycles).env("REDIS_SERVER", redis).run()
+}
+
+/// Counts the mutants that some test notices.
+fn mutants(args: &[String]) -> Result<(), Failure> {
+    let step = Step::new("run").args(&["--quiet", "--package", "lock-mutants", "--"]).args(args);
+    step.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
 /// Removes an option from the arguments, and returns its value.

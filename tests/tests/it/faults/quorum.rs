@@ -59,6 +59,32 @@ async fn three_of_five_dead_fail_cleanly() {
     );
 }
 
+/// S-29: a server that is known to be silent is not waited for, although its vote would decide.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_server_has_no_casting_vote() {
+    let servers = servers(3).await;
+    // Less than it takes to find out that its connection is dead.
+    let limit = secs(1);
+    let quorum = connect(LockClient::builder().server_timeout(limit), &servers).await;
+    rounds(&quorum, 1).await;
+    servers[0].pause();
+    // One of the other two is somebody's.
+    let other = LockClient::connect(&servers[1].url()).await.unwrap();
+    let held = other.mutex("r").lock().await.unwrap();
+    let refused = async || {
+        let start = Instant::now();
+        let tried = quorum.mutex("r").try_lock().await;
+        assert!(!matches!(tried, Ok(Some(_))), "{tried:?}");
+        start.elapsed()
+    };
+    // Nobody knows of its silence before it has been waited for.
+    let (first, next) = (refused().await, refused().await);
+    assert!(next < patience(limit * 3 / 4), "{first:?}, then {next:?}");
+    held.release().await.unwrap();
+    servers[0].resume();
+    soon!("nothing is left", on(&servers, "r").await == 0);
+}
+
 /// S-21, S-29: what is granted after its server's time, or after the vote was lost, is given back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_grants_are_given_back() {

@@ -70,6 +70,26 @@ async fn a_closing_proxy_is_connected_to_once_a_second_at_most() {
     asking.abort();
 }
 
+/// Once a connection has lived, it is replaced at once, whatever came before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_has_lived_ends_the_pauses() {
+    let (server, proxy) = proxied().await;
+    let asking = keeps_asking(proxy.url()).await;
+    server.client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    soon!("ten connections have failed", proxy.accepted() > 10);
+    server.client().cmd(&["REPLICAOF", "NO", "ONE"]).await;
+    let locked = async || server.client().exists("wanted").await;
+    eventually(SOON, "it works again", locked).await;
+    // As long as a connection has to last.
+    sleep(secs(3)).await;
+    let start = Instant::now();
+    proxy.reset_all();
+    server.client().del("wanted").await;
+    eventually(SOON, "it is acquired again", locked).await;
+    assert!(start.elapsed() < ms(800), "{:?}", start.elapsed());
+    asking.abort();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fleet_spreads() {
     const CLIENTS: usize = 60;

@@ -153,3 +153,15 @@ async fn a_client_that_was_not_driven_can_be_used_elsewhere() {
     dispose(rest.await.unwrap()).await;
     lock.lock().await.unwrap().release().await.unwrap();
 }
+
+/// Nothing else uses the client after its first runtime: a renewal brings the connection back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renewals_alone_go_on() {
+    let server = RedisServer::start().await;
+    let first = First::start(Some(server.url()), MemoryStore::new()).await;
+    let kept = first.client.mutex("kept").lock().await.unwrap();
+    let (_client, _rest) = first.then(Then::Ends).await;
+    sleep(LEASE + secs(1)).await;
+    assert!(!kept.is_lost());
+    kept.release().await.unwrap();
+}

@@ -158,6 +158,20 @@ async fn a_partial_failure_leaves_nothing_held() {
     }
 }
 
+/// S-23, S-28: where the token of the other cannot be put on record, nothing stays held.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_one_refuses_leaves_nothing_held() {
+    let world = World::new().await;
+    let ahead = (1u64 << 52).to_string();
+    world.servers[1].client().cmd(&["SET", "redisson_lock_token:{b}", &ahead]).await;
+    // Acquiring writes the counter; who raises it reads it first.
+    world.servers[0].client().cmd(&["ACL", "SETUSER", "default", "-get"]).await;
+    let error = world.both().lock().await.unwrap_err();
+    assert!(matches!(error, LockError::Store(_)), "{error:?}");
+    let free = async || world.held().await == [false, false];
+    eventually(PATIENCE, "both are given back", free).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_failing_release_does_not_keep_the_others() {
     let world = World::new().await;

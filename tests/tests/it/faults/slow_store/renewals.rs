@@ -134,3 +134,18 @@ async fn a_hold_survives_a_connection_that_dies() {
     assert!(server.client().exists("kept").await);
     guard.release().await.unwrap();
 }
+
+/// A renewal without an answer makes its connection doubtful after a tenth of the lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_doubts_its_connection_soon() {
+    let (_server, proxy, client) = far_world_with(ms(1_000)).await;
+    let guard = client.mutex("short").with(watched(secs(5))).lock().await.unwrap();
+    let (start, accepted) = (Instant::now(), proxy.accepted());
+    proxy.black_hole();
+    // A third of the lease, a tenth of it, and the second that a PING has.
+    let anew = async || proxy.accepted() > accepted;
+    lock_tests::eventually(SOON, "a new connection", anew).await;
+    assert!(start.elapsed() < ms(4_600), "{:?}", start.elapsed());
+    proxy.pass();
+    drop(guard);
+}
