@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 use lock_runtime::LockOptions;
 use lock_tests::history::Share;
 use lock_tests::witness::Witness;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::{Failure, Locks, meanwhile, millis, watched, works};
 
