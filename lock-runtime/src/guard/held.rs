@@ -70,7 +70,6 @@ impl Held {
         }
     }
 
-    /// Has a fixed hold renewed with that lease during the re-entry.
     /// The hold, if no other guard keeps it.
     pub(super) fn get_mut(&mut self) -> Option<&mut OwnedHold> {
         self.owned.as_mut().and_then(Arc::get_mut)

@@ -68,7 +68,7 @@ async fn a_silent_server_has_no_casting_vote() {
     let quorum = connect(LockClient::builder().server_timeout(limit), &servers).await;
     rounds(&quorum, 1).await;
     servers[0].pause();
-    // One of the other two is somebody's.
+    // Another client holds the lock on one of the other two.
     let other = LockClient::connect(&servers[1].url()).await.unwrap();
     let held = other.mutex("r").lock().await.unwrap();
     let refused = async || {
@@ -77,7 +77,7 @@ async fn a_silent_server_has_no_casting_vote() {
         assert!(!matches!(tried, Ok(Some(_))), "{tried:?}");
         start.elapsed()
     };
-    // Nobody knows of its silence before it has been waited for.
+    // The client learns of the silence when it waits for the first answer.
     let (first, next) = (refused().await, refused().await);
     assert!(next < patience(limit * 3 / 4), "{first:?}, then {next:?}");
     held.release().await.unwrap();

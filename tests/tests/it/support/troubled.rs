@@ -38,7 +38,7 @@ impl Troubled {
         Self { inner: Arc::new(inner), troubles, renewals: Arc::default(), unheard: Arc::default() }
     }
 
-    /// A store in memory that fails whoever wants to take a lock.
+    /// A store in memory that fails every acquire.
     pub(crate) fn refusing(kind: StoreErrorKind) -> Self {
         let store = Self::new(MemoryStore::new());
         store.of(ACQUIRE, Trouble::Fails(kind));

@@ -15,7 +15,7 @@ async fn world(window: Duration) -> (RedisServer, LockClient) {
     (server, client)
 }
 
-/// A reader to whom a writer of the same client has handed the lock.
+/// Returns a reader that got the lock from a writer of the same client.
 async fn reader_of_a_phase(lock: &RwLock) -> LockGuard {
     let writer = lock.write().await.unwrap();
     let [reader] = lined_up([read(lock)]).await;

@@ -35,7 +35,7 @@ async fn readers_lose_patience_side_by_side() {
     nothing_left(&server, "p").await;
 }
 
-/// S-21, S-22, S-27: the reply to a reader that asks whether it may join is lost: nobody is in its way, and nothing is left.
+/// S-21, S-22, S-27: the reply to a reader that asks whether it may join is lost; it gets the lock, and leaves nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_reply_to_one_who_joins_leaves_nothing() {
     let (server, proxy, client) = far_world().await;

@@ -11,7 +11,7 @@ async fn fifty_readers_share_one_hold() {
         let hash = server.client().hgetall("r").await;
         assert_eq!((hash.len(), hash["mode"].as_str()), (2, "read"), "round {round}: {hash:?}");
         if round == 0 {
-            // The one that took the hold is no exception: whoever is left keeps it.
+            // The reader that took the hold leaves, too; one that joined it keeps it.
             guards.drain(..20);
             guards.drain(1..);
             assert_eq!(holds(&server, "r").await.len(), 1);
