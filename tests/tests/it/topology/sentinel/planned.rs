@@ -75,6 +75,9 @@ async fn fails_over(world: &World, bound: Duration) {
     for (name, task) in tasks {
         granted.entry(name).or_default().extend(timeout(6 * SOON, task).await.unwrap().unwrap());
     }
+    // On a busy machine the notice of a release may get lost in the fail-over. The waiter's next sign of life then finds the lock
+    // free: a third of its place's five seconds later.
+    let most = patience(bound).min(bound + secs(5) / 3);
     for (name, mut times) in granted {
         times.sort();
         // From the last grant of the old master, or of the new one before a stop, to the next.
@@ -82,7 +85,7 @@ async fn fails_over(world: &World, bound: Duration) {
         let pairs = times[later.saturating_sub(1)..].windows(2);
         let longest = pairs.map(|pair| pair[1] - pair[0].max(writable)).max().unwrap_or(secs(99));
         assert!(
-            longest < patience(bound),
+            longest < most,
             "{name} was free only {longest:?} after the new master accepted writes"
         );
     }
