@@ -271,7 +271,7 @@ impl Admin {
         let (now, mut waits) = (Instant::now(), Vec::new());
         let mut note = |wait: &WaitEntry| waits.extend(WaitInfo::of(wait, now));
         for engine in self.client.engine.family() {
-            engine.gates.visit_waits(&mut note);
+            engine.queues.visit_waits(&mut note);
             engine.waits.visit(&mut note);
         }
         waits

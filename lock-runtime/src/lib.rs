@@ -160,7 +160,6 @@ mod blocking;
 )]
 mod clock;
 mod fair_mutex;
-mod gate;
 mod latch;
 mod lease;
 mod liveness;
@@ -177,6 +176,7 @@ mod owned_hold;
 mod place;
 #[cfg(any(feature = "redis", feature = "survey"))]
 mod process;
+mod queue;
 mod reuse;
 mod rw_lock;
 mod semaphore;

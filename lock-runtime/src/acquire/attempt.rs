@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::PendingAcquire;
-use crate::gate::GateGuard;
+use super::request::Request;
 use crate::lease::manager::LeaseManager;
 use crate::lease::releaser::ReleaseJob;
 use crate::observe::Label;
 use crate::owned_hold::OwnedHold;
-use crate::store::{HoldKind, HoldNumber, OwnerId, Target, unsent};
+use crate::queue::Seat;
+use crate::store::{HoldKind, OwnerId, Target, unsent};
 
 /// Returns the target as this owner knows it.
 pub(super) fn known_as(target: &Arc<Target>, owner: &OwnerId) -> Arc<Target> {
@@ -20,16 +20,16 @@ pub(super) fn known_as(target: &Arc<Target>, owner: &OwnerId) -> Arc<Target> {
 }
 
 /// The requests sent for one owner, and what is known of their effect. If it is cleaned up unsettled, the
-/// releaser undoes whatever took effect, and the gate guard is kept until the undoing request was sent: the
+/// releaser undoes whatever took effect, and the seat is kept until the undoing request was sent: the
 /// next waiter must not find leftovers of this process.
 // S-21.
 pub(super) struct Attempt {
     /// The contention's target, as this owner knows it.
     pub(super) target: Arc<Target>,
     pub(super) owner: OwnerId,
-    /// Registered with no gate once it was taken out.
-    pub(super) gate_guard: GateGuard<OwnedHold>,
-    pub(super) in_flight: bool,
+    /// Of no key once it was taken out.
+    pub(super) seat: Seat<OwnedHold>,
+    in_flight: bool,
     /// A request's outcome is unknown, and it may take effect late.
     pub(super) unsettled: bool,
     /// The owner has something in the store that must be given up: a place, or a lock that too few replicas
@@ -41,35 +41,31 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    pub(super) fn new(pending: &PendingAcquire, gate_guard: GateGuard<OwnedHold>) -> Self {
-        let owner = pending.next_owner();
-        let owner = match pending.inside(|inside| inside.hold().owner.clone()) {
-            Some(writer) => owner.within(&writer),
+    pub(super) fn new(request: &Request, seat: Seat<OwnedHold>) -> Self {
+        let owner = request.next_owner();
+        let owner = match &request.inside {
+            Some(inside) => owner.within(&inside.hold().owner),
             None => owner,
         };
-        Self::of(pending, owner, gate_guard)
+        Self::of(request, owner, seat)
     }
 
     /// An attempt of that owner.
-    pub(super) fn of(
-        pending: &PendingAcquire,
-        owner: OwnerId,
-        gate_guard: GateGuard<OwnedHold>,
-    ) -> Self {
-        let target = known_as(&pending.spec.target, &owner);
+    pub(super) fn of(request: &Request, owner: OwnerId, seat: Seat<OwnedHold>) -> Self {
+        let target = known_as(&request.spec.target, &owner);
         let (in_flight, unsettled, placed, is_placing) = (false, false, false, false);
-        Self { target, owner, gate_guard, in_flight, unsettled, placed, is_placing }
+        Self { target, owner, seat, in_flight, unsettled, placed, is_placing }
     }
 
     /// Releases everything that was granted to this owner and continues with a new owner id.
-    pub(super) fn start_over(&mut self, pending: &PendingAcquire) {
-        self.leftover(pending).release(self.unsettled, None);
-        self.go_on_as_another(pending);
+    pub(super) fn start_over(&mut self, request: &Request) {
+        self.leftover(request).release(self.unsettled, None);
+        self.go_on_as_another(request);
     }
 
     /// Continues with a new owner id; nothing is left of this one.
-    pub(super) fn go_on_as_another(&mut self, pending: &PendingAcquire) {
-        *self = Self::new(pending, self.take_gate_guard());
+    pub(super) fn go_on_as_another(&mut self, request: &Request) {
+        *self = Self::new(request, self.take_seat());
     }
 
     /// Its notifications come from clients of Redisson too, on another channel. False if that was known.
@@ -82,22 +78,22 @@ impl Attempt {
         is_new
     }
 
-    pub(super) fn take_gate_guard(&mut self) -> GateGuard<OwnedHold> {
-        std::mem::replace(&mut self.gate_guard, GateGuard::apart())
+    pub(super) fn take_seat(&mut self) -> Seat<OwnedHold> {
+        std::mem::replace(&mut self.seat, Seat::none())
     }
 
-    /// Has what may have taken effect undone, and drops the gate guard.
-    pub(super) fn clean_up(&mut self, pending: &PendingAcquire) {
-        let gate_guard = self.take_gate_guard();
+    /// Has what may have taken effect undone, and drops the seat.
+    pub(super) fn clean_up(&mut self, request: &Request) {
+        let seat = self.take_seat();
         // The future of that request was dropped just before.
         if self.in_flight && unsent::was_dropped_unsent(&self.owner) {
             self.ends(false);
         }
         if self.in_flight || self.unsettled || self.placed {
-            gate_guard.leaving();
-            // Unqueued contenders have no successor that could find the leftover.
-            let gate_guard = (self.target.kind() != HoldKind::Fair).then_some(gate_guard);
-            self.leftover(pending).release(self.in_flight || self.unsettled, gate_guard);
+            seat.leaving();
+            // Nobody waits here for a place in the store's queue.
+            let seat = (self.target.kind() != HoldKind::Fair).then_some(seat);
+            self.leftover(request).release(self.in_flight || self.unsettled, seat);
         }
     }
 
@@ -113,48 +109,31 @@ impl Attempt {
         self.placed &= may_have_run || !is_placing;
     }
 
-    /// From the next request on, the owner has a place in the store. If its future is then not polled, the
-    /// other unqueued contenders give that place up.
-    // S-34.
-    pub(super) fn keep_place(&mut self, pending: &PendingAcquire) {
-        if std::mem::replace(&mut self.placed, true) {
-            return;
-        }
-        self.is_placing = true;
-        if self.gate_guard.is_unqueued() {
-            let leftover = self.leftover(pending);
-            // A request of the contender that is not polled may be under way.
-            self.gate_guard.keep_place(&self.owner, move || leftover.release(true, None));
+    /// From the next request on, the owner has a place in the store.
+    pub(super) fn keep_place(&mut self) {
+        if !std::mem::replace(&mut self.placed, true) {
+            self.is_placing = true;
+            self.seat.keeps_place(&self.owner);
         }
     }
 
-    /// Records the owner id of the next request. If the future is then not polled, the waiters that pass it
-    /// over release what that owner was granted.
-    pub(super) fn asks(&self, pending: &PendingAcquire) {
-        self.gate_guard.asks_as(&self.owner);
-        pending.inside(|inside| {
-            let leftover = self.leftover(pending);
+    /// Records the owner id of the next request. If the caller is then not polled, the waiters that pass it over release what
+    /// that owner was granted.
+    pub(super) fn asks(&self, request: &Request) {
+        self.seat.asks_as(&self.owner);
+        if let Some(inside) = &request.inside {
+            let leftover = self.leftover(request);
             inside.on_passed_over(move || leftover.release(true, None));
-        });
+        }
     }
 
-    fn leftover(&self, pending: &PendingAcquire) -> Leftover {
-        pending.leftover(&self.target, self.owner.clone())
+    fn leftover(&self, request: &Request) -> Leftover {
+        request.leftover(&self.target, self.owner.clone())
     }
 }
 
-impl PendingAcquire {
-    pub(super) fn next_owner(&self) -> OwnerId {
-        self.spec.engine.leases.next_owner(self.permits)
-    }
-
-    /// Releases what a contender of the same lock may have been granted while it was not polled.
-    // S-34.
-    pub(super) fn release_owner(&self, asked: HoldNumber) {
-        self.leftover(&self.spec.target, self.spec.engine.leases.owner(asked)).release(true, None);
-    }
-
-    fn leftover(&self, target: &Arc<Target>, owner: OwnerId) -> Leftover {
+impl Request {
+    pub(super) fn leftover(&self, target: &Arc<Target>, owner: OwnerId) -> Leftover {
         let leases = Arc::clone(&self.spec.engine.leases);
         let lease = self.spec.options.stored_lease().duration();
         // A place may last longer than a hold.
@@ -162,13 +141,13 @@ impl PendingAcquire {
             true => lease.max(leases.timing.waiter_lease),
             false => lease,
         };
-        let (target, label) = (Arc::clone(target), self.recorder.label().clone());
+        let (target, label) = (Arc::clone(target), self.label.clone());
         Leftover { leases, target, owner, label, lasts }
     }
 }
 
 /// What an owner without a guard may still have in the store.
-struct Leftover {
+pub(super) struct Leftover {
     leases: Arc<LeaseManager>,
     target: Arc<Target>,
     owner: OwnerId,
@@ -178,8 +157,8 @@ struct Leftover {
 }
 
 impl Leftover {
-    /// Has the releaser undo it, and then drops the gate guard.
-    fn release(self, unsettled: bool, gate_guard: Option<GateGuard<OwnedHold>>) {
+    /// Has the releaser undo it, and then drops the seat.
+    pub(super) fn release(self, unsettled: bool, seat: Option<Seat<OwnedHold>>) {
         let Self { leases, target, owner, label, lasts } = self;
         leases.give(ReleaseJob {
             target,
@@ -191,7 +170,7 @@ impl Leftover {
             repeated: false,
             label,
             meter: None,
-            after: gate_guard.map(|gate_guard| Box::new(move |_| drop(gate_guard)) as _),
+            after: seat.map(|seat| Box::new(move |_| drop(seat)) as _),
         });
     }
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
-use super::{AcquireSpec, Acquiring, Engine, PendingAcquire, until};
+use super::request::Request;
+use super::{AcquireSpec, Engine, Extending, until};
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError};
 use crate::guard::{self, Held, LockGuard};
@@ -118,7 +119,7 @@ pub(super) fn may_wait_for_itself(engine: &Engine, target: &Target, options: &Lo
 pub(super) enum NoGuard {
     Lost(LockError),
     /// A fixed lease must be extended first.
-    Extends(Acquiring),
+    Extends(Extending),
 }
 
 /// A count in memory and no round trip, unless a fixed lease must be extended first. Reads the clock once: that
@@ -152,7 +153,7 @@ fn re_enter_fixed(
     if wanted <= guard.hold().deadline().since(now) + wanted / 20 {
         return Ok(guard);
     }
-    Err(NoGuard::Extends(Acquiring::new(async move {
+    Err(NoGuard::Extends(Box::pin(async move {
         guard.extend(wanted).await?;
         Ok(guard)
     })))
@@ -179,7 +180,7 @@ pub(super) enum Within {
     Nothing,
 }
 
-impl PendingAcquire {
+impl Request {
     /// Waits for its turn inside of the hold around the caller, if one affects this acquire.
     pub(super) async fn enter_within(&self, limit: Option<Instant>) -> Result<Within, LockError> {
         loop {
@@ -275,7 +276,7 @@ impl PendingAcquire {
         let Some(reentry) = ReentryGuard::enqueue(&hold, claim, &enclosing, most) else {
             return Err(self.busy(BusyReason::TooManyWaiters, None));
         };
-        self.recorder.waits();
+        self.waits.store(true, Ordering::Relaxed);
         let mut closing = pin!(self.spec.engine.closing.notified());
         // Register, then check, then wait.
         closing.as_mut().enable();
@@ -292,9 +293,5 @@ impl PendingAcquire {
                 Some(is_inside) => Ok(is_inside.then_some(reentry)),
             },
         }
-    }
-
-    pub(super) fn would_deadlock(&self, detail: &'static str) -> LockError {
-        LockError::WouldDeadlock { key: self.spec.target.key().to_string(), detail }
     }
 }

@@ -12,11 +12,11 @@ use tokio::sync::{Notify, watch};
 
 use super::share::Readers;
 use crate::clock::Clock;
-use crate::gate::Gates;
 use crate::lease::UnderWay;
 use crate::lease::manager::{LeaseManager, Timing};
 use crate::order::ClientOrder;
 use crate::owned_hold::OwnedHold;
+use crate::queue::Queues;
 use crate::shadow::CircuitBreaker;
 use crate::store::compose::joint::JointStore;
 use crate::store::{Store, Target};
@@ -25,7 +25,7 @@ use crate::waits::Waits;
 /// The parts of a client that an acquire uses.
 pub(crate) struct Engine {
     pub(crate) leases: Arc<LeaseManager>,
-    pub(crate) gates: Arc<Gates<OwnedHold>>,
+    pub(crate) queues: Arc<Queues<OwnedHold>>,
     pub(crate) closed: AtomicBool,
     /// Notified when `closed` turns true.
     pub(crate) closing: Notify,
@@ -70,15 +70,15 @@ impl Engine {
     ) -> Self {
         Self::on(
             LeaseManager::new(store, clock, timing, breaker, order),
-            Gates::new(max_waiters),
+            Queues::new(max_waiters),
             Vec::new(),
         )
     }
 
-    fn on(leases: LeaseManager, gates: Arc<Gates<OwnedHold>>, members: Vec<Weak<Self>>) -> Self {
+    fn on(leases: LeaseManager, queues: Arc<Queues<OwnedHold>>, members: Vec<Weak<Self>>) -> Self {
         Self {
             leases: Arc::new(leases),
-            gates,
+            queues,
             closed: AtomicBool::new(false),
             closing: Notify::new(),
             contenders: UnderWay::default(),
@@ -111,7 +111,7 @@ impl Engine {
         let leases = LeaseManager::new(store, clock.clone(), *timing, Arc::clone(breaker), order)
             .at_home_of(&self.leases);
         let members = clients.values().map(|engine| Arc::downgrade(engine)).collect();
-        let joint = Arc::new(Self::on(leases, self.gates.more(), members));
+        let joint = Arc::new(Self::on(leases, self.queues.more(), members));
         for other in clients.values().filter(|engine| !Arc::ptr_eq(engine, self)) {
             let dependent = Dependent { clients: ids.clone(), engine: Arc::clone(&joint) };
             other.dependents.lock().push(dependent);
@@ -222,7 +222,7 @@ impl Engine {
     /// Refuses new acquires and ends all waits.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        self.gates.close();
+        self.queues.close();
         self.closing.notify_waiters();
         self.leases.revive(false, false);
     }

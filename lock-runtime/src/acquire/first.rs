@@ -1,98 +1,253 @@
-//! The usual acquire: no task of this process holds the lock or waits for it, and the store grants it at once.
-//!
-//! It asks once, without the room that a longer acquire needs. Any other answer goes on where a
-//! [contender](super::contend) would act on it.
+//! From the first request on: what an acquire does in its caller's future.
 
-use std::pin::Pin;
-use std::task::Waker;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::attempt::Attempt;
-use super::contend::{Answered, Contended, Contender};
-use super::{AcquireSpec, PendingAcquire};
-use crate::error::LockError;
-use crate::gate::Admission;
+use futures_util::FutureExt;
+use tokio::time::{Instant, timeout};
+
+use super::attempt::{Attempt, known_as};
+use super::contend::{Contended, Contender};
+use super::enclosing::Within;
+use super::queued::QueuedAcquire;
+use super::request::{Request, serve};
+use super::share::Joined;
+use super::{AcquireSpec, Taken};
+use crate::error::{BusyReason, LockError};
 use crate::guard::LockGuard;
+use crate::liveness;
 use crate::observe::AcquireOutcome;
 use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
-use crate::store::HoldKind;
+use crate::queue::{Admission, Kept, Seat, WaitsFor};
+use crate::shadow::SHADOW_TIMEOUT;
+use crate::store::{HoldKind, OwnerId, ReleaseRequest};
 
-type Taking<'a> =
-    Pin<Box<dyn Future<Output = Result<(AcquireOutcome, LockGuard), LockError>> + Send + 'a>>;
+/// How far an acquire has come.
+pub(super) enum Tried {
+    Over(Taken),
+    /// It waits in the queue, or for the task that asks for it.
+    Waits(Box<QueuedAcquire>),
+    /// It lost what it was given, or was passed over: it begins again, at its place if it has had one. Or it can share a hold,
+    /// which is kept for it.
+    Again(Option<u64>, Kept),
+    /// It asks the store whatever other tasks of this process do.
+    Apart,
+}
 
-impl PendingAcquire {
-    /// Enters the gate if it is free and other processes do not go first.
-    pub(super) fn enter_free_gate(&self) -> Option<Attempt> {
-        let asks_at_once = match self.spec.target.kind() {
-            // Without a wait, it learns first whether this process is releasing the lock, as one of several.
-            HoldKind::Mutex => {
-                let AcquireSpec { engine, target, options } = &*self.spec;
-                options.get_wait() != Wait::None || !engine.is_releasing(target)
+impl Request {
+    /// Acquires a hold. `is_outermost` if the acquire has just found that no hold is around the caller.
+    pub(super) async fn acquire(self: Arc<Self>, is_outermost: bool) -> Tried {
+        if !is_outermost {
+            match Box::pin(self.take_inside()).await {
+                Ok(None) => {}
+                Ok(Some(taken)) => return Tried::Over(Ok(taken)),
+                Err(error) => return Tried::Over(Err(error)),
             }
-            HoldKind::Write | HoldKind::Multi => self.spec.options.get_wait() != Wait::None,
-            HoldKind::Fair | HoldKind::Read | HoldKind::Semaphore | HoldKind::Latch => false,
+        }
+        self.go_on(None, None).await
+    }
+
+    /// As [`acquire`](Self::acquire), to its end, for a call that is not enforced. If it is cancelled, what it acquired is
+    /// released.
+    // S-21.
+    pub(super) async fn shadow_lock(self: Arc<Self>) -> Tried {
+        let leases = &self.spec.engine.leases;
+        let probe = || {
+            let owner = leases.next_owner(1);
+            let target = known_as(&self.spec.target, &owner);
+            ReleaseRequest::new(target, owner, SHADOW_TIMEOUT)
         };
-        if !asks_at_once {
-            return None;
-        }
-        let (gates, owner) = (&self.spec.engine.gates, || self.next_owner());
-        let (gate_guard, owner) = gates.enter_unused(&self.spec.target, owner, self.started)?;
-        Some(Attempt::of(self, owner, gate_guard))
+        let acquiring = async { Arc::clone(&self).acquire_to_end(false).await };
+        Tried::Over(Box::pin(leases.breaker.ask(&leases.store, probe, acquiring)).await)
     }
 
-    /// Enters the gate as an outermost acquire that [may wait](Self::queues_at_once) there: with the first request, if it is
-    /// free and other processes do not go first.
-    pub(super) fn enter_at_once(&self, waker: &Waker) -> Result<Attempt, Admission<OwnedHold>> {
-        let (gates, options) = (&self.spec.engine.gates, &self.spec.options);
-        let (gate_guard, owner) = gates.enter_first(
-            &self.spec.target,
-            options.stored_lease(),
-            options.get_max_waiters(),
-            || self.next_owner(),
-            || (self.asker(), waker.clone()),
-            self.started,
-        )?;
-        Ok(Attempt::of(self, owner, gate_guard))
-    }
-
-    #[expect(clippy::manual_async_fn, reason = "an async function would keep its arguments twice")]
-    pub(super) fn run_first(
-        self,
-        mut attempt: Attempt,
-    ) -> impl Future<Output = Result<LockGuard, LockError>> + Send {
-        async move {
-            let limit = self.limit();
-            let mut contender = Contender::first(&self, &mut attempt, limit);
-            let (id, place) = contender.id_and_place();
-            // The gate knows its first sign of life.
-            let next = self.started + self.look_every();
-            let rest: Taking<'_> = match self.drive_from(next, id, contender.ask_once()).await {
-                Some(Ok(Ok(Contended::Taken(guard)))) => {
-                    return self.report(Ok((AcquireOutcome::Acquired, guard)));
+    /// Acquires a hold, with all waits, in one future.
+    pub(super) async fn acquire_to_end(self: Arc<Self>, is_outermost: bool) -> Taken {
+        let mut tried = Arc::clone(&self).acquire(is_outermost).await;
+        loop {
+            tried = match tried {
+                Tried::Over(taken) => return taken,
+                Tried::Waits(mut queued) => {
+                    self.waits.store(true, Ordering::Relaxed);
+                    let turn = std::future::poll_fn(|cx| queued.poll(cx)).await;
+                    queued.end(turn)
                 }
-                Some(Err(error)) => return self.report(Err(error)),
-                Some(Ok(Err(answered))) => Box::pin(self.go_on(contender, answered)),
-                Some(Ok(Ok(Contended::JoinableHold(_) | Contended::PassedOver))) | None => {
-                    drop(contender);
-                    Box::pin(self.take_hold_at(limit, Some(place), None))
-                }
+                Tried::Again(place, kept) => Arc::clone(&self).go_on(place, kept).await,
+                Tried::Apart => Arc::clone(&self).apart().await,
             };
-            let taken = Box::pin(self.log_if_long(rest)).await;
-            self.report(taken)
         }
     }
 
-    async fn go_on<'a>(
-        &'a self,
-        contender: Contender<'a>,
-        answered: Answered,
-    ) -> Result<(AcquireOutcome, LockGuard), LockError> {
-        let (id, place) = contender.id_and_place();
-        match self.drive(id, contender.go_on(answered)).await.transpose()? {
-            Some(Contended::Taken(guard)) => Ok((AcquireOutcome::Acquired, guard)),
-            Some(Contended::JoinableHold(_) | Contended::PassedOver) | None => {
-                self.take_hold_at(self.limit(), Some(place), None).await
+    /// Acquires a hold inside of the holds around the caller. `None` if there is none, or it has ended.
+    async fn take_inside(&self) -> Result<Option<(AcquireOutcome, LockGuard)>, LockError> {
+        let limit = self.limit();
+        loop {
+            let inside = match self.enter_within(limit).await? {
+                Within::Reentered(guard) => return Ok(Some((AcquireOutcome::Reentered, guard))),
+                Within::Writer(inside) => Arc::new(inside),
+                Within::Nothing => return Ok(None),
+            };
+            let asking = Arc::new(self.within(Arc::clone(&inside))).ask_apart();
+            // If it was passed over, it queues again inside of the write hold (S-34).
+            if let Some(taken) = inside.drive(asking).await {
+                let (how, mut guard) = taken?;
+                if let Some(inside) = Arc::into_inner(inside) {
+                    guard.set_inside(inside);
+                }
+                return Ok(Some((how, guard)));
             }
+        }
+    }
+
+    /// Asks the store whatever other tasks of this process do.
+    pub(super) async fn apart(self: Arc<Self>) -> Tried {
+        Tried::Over(self.ask_apart().await)
+    }
+
+    async fn ask_apart(self: Arc<Self>) -> Taken {
+        let attempt = Attempt::new(&self, Seat::none());
+        let mut contender = Contender::new(Arc::clone(&self), attempt);
+        loop {
+            if let Contended::Taken { owned, now, .. } = contender.contend(None, None).await? {
+                return Ok((AcquireOutcome::Acquired, self.guard_on(owned, now)));
+            }
+        }
+    }
+
+    /// Acquires a hold from the store, or from another task of this process, for a caller that has that place in the queue if
+    /// it has queued before.
+    pub(super) async fn go_on(self: Arc<Self>, place: Option<u64>, kept: Kept) -> Tried {
+        match self.join(self.limit(), kept).await {
+            Joined::Yes(Ok(guard)) => return Tried::Over(Ok((AcquireOutcome::Joined, guard))),
+            Joined::Yes(Err(error)) => return Tried::Over(Err(error)),
+            Joined::Unknown(error) if self.gives_up_on(&error) => {
+                return Tried::Over(Err(error.into()));
+            }
+            Joined::Unknown(_) | Joined::No => {}
+        }
+        let AcquireSpec { engine, target, options } = &*self.spec;
+        let is_try = options.get_wait() == Wait::None;
+        if is_try && self.label.is_enforced() && engine.is_releasing(target) {
+            // Perhaps its other side, or as one of several: waiting for the answer is worth it, as behind a mutex that is
+            // being released.
+            let _ = timeout(engine.leases.timing.command_timeout, engine.released(target)).await;
+        }
+        if self.asks_apart() {
+            return self.apart().await;
+        }
+        match self.enter(place) {
+            Ok(entered) => entered.ask().await,
+            Err(tried) => tried,
+        }
+    }
+
+    /// True if nothing comes before the store is asked, or the queue entered.
+    pub(super) fn asks_at_once(&self) -> bool {
+        let AcquireSpec { engine, target, options } = &*self.spec;
+        target.kind() != HoldKind::Read
+            && !self.asks_apart()
+            && (options.get_wait() != Wait::None || !engine.is_releasing(target))
+    }
+
+    /// Enters the queue. If its key is unused, the caller asks the store.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        place: Option<u64>,
+    ) -> Result<First, Tried> {
+        let queues = &self.spec.engine.queues;
+        let caller = self.caller(place, Instant::now());
+        let target = &self.spec.target;
+        if caller.waits_for == WaitsFor::Answer && queues.others_go_first(target) {
+            // Another process was notified of the last release, and goes first.
+            return Err(Tried::Over(Err(self.busy(BusyReason::Held, None))));
+        }
+        let owner = || self.next_owner();
+        let admission = match self.queues_in_store() {
+            true => queues.enter_store(target, caller, owner),
+            false => queues.enter(target, caller, owner, || Arc::clone(self) as _),
+        };
+        Err(Tried::Over(Err(match admission {
+            Admission::First(seat, owner) => return Ok(First::new(Arc::clone(self), seat, owner)),
+            Admission::Waits(ticket) => {
+                return Err(Tried::Waits(Box::new(QueuedAcquire::new(Arc::clone(self), ticket))));
+            }
+            Admission::Busy(reason) => self.busy(reason, None),
+            Admission::Failing(error) => LockError::Store(error),
+            Admission::Closed => LockError::Closed,
+        })))
+    }
+}
+
+/// A caller that asks the store itself, because its key was unused.
+pub(super) struct First {
+    request: Arc<Request>,
+    contender: Contender,
+}
+
+impl First {
+    fn new(request: Arc<Request>, seat: Seat<OwnedHold>, owner: OwnerId) -> Self {
+        let attempt = Attempt::of(&request, owner, seat);
+        Self { contender: Contender::new(Arc::clone(&request), attempt), request }
+    }
+
+    /// Asks the store once. If it grants nothing, and the caller waits, a task of the client goes on.
+    pub(super) async fn ask(self) -> Tried {
+        let Self { request, mut contender } = self;
+        let seat = contender.seat_id();
+        let place = seat.place();
+        let engine = &request.spec.engine;
+        // The queue knows its first sign of life.
+        let every = request.look_every();
+        let first = Instant::now() + every;
+        let lives = |now| {
+            engine.leases.revive(false, false);
+            engine.queues.lives(&request.spec.target, seat, now)
+        };
+        let asking = contender.ask_once();
+        let answered = match liveness::drive_from(first, every, lives, asking).await {
+            Some(Ok(Ok(contended))) => return request.first_end(contended, place),
+            Some(Err(error)) => return Tried::Over(Err(error)),
+            Some(Ok(Err(answered))) => answered,
+            None => return Tried::Again(place, None),
+        };
+        if request.spec.options.get_wait() == Wait::None {
+            return match Box::pin(contender.contend(Some(answered), None)).await {
+                Ok(contended) => request.first_end(contended, place),
+                Err(error) => Tried::Over(Err(error)),
+            };
+        }
+        let waits = contender.take_seat().wait(
+            request.terms_of_hold(),
+            request.started,
+            Arc::clone(&request) as _,
+        );
+        match waits {
+            Ok((ticket, asked, seat)) => {
+                contender.set_seat(seat);
+                let serving =
+                    asked.served_by(|asked| serve(asked, contender, Some(answered)).boxed());
+                engine.leases.give_future(serving);
+                Tried::Waits(Box::new(QueuedAcquire::new(Arc::clone(&request), ticket)))
+            }
+            // It was passed over meanwhile.
+            Err(place) => Tried::Again(place, None),
+        }
+    }
+}
+
+impl Request {
+    fn first_end(&self, contended: Contended, place: Option<u64>) -> Tried {
+        match contended {
+            Contended::Taken { owned, now, left, .. } => {
+                let guard = self.guard_on(owned, now);
+                if let Some(left) = left {
+                    left.share_before(Instant::now(), &guard.owned.keep_for_others());
+                }
+                Tried::Over(Ok((AcquireOutcome::Acquired, guard)))
+            }
+            Contended::ToShare(kept) => Tried::Again(place, kept),
+            Contended::PassedOver => Tried::Again(place, None),
         }
     }
 }

@@ -3,17 +3,18 @@
 //! All kinds return it from `lock`, `acquire` and similar methods, so that a service or a struct can name it.
 //! Its documentation states what it promises on cancellation.
 
-// The one loop that acquires locks: enter the gate → try → subscribe → try again → wait.
+// How a lock is acquired, whatever its kind:
 //
-// Every kind goes through `Acquire`. The order of the steps makes it correct:
+// - The caller that finds the key unused in its process asks the store, once: an uncontended lock costs one round trip, and no
+//   subscription (`first`). All others wait in the queue, and so does that caller if it is refused (`queued`).
+// - A task of the client then asks the store for the front of the queue (`contend`): register, then check, then wait. The
+//   second request finds a release between the refusal and the subscription, and the subscription reports a later one. A
+//   notification is a hint; the store is asked again. Every sleep is bounded by the holder's lease and the poll cap, so a lost
+//   notification costs time and nothing else.
+// - A request that was sent and not answered is undone (`attempt`), however the acquire ends.
 //
-// - The gate comes first: one task per key and process talks to the store.
-// - The first try never subscribes: an uncontended lock costs one round trip.
-// - Then register, check, wait: the second try finds a release between the refusal and the subscription, and
-//   the subscription reports a later one. A notification is a hint; the store is asked again. Every sleep is
-//   bounded by the holder's lease and the poll cap, so a lost notification costs time and nothing else.
-// - A request that was sent and not answered is undone (`Attempt`), however the acquire ends. S-14, S-16, S-15,
-//   S-21.
+// So a waiter has nothing to undo: only a first request can be under way when a caller's future is dropped.
+// S-14, S-15, S-16, S-21.
 
 mod attempt;
 mod collision;
@@ -26,10 +27,8 @@ mod long_wait;
 #[cfg(feature = "lock-order")]
 mod nesting;
 mod open;
-mod outcome;
-mod pending;
-mod queue;
 mod queued;
+mod request;
 mod run;
 mod share;
 mod waiting;
@@ -41,16 +40,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
-use tokio::runtime::Id;
+use futures_util::future::BoxFuture;
 use tokio::task::coop;
 use tokio::time::{Instant, timeout_at};
 
 use self::enclosing::{Enclosing, NoGuard, enclosing, enter, may_wait_for_itself, re_enter};
 pub(crate) use self::engine::Engine;
+use self::first::Tried;
 pub(crate) use self::handle::{AcquireSpec, Handle, Spec, lock_options, option_setters};
+use self::long_wait::LongWait;
 pub use self::open::Reached;
-use self::pending::PendingAcquire;
 use self::queued::QueuedAcquire;
+use self::request::Request;
 pub(crate) use self::run::after_body;
 pub use self::run::{Run, TryRun};
 use crate::error::LockError;
@@ -71,8 +72,8 @@ use crate::reuse::{self, Boxed, Idle};
 ///
 /// A future that was polled and then is not, as in a `select!` loop that runs another arm, or in a task that
 /// blocks, keeps its place in the queue: the hazard is known as *futurelock*. Here it delays the others for a
-/// bounded time. The next waiter passes over a local waiter whose turn has come, or a contender that asks the
-/// store for this process, if it is not polled for a second; it queues again when it is polled. A lock that the
+/// bounded time. A lock that was granted or handed to it is taken back after a second and goes to the next waiter, and so is the
+/// right of a caller that asks the store itself; it queues again when it is polled. A lock that the
 /// store granted it meanwhile is not renewed before that, so other processes wait one lease at most. Acquires
 /// that run concurrently inside of one hold pass each other over in the same way.
 ///
@@ -93,15 +94,16 @@ enum State {
     // S-6.
     Start(Unpolled),
     /// The turn, or a timer, wakes the task.
-    Queued(Box<QueuedAcquire>),
-    UnderWay(UnderWay),
+    Queued(Box<QueuedAcquire>, Begun),
+    UnderWay(UnderWay, Begun),
+    Failed(LockError),
     Done,
 }
 
 struct UnderWay {
-    acquiring: Acquiring,
+    trying: Boxed<Tried>,
     /// Where its box is kept when it has completed.
-    idle: Option<&'static Idle<Result<LockGuard, LockError>>>,
+    idle: Option<&'static Idle<Tried>>,
 }
 
 struct Unpolled {
@@ -110,27 +112,29 @@ struct Unpolled {
     label: Label,
 }
 
-/// What is known of an acquire that does not end at once.
-struct TakesTime {
+/// An acquire that does not end at once.
+struct Begun {
+    request: Arc<Request>,
     recorder: AcquireRecorder,
-    is_outermost: bool,
-    runtime: Id,
+    long: LongWait,
 }
 
-type Acquiring = Boxed<Result<LockGuard, LockError>>;
+/// A hold that was acquired, and how; or why none was.
+type Taken = Result<(AcquireOutcome, LockGuard), LockError>;
+
+/// The extension of a fixed lease, for a re-entry.
+type Extending = BoxFuture<'static, Result<LockGuard, LockError>>;
 
 thread_local! {
-    /// For the acquires that ask the store at once, and for those that neither do nor are a [`QueuedAcquire`]: a box fits
-    /// futures of one size.
-    static IDLE: RefCell<Vec<Acquiring>> = const { RefCell::new(Vec::new()) };
-    static IDLE_OTHERS: RefCell<Vec<Acquiring>> = const { RefCell::new(Vec::new()) };
+    /// For the first requests: a box fits futures of one size.
+    static IDLE: RefCell<Vec<Boxed<Tried>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Result of the first poll. Not a result in a result: taking one out of the other costs a re-entry a tenth of its time.
 enum Started {
     Reentered(LockGuard),
     Failed(LockError),
-    TakesTime(TakesTime),
+    TakesTime { recorder: AcquireRecorder, is_outermost: bool },
 }
 
 impl Future for Acquire {
@@ -165,8 +169,7 @@ impl<T> Acquire<T> {
 
     /// An acquire that has already failed.
     pub(crate) fn failed(error: LockError) -> Self {
-        let state = Acquiring::new(std::future::ready(Err(error))).into();
-        Self { state, output: PhantomData }
+        Self { state: State::Failed(error), output: PhantomData }
     }
 }
 
@@ -190,7 +193,7 @@ impl State {
     fn queues(&self) -> bool {
         let Self::Start(Unpolled { spec, .. }) = self else { return false };
         spec.options.get_wait() != Wait::None
-            && spec.engine.gates.is_in_use(&spec.target)
+            && spec.engine.queues.is_in_use(&spec.target)
             && matches!(enclosing(&spec.engine, &spec.target), Enclosing::Nothing)
     }
 
@@ -207,47 +210,90 @@ impl State {
                     *self = Self::Done;
                     return Poll::Ready(Err(error));
                 }
-                Started::TakesTime(started) => {
+                Started::TakesTime { recorder, is_outermost } => {
                     if let Self::Start(unpolled) = std::mem::replace(self, Self::Done) {
-                        *self = go_on(unpolled, started, cx);
-                        if let Self::Queued(_) = self {
-                            return Poll::Pending;
+                        match begin(unpolled, recorder, is_outermost) {
+                            Ok(begun) => *self = begun,
+                            Err(taken) => return Poll::Ready(taken),
                         }
                     }
                 }
             }
         }
-        if let Self::Queued(queued) = self {
-            let turn = ready!(queued.poll(cx));
-            if let Self::Queued(queued) = std::mem::replace(self, Self::Done) {
-                match queued.end(turn) {
-                    Ok(guard) => return Poll::Ready(Ok(guard)),
-                    Err(acquiring) => *self = acquiring.into(),
+        loop {
+            let polled = match self {
+                Self::Queued(queued, begun) => match queued.poll(cx) {
+                    Poll::Ready(ended) => Poll::Ready(queued.end(ended)),
+                    Poll::Pending => {
+                        begun.waits(true, cx);
+                        Poll::Pending
+                    }
+                },
+                Self::UnderWay(UnderWay { trying, .. }, begun) => {
+                    let polled = trying.poll(cx);
+                    if polled.is_pending() && begun.request.waits.load(Ordering::Relaxed) {
+                        begun.waits(false, cx);
+                    }
+                    polled
                 }
+                _ => match std::mem::replace(self, Self::Done) {
+                    Self::Failed(error) => return Poll::Ready(Err(error)),
+                    _ => panic!("`Acquire` polled after completion"),
+                },
+            };
+            let tried = ready!(polled);
+            // Its place is given up before the end is recorded.
+            let begun = match std::mem::replace(self, Self::Done) {
+                Self::Queued(_, begun) => begun,
+                Self::UnderWay(UnderWay { trying, idle }, begun) => {
+                    if let Some(idle) = idle {
+                        reuse::keep(idle, trying);
+                    }
+                    begun
+                }
+                Self::Start(_) | Self::Failed(_) | Self::Done => unreachable!("it was polled"),
+            };
+            match begun.next(tried) {
+                Ok(next) => *self = next,
+                // Its span ends here, also if the caller keeps this future.
+                Err(taken) => return Poll::Ready(taken),
             }
         }
-        let Self::UnderWay(under_way) = self else {
-            panic!("`Acquire` polled after completion");
+    }
+
+    fn under_way(trying: Boxed<Tried>, begun: Begun) -> Self {
+        Self::UnderWay(UnderWay { trying, idle: None }, begun)
+    }
+}
+
+impl Begun {
+    /// Goes on from there.
+    ///
+    /// # Errors
+    ///
+    /// The result, if that is its end.
+    fn next(self, tried: Tried) -> Result<State, Result<LockGuard, LockError>> {
+        let request = Arc::clone(&self.request);
+        let trying = match tried {
+            Tried::Over(Ok((how, mut guard))) => {
+                got(&self.recorder, how, &mut guard);
+                return Err(Ok(guard));
+            }
+            Tried::Over(Err(error)) => {
+                self.recorder.failed(request.spec.target.key(), &error);
+                return Err(Err(error));
+            }
+            Tried::Waits(queued) => return Ok(State::Queued(queued, self)),
+            Tried::Again(place, kept) => Boxed::new(request.go_on(place, kept)),
+            Tried::Apart => Boxed::new(request.apart()),
         };
-        let result = ready!(under_way.acquiring.poll(cx));
-        // Its span ends here, also if the caller keeps this future.
-        let done = std::mem::replace(self, Self::Done);
-        if let Self::UnderWay(UnderWay { acquiring, idle: Some(idle) }) = done {
-            reuse::keep(idle, acquiring);
-        }
-        Poll::Ready(result)
+        Ok(State::under_way(trying, self))
     }
-}
 
-impl From<Acquiring> for State {
-    fn from(acquiring: Acquiring) -> Self {
-        Self::UnderWay(UnderWay { acquiring, idle: None })
-    }
-}
-
-impl State {
-    fn with(idle: &'static Idle<Result<LockGuard, LockError>>, acquiring: Acquiring) -> Self {
-        Self::UnderWay(UnderWay { acquiring, idle: Some(idle) })
+    /// Records that it waits.
+    fn waits(&mut self, is_polled: bool, cx: &mut Context<'_>) {
+        self.recorder.waits();
+        self.long.look(&self.request, is_polled, cx);
     }
 }
 
@@ -297,42 +343,37 @@ fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started {
         nesting::record(engine, target, options, recorder.label());
     }
     is_outermost = is_outermost && !may_wait_for_itself(engine, target, options);
-    Started::TakesTime(TakesTime { recorder, is_outermost, runtime })
+    Started::TakesTime { recorder, is_outermost }
 }
 
 /// Goes on with an acquire that takes time.
-fn go_on(
+fn begin(
     Unpolled { spec, permits, .. }: Unpolled,
-    started: TakesTime,
-    cx: &mut Context<'_>,
-) -> State {
-    let TakesTime { recorder, is_outermost, runtime } = started;
-    let span = recorder.span();
-    let pending = PendingAcquire::new(spec, permits, recorder);
-    if !pending.recorder.label().is_enforced() {
-        return span.around(pending.shadow_lock()).into();
+    recorder: AcquireRecorder,
+    is_outermost: bool,
+) -> Result<State, Result<LockGuard, LockError>> {
+    let started = Instant::now();
+    let recorder = recorder.timed_from(started);
+    let (span, label) = (recorder.span(), recorder.label().clone());
+    let request = Arc::new(Request::new(spec, permits, label, started));
+    let begun = Begun { request: Arc::clone(&request), recorder, long: LongWait::default() };
+    if !request.label.is_enforced() {
+        return Ok(State::under_way(span.around(request.shadow_lock()), begun));
     }
-    // In futures of their own: a task that waits in the queue has no use for the room that a request needs.
-    let attempt = if span.is_disabled() && is_outermost && pending.queues_at_once() {
-        match pending.enter_at_once(cx.waker()) {
-            Ok(attempt) => Some(attempt),
-            Err(admission) => {
-                let queued = QueuedAcquire::new(runtime, cx, pending, admission);
-                return queued.map_or_else(State::from, State::Queued);
-            }
+    if !span.is_disabled() {
+        let acquiring = async move { Tried::Over(request.acquire_to_end(is_outermost).await) };
+        return Ok(State::under_way(span.around(acquiring), begun));
+    }
+    if !is_outermost || !request.asks_at_once() {
+        return Ok(State::under_way(Boxed::new(request.acquire(is_outermost)), begun));
+    }
+    // The usual case: it asks the store at once, or waits, with no more room than that needs.
+    match request.enter(None) {
+        Ok(first) => {
+            let trying = reuse::boxed(&IDLE, first.ask());
+            Ok(State::UnderWay(UnderWay { trying, idle: Some(&IDLE) }, begun))
         }
-    } else {
-        is_outermost.then(|| pending.enter_free_gate()).flatten()
-    };
-    match attempt {
-        Some(attempt) if span.is_disabled() => {
-            State::with(&IDLE, reuse::boxed(&IDLE, pending.run_first(attempt)))
-        }
-        Some(attempt) => span.around(pending.run_first(attempt)).into(),
-        None if span.is_disabled() => {
-            State::with(&IDLE_OTHERS, reuse::boxed(&IDLE_OTHERS, pending.run(is_outermost)))
-        }
-        None => span.around(pending.run(is_outermost)).into(),
+        Err(tried) => begun.next(tried),
     }
 }
 

@@ -1,10 +1,12 @@
 //! Operating a count-down latch, and waiting for it to open.
 //!
-//! A waiter holds no lock, so it has nothing to undo. Waiting tasks queue at the gate as for a lock; the first
-//! asks the store for all of them, and its answer counts for each task that queued before it asked.
+//! A waiter holds no lock, so it has nothing to undo. Waiting tasks queue as for a lock; a task of the client asks the store for
+//! all of them, and its answer counts for each waiter that queued before it asked.
 // S-30.
 
+use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -13,14 +15,17 @@ use futures_util::future::BoxFuture;
 use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
+use super::first::Tried;
+use super::request::Request;
 use super::waiting::Waiting;
-use super::{Handle, PendingAcquire};
+use super::queued::Ended;
+use super::{Handle, LongWait};
 use crate::error::{LockError, StoreError, StoreErrorKind};
-use crate::gate::{GateGuard, Turn};
-use crate::observe::{AcquireOutcome, AcquireRecorder};
+use crate::observe::{AcquireOutcome, AcquireRecorder, Label};
 use crate::opaque::opaque_debug;
 use crate::options::{LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
+use crate::queue::{Asked, Seat, Turn};
 use crate::site::CallSite;
 use crate::store::LatchRequest;
 
@@ -49,20 +54,19 @@ impl Handle {
         spec.engine.leases.check_caller()?;
         consume_budget().await;
         // Not a wait: only the store's timeout limits it.
-        let recorder = AcquireRecorder::nothing(&spec.target);
         let options = LockOptions::clone(&spec.options).wait(Wait::Forever);
-        let pending = PendingAcquire::new(spec.once_with(options), 1, recorder);
-        let apart = GateGuard::apart();
-        let mut waiting = Waiting::new(&pending, Instant::now(), None, None);
+        let asked = Request::new(spec.once_with(options), 1, Label::default(), Instant::now());
+        let (asked, apart) = (Arc::new(asked), Seat::none());
+        let mut waiting = Waiting::new(Arc::clone(&asked), Instant::now(), None);
         loop {
-            let error = match pending.ask_latch(request, waiting.ask()).await? {
+            let error = match asked.ask_latch(request, waiting.ask()).await? {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             let repeatable =
                 request.is_repeatable() || error.kind() != StoreErrorKind::OutcomeUnknown;
             if !repeatable || waiting.failed(&error, &apart) {
-                return Err(pending.spec.collision(error).await);
+                return Err(asked.spec.collision(error).await);
             }
             waiting.pause(10..50).await;
         }
@@ -81,58 +85,83 @@ impl Handle {
         consume_budget().await;
         spec.options.check()?;
         let recorder = self.recorder(&spec.target, site);
-        let span = recorder.span();
-        let pending = PendingAcquire::new(spec.clone(), 1, recorder);
-        let opened = span.around(pending.log_if_long(pending.opened())).await;
+        let (span, label) = (recorder.span(), recorder.label().clone());
+        let request = Arc::new(Request::new(spec.clone(), 1, label, Instant::now()));
+        let recorder = recorder.timed_from(request.started);
+        let opened = span.around(request.opened(&recorder)).await;
         match &opened {
-            Ok(()) => pending.recorder.over(AcquireOutcome::Acquired, None),
-            Err(error) => pending.recorder.failed(pending.spec.target.key(), error),
+            Ok(()) => recorder.over(AcquireOutcome::Acquired, None),
+            Err(error) => recorder.failed(spec.target.key(), error),
         }
         opened
     }
 }
 
-impl PendingAcquire {
-    async fn opened(&self) -> Result<(), LockError> {
-        let limit = self.limit();
-        let mut place = None;
+impl Request {
+    async fn opened(self: &Arc<Self>, recorder: &AcquireRecorder) -> Result<(), LockError> {
+        if self.spec.options.get_wait() == Wait::None {
+            // A waiter may be cut off, and only the store knows.
+            let mut waiting = Waiting::new(Arc::clone(self), self.started, None);
+            return self.watch(&mut waiting, &Seat::none(), None).await.map(drop);
+        }
+        let (mut place, mut long) = (None, LongWait::default());
         loop {
-            let admission = self.enter(place, Instant::now);
-            let turn =
-                self.turn_after(admission, limit, &mut place).await.map_err(
-                    |error| match error {
-                        LockError::Timeout { .. } => self.latch_closed(None),
-                        error => error,
-                    },
-                )?;
-            match turn {
-                Turn::Contend(gate_guard) => {
-                    place = Some(gate_guard.place());
-                    let id = gate_guard.id();
-                    if let Some(opened) = self.drive(id, self.watch_latch(gate_guard, limit)).await
-                    {
-                        return opened;
-                    }
+            let mut queued = match self.enter(place) {
+                Ok(_) => unreachable!("no waiter of a latch asks itself"),
+                Err(Tried::Waits(queued)) => queued,
+                Err(Tried::Over(Err(error))) => return Err(error),
+                Err(_) => continue,
+            };
+            recorder.waits();
+            let turn = poll_fn(|cx| {
+                let polled = queued.poll(cx);
+                if polled.is_pending() {
+                    long.look(self, true, cx);
                 }
-                Turn::Shared(_) => return Ok(()),
-                Turn::Closed => return Err(LockError::Closed),
-                Turn::Failed(error) => {
-                    return Err(self.spec.collision(error).await);
-                }
+                polled
+            });
+            match turn.await {
+                Ended::Turn(Turn::Shared(_)) => return Ok(()),
+                Ended::Turn(Turn::Closed) => return Err(LockError::Closed),
+                Ended::Turn(Turn::Failed(error)) => return Err(error),
+                Ended::Turn(Turn::Busy) | Ended::TimedOut(_) => return Err(self.latch_closed(None)),
+                Ended::Unanswered => return Err(self.unanswered()),
                 // A latch has no holder, so no task hands it over.
-                Turn::Handed(_) => {}
+                Ended::Turn(Turn::Handed(_)) => place = Some(queued.place()),
             }
         }
     }
 
-    async fn watch_latch(
+    /// Asks the store for a waiter, and for those behind it, until the latch is open or the waiter waits no more.
+    pub(super) async fn watch_latch(self: Arc<Self>, asked: Asked<OwnedHold>, seat: Seat<OwnedHold>) {
+        let mut waiting = Waiting::new(Arc::clone(&self), Instant::now(), seat.failing_since());
+        let opened = tokio::select! {
+            biased;
+            () = asked.stops_waiting() => return,
+            opened = self.watch(&mut waiting, &seat, Some(&asked)) => opened,
+        };
+        match opened {
+            Ok(None) => {}
+            Ok(Some(asked_at)) => {
+                asked.share(None);
+                seat.share_before(asked_at, &None);
+            }
+            Err(error) => asked.fail(error),
+        }
+    }
+
+    /// Returns when the request was made that found it open; `None` if the waiter was passed over.
+    async fn watch(
         &self,
-        gate_guard: GateGuard<OwnedHold>,
-        limit: Option<Instant>,
-    ) -> Result<(), LockError> {
-        let mut waiting = Waiting::new(self, Instant::now(), gate_guard.failing_since(), limit);
+        waiting: &mut Waiting,
+        seat: &Seat<OwnedHold>,
+        asked: Option<&Asked<OwnedHold>>,
+    ) -> Result<Option<Instant>, LockError> {
         let mut known = None;
         loop {
+            if asked.is_some_and(Asked::is_passed_over) {
+                return Ok(None);
+            }
             waiting.forget_past();
             let asked_at = Instant::now();
             let count = match self.ask_latch(LatchRequest::Count, waiting.ask()).await? {
@@ -141,7 +170,7 @@ impl PendingAcquire {
                 Err(_) if known.is_some() && waiting.out_of_time() => {
                     return Err(self.latch_closed(known));
                 }
-                Err(error) if waiting.failed(&error, &gate_guard) => {
+                Err(error) if waiting.failed(&error, seat) => {
                     return Err(self.spec.collision(error).await);
                 }
                 Err(_) => {
@@ -150,11 +179,10 @@ impl PendingAcquire {
                     continue;
                 }
             };
-            waiting.answered(&gate_guard);
+            waiting.answered(seat);
             known = Some(count);
             if count == 0 {
-                gate_guard.share_before(asked_at, &None);
-                return Ok(());
+                return Ok(Some(asked_at));
             }
             if self.spec.options.get_wait() == Wait::None {
                 return Err(self.latch_closed(known));
@@ -162,7 +190,7 @@ impl PendingAcquire {
             // Register, then check, then wait (S-15).
             let checked = waiting.listens() || !waiting.subscribe(&self.spec.target).await;
             if checked && !waiting.out_of_time() {
-                waiting.nap(waiting.poll_cap(), &gate_guard, None).await;
+                waiting.nap(waiting.poll_cap(), seat, asked, None).await;
             }
             if waiting.out_of_time() {
                 return Err(self.latch_closed(known));

@@ -1,128 +1,146 @@
-//! The usual acquire of a busy lock: it waits in the queue of its process until it is handed the hold.
-//!
-//! Most tasks of a crowd only wait, so this acquire has no room for a request to the store. If its turn needs one, it
-//! goes on as a larger future.
-// S-14, S-34.
+//! An acquire that waits: in the queue, or for the task that asks the store for it. Most tasks of a crowd only wait, so this has no
+//! room for a request to the store.
 
-use std::task::{Context, Poll};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use tokio::runtime::Id;
+use tokio::time::Instant;
 
-use super::long_wait::LongWait;
-use super::pending::PendingAcquire;
-use super::queue::InQueue;
-use super::{Acquiring, got};
-use crate::error::LockError;
-use crate::gate::{Admission, Turn};
-use crate::guard::LockGuard;
+use super::first::Tried;
+use super::request::Request;
+use super::waiting::A_MOMENT;
+use crate::error::{BusyReason, LockError};
 use crate::observe::AcquireOutcome;
 use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
-use crate::store::HoldKind;
+use crate::queue::{EndOfWait, Ticket, Turn};
+use crate::timer::Timer;
 
-/// An acquire that waits in the queue.
+/// A wait.
 pub(super) struct QueuedAcquire {
-    // The first field: its place is given up before the end is recorded.
-    in_queue: InQueue,
-    pending: PendingAcquire,
-    long: LongWait,
+    ticket: Ticket<OwnedHold>,
+    pub(super) request: Arc<Request>,
+    /// When it ends without a turn.
+    limit: Option<Instant>,
+    /// True if it waits for an answer of the store about another task's request, and asks itself if none comes.
+    is_try: bool,
+    /// True once its time is over, and only an answer of the store is awaited.
+    is_late: bool,
+    /// When to look next at those before it.
+    look_at: Instant,
+    timer: Option<Timer>,
 }
 
-impl PendingAcquire {
-    /// True if an outermost acquire enters the gate at once and may wait there.
-    pub(super) fn queues_at_once(&self) -> bool {
-        let kind = self.spec.target.kind();
-        matches!(kind, HoldKind::Mutex | HoldKind::Write | HoldKind::Multi)
-            && self.spec.options.get_wait() != Wait::None
-    }
-
-    /// Goes on after an admission that does not let it wait here.
-    async fn run_admitted(self, admission: Admission<OwnedHold>) -> Result<LockGuard, LockError> {
-        let (limit, mut place) = (self.limit(), None);
-        let taking = async {
-            let turn = self.turn_after(admission, limit, &mut place).await?;
-            self.take_hold_at(limit, place, Some(turn)).await
-        };
-        let taken = self.log_if_long(taking).await;
-        self.report(taken)
-    }
-
-    /// Goes on at a place in the queue, with the turn that it may have had there.
-    async fn run_from(
-        self,
-        place: u64,
-        turn: Option<Turn<OwnedHold>>,
-        long: LongWait,
-    ) -> Result<LockGuard, LockError> {
-        let taking = self.take_hold_at(self.limit(), Some(place), turn);
-        let taken = self.log_if_longer(long, taking).await;
-        self.report(taken)
-    }
-
-    /// Ends a wait at a place in the queue.
-    async fn run_out_of_time(self, place: u64, long: LongWait) -> Result<LockGuard, LockError> {
-        match self.timed_out_in_queue().await {
-            Ok(turn) => self.run_from(place, Some(turn), long).await,
-            Err(error) => self.report(Err(error)),
-        }
-    }
+/// How a wait has ended.
+pub(super) enum Ended {
+    Turn(Turn<OwnedHold>),
+    /// The store has refused the lock, and has said what is left of its holder's lease.
+    TimedOut(Option<Duration>),
+    /// The store has not answered.
+    Unanswered,
 }
 
 impl QueuedAcquire {
-    /// Waits in the queue, if this is what the gate has answered to an acquire that has just started. Its turn wakes the
-    /// task.
-    #[inline]
-    pub(super) fn new(
-        runtime: Id,
-        cx: &mut Context<'_>,
-        pending: PendingAcquire,
-        admission: Admission<OwnedHold>,
-    ) -> Result<Box<Self>, Acquiring> {
-        let ticket = match admission {
-            Admission::Queued(ticket) => ticket,
-            other => return Err(Acquiring::new(pending.run_admitted(other))),
+    pub(super) fn new(request: Arc<Request>, ticket: Ticket<OwnedHold>) -> Self {
+        let is_try = ticket.ends_at_answer();
+        let limit = match is_try {
+            true => Some(Instant::now() + A_MOMENT),
+            false => request.limit(),
         };
-        let in_queue = match InQueue::registered(runtime, cx, &pending, ticket) {
-            Ok(in_queue) => in_queue,
-            // The time to wait is over.
-            Err(ticket) => {
-                return Err(Acquiring::new(pending.run_admitted(Admission::Queued(ticket))));
+        let look_at = ticket.since().max(request.started) + request.look_every();
+        Self { ticket, request, limit, is_try, is_late: is_try, look_at, timer: None }
+    }
+
+    pub(super) fn place(&self) -> u64 {
+        self.ticket.place()
+    }
+
+    /// Waits, and looks regularly at those before it.
+    // S-34.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        loop {
+            if let Poll::Ready(turn) = Pin::new(&mut self.ticket).poll(cx) {
+                return Poll::Ready(Ended::Turn(turn));
             }
-        };
-        pending.recorder.waits();
-        Ok(Box::new(Self { in_queue, pending, long: LongWait::Waits }))
-    }
-
-    /// Waits for the turn: `None` if it has not come in time.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Turn<OwnedHold>>> {
-        let polled = self.in_queue.poll(&self.pending, cx);
-        if polled.is_pending() {
-            self.long.look(&self.pending);
+            let next = self.limit.map_or(self.look_at, |limit| limit.min(self.look_at));
+            ready!(self.timer.get_or_insert_with(|| Timer::at(next, cx)).poll(cx));
+            self.timer = None;
+            let now = Instant::now();
+            if self.limit.is_some_and(|limit| now >= limit)
+                && let Some(ended) = self.time_is_over(now)
+            {
+                return Poll::Ready(ended);
+            }
+            if now >= self.look_at
+                && let Some(failed) = self.look(now)
+            {
+                return Poll::Ready(Ended::Turn(failed));
+            }
         }
-        polled
     }
 
-    /// Makes use of what [`poll`](Self::poll) has returned. What was handed over is taken where this is: moving it would be
-    /// much of the time.
-    pub(super) fn end(
-        self: Box<Self>,
-        turn: Option<Turn<OwnedHold>>,
-    ) -> Result<LockGuard, Acquiring> {
-        let turn = match turn {
-            Some(Turn::Handed(owned)) => match self.pending.guard_on_handed(owned) {
-                Some(mut guard) => {
-                    got(&self.pending.recorder, AcquireOutcome::HandedOver, &mut guard);
-                    return Ok(guard);
+    /// A lock is not called busy unless the store has said so since this wait began: it gets [`A_MOMENT`] for its answer.
+    // S-33.
+    fn time_is_over(&mut self, now: Instant) -> Option<Ended> {
+        let more = match self.ticket.end_of_wait() {
+            EndOfWait::Failing(error) => {
+                return Some(Ended::Turn(Turn::Failed(LockError::Store(error))));
+            }
+            EndOfWait::Busy(left) => return Some(Ended::TimedOut(left)),
+            EndOfWait::NextAnswer => A_MOMENT,
+            // Its request, which may have begun just now, and what follows on the answer.
+            EndOfWait::Asked => A_MOMENT * 2,
+        };
+        if std::mem::replace(&mut self.is_late, true) {
+            return Some(Ended::Unanswered);
+        }
+        self.limit = Some(now + more);
+        None
+    }
+
+    /// Passes over those that are not polled. Returns the end of the wait if the store has been failing for too long.
+    fn look(&mut self, now: Instant) -> Option<Turn<OwnedHold>> {
+        let engine = &self.request.spec.engine;
+        // They renew and release what this waiter waits for, and may have ended with their runtime.
+        engine.leases.revive(false, false);
+        self.ticket.look().into_iter().for_each(|owner| self.request.release_owner(owner));
+        self.look_at = now + self.request.look_every();
+        // The task that asks may go on for longer than this waiter's patience lasts (S-33).
+        let (since, error) = engine.queues.failing(&self.request.spec.target)?;
+        let enough = since.max(self.ticket.since()) + engine.leases.timing.store_patience;
+        self.look_at = self.look_at.min(enough);
+        (now >= enough).then_some(Turn::Failed(LockError::Store(error)))
+    }
+
+    /// Makes use of what [`poll`](Self::poll) has returned.
+    pub(super) fn end(&self, ended: Ended) -> Tried {
+        let Self { ticket, request, .. } = self;
+        let waits_not = request.spec.options.get_wait() == Wait::None;
+        let left = || request.spec.engine.queues.holder_remaining(&request.spec.target);
+        let error = match ended {
+            Ended::Turn(Turn::Handed(owned)) => {
+                let how = match owned.is_handed_over() {
+                    true => AcquireOutcome::HandedOver,
+                    false => AcquireOutcome::Acquired,
+                };
+                match request.guard_on_handed(owned) {
+                    Some(guard) => return Tried::Over(Ok((how, guard))),
+                    // Lost on the way here.
+                    None => return Tried::Again(Some(ticket.place()), None),
                 }
-                // Lost on the way here; queue again.
-                None => Some(None),
-            },
-            turn => turn.map(Some),
+            }
+            Ended::Turn(Turn::Shared(kept)) => return Tried::Again(Some(ticket.place()), kept),
+            Ended::Turn(Turn::Busy) if waits_not => request.busy(BusyReason::Held, left()),
+            Ended::Turn(Turn::Busy) => request.timed_out(left()),
+            Ended::Turn(Turn::Failed(error)) => error,
+            Ended::Turn(Turn::Closed) => LockError::Closed,
+            Ended::TimedOut(left) => request.timed_out(left),
+            // The store may be slow, or the task that asks not polled.
+            Ended::Unanswered if self.is_try => return Tried::Apart,
+            Ended::Unanswered => request.unanswered(),
         };
-        let Self { in_queue, pending, long } = *self;
-        match turn {
-            None => Err(Acquiring::new(pending.run_out_of_time(in_queue.place(), long))),
-            Some(turn) => Err(Acquiring::new(pending.run_from(in_queue.place(), turn, long))),
-        }
+        Tried::Over(Err(error))
     }
 }

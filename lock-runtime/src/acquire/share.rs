@@ -4,8 +4,6 @@
 //! asks the store whether a writer waits, and the answer counts for all of them: otherwise a stream of local
 //! readers would keep the hold forever.
 //!
-//! If there is no hold to join, the readers take turns to ask the store for one. The readers that wait
-//! meanwhile join the hold that the store grants, or are refused with it.
 //!
 //! # Invariants
 //!
@@ -13,12 +11,8 @@
 //!    of their own, at most or at least. Sharing a hold never changes its lease.
 //! 2. Once the store refuses one reader to join a hold, no reader joins it any more. It ends with the guards
 //!    that it has; later readers cannot keep it alive by asking.
-//! 3. The answer to one reader's request also counts for every reader that came before the request was sent, so
-//!    no reader waits for more than two answers. A reader that waits for the lock repeats the request itself,
-//!    because its refusal adds it to the waiting readers in the store.
-//! 4. A turn to ask lasts for one request. A reader that sleeps between requests, or is dropped, has no turn.
-//!    If a request takes longer than a second, the next reader asks. A reader that has waited for turns for
-//!    longer than answers take asks without one.
+//! 3. The answer to the question whether readers may still join also counts for every reader that came before it was asked,
+//!    so no reader waits for more than two answers. If it takes longer than a second, the next reader does without.
 // S-27, S-34.
 
 use std::collections::HashMap;
@@ -27,12 +21,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::OwnedMutexGuard;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use super::enclosing::{NoGuard, re_enter};
 use super::waiting::A_MOMENT;
-use super::{Engine, PendingAcquire, until};
+use super::request::Request;
+use super::{Engine, until};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::guard::LockGuard;
@@ -40,6 +34,7 @@ use crate::key::LockKey;
 use crate::lease::PlaceAtGate;
 use crate::liveness::ASLEEP_AFTER;
 use crate::options::{Lease, Wait};
+use crate::queue::Kept;
 use crate::owned_hold::{OwnedHold, Phases, WaitingReader, WriterPart};
 use crate::store::{AcquireReply, AcquireRequest, HoldKind, Target};
 
@@ -48,12 +43,10 @@ type Terms = (Arc<Target>, Duration);
 
 type Holds = HashMap<Terms, Arc<Shared>>;
 
-/// The read holds that readers may join, and the turns to ask for new ones.
+/// The read holds that readers may join.
 #[derive(Default)]
 pub(crate) struct Readers {
     holds: Mutex<Holds>,
-    /// A turn exists while a reader asks or waits to ask.
-    turns: Mutex<HashMap<Terms, Weak<Turn>>>,
     /// Exist while a writer holds the lock or a reader waits.
     phases: Mutex<HashMap<(LockKey, Duration), Weak<Phases>>>,
 }
@@ -61,57 +54,14 @@ pub(crate) struct Readers {
 struct Shared {
     owned: Weak<OwnedHold>,
     /// True if readers may still join. Locked while one of them asks.
-    may_join: tokio::sync::Mutex<LastAnswer<Result<bool, StoreError>>>,
+    may_join: tokio::sync::Mutex<LastAnswer>,
 }
 
-/// The store's last answer to one of several readers.
-struct LastAnswer<A> {
+/// The store's last answer to one of several readers, whether they may join.
+struct LastAnswer {
     /// When the request was sent.
     asked_at: Tick,
-    answer: A,
-}
-
-/// Locked by the reader that asks the store for a hold; afterwards it has the answer for the readers that waited.
-type Turn = tokio::sync::Mutex<Option<LastAnswer<Answer>>>;
-
-/// The right to ask the store for a hold. Empty if this reader shares no hold, or has waited too long for its
-/// turn.
-#[derive(Default)]
-pub(super) struct AskPermit(Option<OwnedMutexGuard<Option<LastAnswer<Answer>>>>);
-
-/// The store's answer to the reader that asked for a hold.
-pub(super) enum Answer {
-    Refused(Refusal),
-    Failed(StoreError),
-    /// The hold is kept for the readers that wait for a turn. If readers finish quickly, they would otherwise
-    /// have to ask one after the other.
-    Granted(#[expect(dead_code, reason = "kept until the next turn")] Arc<OwnedHold>),
-}
-
-impl AskPermit {
-    /// Ends the turn, and leaves the answer to the readers that wait for theirs. A granted hold must be offered
-    /// for joining before that.
-    pub(super) fn report(&mut self, asked_at: Tick, answer: Answer) {
-        if let Some(mut turn) = self.0.take() {
-            *turn = Some(LastAnswer { asked_at, answer });
-        }
-    }
-
-    /// Ends the turn without an answer.
-    pub(super) fn pass(&mut self) {
-        self.0 = None;
-    }
-}
-
-/// A hold that does not end before it is joined, or only if that takes long.
-pub(super) struct JoinableHold {
-    _kept: Arc<dyn Send + Sync>,
-}
-
-impl JoinableHold {
-    pub(super) fn kept_by(kept: Arc<dyn Send + Sync>) -> Self {
-        Self { _kept: kept }
-    }
+    answer: Result<bool, StoreError>,
 }
 
 /// The store's answer that the lock is busy.
@@ -130,16 +80,6 @@ impl Refusal {
     }
 }
 
-/// What a contender does before it asks the store.
-pub(super) enum Before {
-    Ask(AskPermit),
-    Join(JoinableHold),
-    /// Uses the refusal of another reader.
-    Refused(Refusal),
-    /// Uses the failure of another reader.
-    Failed(StoreError),
-}
-
 impl Readers {
     /// The phases of the lock's readers and writers with leases of this length.
     pub(super) fn phases(&self, key: &LockKey, lease: Duration) -> Arc<Phases> {
@@ -155,30 +95,6 @@ impl Readers {
         let phases = Arc::default();
         all.insert(terms, Arc::downgrade(&phases));
         phases
-    }
-
-    fn turn(&self, terms: &Terms) -> Arc<Turn> {
-        let mut turns = self.turns.lock();
-        if let Some(turn) = turns.get(terms).and_then(Weak::upgrade) {
-            return turn;
-        }
-        // Unused entries are removed when the map would grow.
-        if turns.len() == turns.capacity() {
-            turns.retain(|_, turn| turn.strong_count() > 0);
-        }
-        let turn = Arc::default();
-        turns.insert(terms.clone(), Arc::downgrade(&turn));
-        turn
-    }
-
-    /// Starts a new turn for the other readers, because the reader that has this one is not polled or waits for
-    /// a slow store.
-    // S-34.
-    fn pass_over(&self, terms: &Terms, asleep: &Arc<Turn>) {
-        let mut turns = self.turns.lock();
-        if turns.get(terms).is_some_and(|turn| turn.as_ptr() == Arc::as_ptr(asleep)) {
-            turns.remove(terms);
-        }
     }
 
     /// Finds what a reader that came at `came_at` may join.
@@ -215,7 +131,7 @@ pub(super) enum Joined {
     Unknown(StoreError),
 }
 
-impl PendingAcquire {
+impl Request {
     /// The terms on which this reader shares a hold, if it does (invariant 1).
     fn terms(&self) -> Option<Terms> {
         // First what most acquires fail: each asks several times.
@@ -241,48 +157,11 @@ impl PendingAcquire {
         self.terms().is_some()
     }
 
-    /// True if there is something to join.
-    pub(super) fn can_join(&self) -> bool {
-        let readers = &self.spec.engine.readers;
-        self.terms().is_some_and(|terms| readers.find(&terms, self.started).is_some())
-    }
-
-    /// Waits for the turn to ask the store, or for an answer that makes asking unnecessary.
-    pub(super) async fn before_asking(&self) -> Before {
-        let Some(terms) = self.terms() else { return Before::Ask(AskPermit::default()) };
-        let Engine { readers, leases, .. } = &*self.spec.engine;
-        let came_at = leases.clock.now();
-        // As long as two answers take (invariant 3), and at least `A_MOMENT`.
-        let enough = Instant::now() + leases.timing.command_timeout * 2;
-        let enough = self.limit().map_or(enough, |limit| limit.min(enough)) + A_MOMENT;
-        // A reader that has waited for a reader that is not polled does not wait a second time.
-        let mut look_at = (self.started + ASLEEP_AFTER).max(Instant::now() + A_MOMENT);
-        let mut last = loop {
-            let turn = readers.turn(&terms);
-            let locked = Arc::clone(&turn).lock_owned();
-            if let Ok(last) = timeout_at(look_at.min(enough), locked).await {
-                break last;
-            }
-            if Instant::now() >= enough {
-                return Before::Ask(AskPermit::default());
-            }
-            readers.pass_over(&terms, &turn);
-            look_at = Instant::now() + ASLEEP_AFTER;
-        };
-        if let Some((_, owned)) = readers.find(&terms, self.started) {
-            return Before::Join(JoinableHold::kept_by(owned));
-        }
-        match last.as_ref().filter(|last| last.asked_at >= came_at).map(|last| &last.answer) {
-            Some(Answer::Refused(refusal)) if self.spec.options.get_wait() == Wait::None => {
-                Before::Refused(*refusal)
-            }
-            Some(Answer::Failed(error)) => Before::Failed(error.clone()),
-            _ => {
-                // Releases the hold that the last answer kept: no reader can join it any more.
-                *last = None;
-                Before::Ask(AskPermit(Some(last)))
-            }
-        }
+    /// True if a writer of this process has the lock, and may let this reader in.
+    pub(super) fn waits_for_writer(&self) -> bool {
+        self.terms().is_some_and(|(target, lease)| {
+            self.spec.engine.readers.phases(target.key(), lease).has_writer()
+        })
     }
 
     /// Registers this reader for the phases of the lock, if it shares and waits.
@@ -336,7 +215,7 @@ impl PendingAcquire {
 
     /// Joins the read hold of this process, if there is one and no writer waits. A hold that could not be joined
     /// is not offered any more. `_kept` keeps the hold alive until then.
-    pub(super) async fn join(&self, limit: Option<Instant>, _kept: Option<JoinableHold>) -> Joined {
+    pub(super) async fn join(&self, limit: Option<Instant>, _kept: Kept) -> Joined {
         let readers = &self.spec.engine.readers;
         let Some(terms) = self.terms() else { return Joined::No };
         // Keeps the hold from ending while the store is asked.

@@ -7,13 +7,13 @@ use std::time::Duration;
 use futures_util::future::OptionFuture;
 use tokio::time::{Instant, timeout_at};
 
-use super::PendingAcquire;
+use super::request::Request;
 use crate::error::StoreError;
-use crate::gate::GateGuard;
 use crate::lease::manager::Timing;
 use crate::observe::log_lock;
 use crate::options::Wait;
 use crate::owned_hold::{OwnedHold, WaitingReader};
+use crate::queue::{Asked, Seat};
 use crate::store::{Subscription, Target};
 use crate::waits::Listed;
 
@@ -24,8 +24,8 @@ pub(super) const A_MOMENT: Duration = Duration::from_millis(100);
 const UNHEARD: Duration = Duration::from_secs(1);
 
 /// One wait, from the first request to the last.
-pub(super) struct Waiting<'a> {
-    pending: &'a PendingAcquire,
+pub(super) struct Waiting {
+    request: Arc<Request>,
     limit: Option<Instant>,
     notices: Option<Subscription>,
     /// How many turns of other processes were counted so far.
@@ -42,17 +42,16 @@ pub(super) struct Waiting<'a> {
     listed: Option<Listed>,
 }
 
-impl<'a> Waiting<'a> {
+impl Waiting {
     /// Continues where the last contender stopped.
     pub(super) fn new(
-        pending: &'a PendingAcquire,
+        request: Arc<Request>,
         asked_at: Instant,
         failing_since: Option<Instant>,
-        limit: Option<Instant>,
     ) -> Self {
         Self {
-            pending,
-            limit,
+            limit: request.limit(),
+            request,
             notices: None,
             turns_seen: 0,
             asked_at,
@@ -64,34 +63,31 @@ impl<'a> Waiting<'a> {
     }
 
     fn timing(&self) -> &Timing {
-        &self.pending.spec.engine.leases.timing
+        &self.request.spec.engine.leases.timing
     }
 
     /// Records that the store has answered, without a grant.
-    pub(super) fn answered(&mut self, gate_guard: &GateGuard<OwnedHold>) {
+    pub(super) fn answered(&mut self, seat: &Seat<OwnedHold>) {
         self.failing_since = None;
-        self.is_misled = gate_guard.refused();
+        self.is_misled = seat.refused();
     }
 
     /// Records that the store has failed. True if that ends the wait.
     // S-33.
-    pub(super) fn failed(&mut self, error: &StoreError, gate_guard: &GateGuard<OwnedHold>) -> bool {
+    pub(super) fn failed(&mut self, error: &StoreError, seat: &Seat<OwnedHold>) -> bool {
         let patience = self.timing().store_patience;
         let out_of_patience = self.failing_for() >= patience;
-        if error.kind().is_transient() {
-            gate_guard.failed(error, self.asked_at, patience);
-        }
-        gate_guard.report_failure(error);
+        seat.failed(error, self.asked_at, patience);
         !error.kind().is_transient()
             || out_of_patience
             || self.out_of_time()
-            || self.pending.spec.options.get_wait() == Wait::None
+            || self.request.spec.options.get_wait() == Wait::None
     }
 
     /// For how much of this wait the store has been failing, counted at the latest from the last request.
     pub(super) fn failing_for(&mut self) -> Duration {
         let since = *self.failing_since.get_or_insert(self.asked_at);
-        since.max(self.pending.started).elapsed()
+        since.max(self.request.started).elapsed()
     }
 
     /// Discards earlier notifications: call it before the request that acts on them.
@@ -113,14 +109,14 @@ impl<'a> Waiting<'a> {
     /// Listens if that needs no request. A refusal of a request after that needs no second one.
     pub(super) fn listen_at_once(&mut self, target: &Arc<Target>) {
         if !self.listens() {
-            self.notices = self.pending.spec.engine.leases.store.standing_subscription(target);
+            self.notices = self.request.spec.engine.leases.store.standing_subscription(target);
             self.turns_seen = 0;
         }
     }
 
     /// True once a notification from now on will be received. Without a subscription, the wait polls.
     pub(super) async fn subscribe(&mut self, target: &Arc<Target>) -> bool {
-        let leases = &self.pending.spec.engine.leases;
+        let leases = &self.request.spec.engine.leases;
         let timeout = self.time_left(leases.timing.command_timeout);
         match leases.store.subscribe(target, timeout).await {
             Ok(notices) => {
@@ -129,7 +125,7 @@ impl<'a> Waiting<'a> {
                 true
             }
             Err(error) => {
-                let label = self.pending.recorder.label();
+                let label = &self.request.label;
                 log_lock!(debug, target.key(), label, %error, "no subscription");
                 false
             }
@@ -161,9 +157,9 @@ impl<'a> Waiting<'a> {
 
     /// Records that it waits.
     fn waits(&mut self) {
-        self.pending.recorder.waits();
+        self.request.waits.store(true, Ordering::Relaxed);
         self.listed
-            .get_or_insert_with(|| self.pending.spec.engine.waits.list(self.pending.as_wait()));
+            .get_or_insert_with(|| self.request.spec.engine.waits.list(self.request.as_wait()));
     }
 
     /// Sleeps until the first of: a notification, `most`, this wait's limit, the client's shutdown, or a caller
@@ -172,14 +168,15 @@ impl<'a> Waiting<'a> {
     pub(super) async fn nap(
         &mut self,
         most: Duration,
-        gate_guard: &GateGuard<OwnedHold>,
+        seat: &Seat<OwnedHold>,
+        asked: Option<&Asked<OwnedHold>>,
         reader: Option<&WaitingReader>,
     ) {
         self.waits();
         // Requests that were sent again, because the server had lost their scripts, may have crossed with the release.
         let most = if self.is_misled { most.min(A_MOMENT) } else { most };
         let nap = tokio::time::sleep(self.time_left(most));
-        let engine = &self.pending.spec.engine;
+        let engine = &self.request.spec.engine;
         let closing = engine.closing.notified();
         tokio::pin!(closing);
         // Register, then check, then wait; the caller checks `closed` too.
@@ -189,12 +186,14 @@ impl<'a> Waiting<'a> {
         }
         let changed = OptionFuture::from(reader.map(WaitingReader::changed));
         let noticed = OptionFuture::from(self.notices.as_mut().map(Subscription::notified));
-        let asked_for = OptionFuture::from(gate_guard.asked_for());
+        let is_needed = OptionFuture::from(asked.map(Asked::is_needed));
+        let is_hinted = OptionFuture::from(seat.is_hinted());
         tokio::select! {
             () = nap => {}
             () = closing => {}
             Some(()) = noticed => {}
-            Some(_) = asked_for => {}
+            Some(()) = is_needed => {}
+            Some(_) = is_hinted => {}
             Some(()) = changed => {}
         }
     }
@@ -218,14 +217,14 @@ impl<'a> Waiting<'a> {
 
     /// The same for the first request, at the start of the acquire.
     pub(super) fn ask_first(&mut self) -> Duration {
-        self.ask_at(self.pending.started)
+        self.ask_at(self.request.started)
     }
 
     /// As long as the wait and the patience last, but at least `A_MOMENT`. Otherwise a short wait over a slow network
     /// could never succeed.
     fn ask_at(&mut self, now: Instant) -> Duration {
         self.asked_at = now;
-        let replicas = self.pending.spec.options.replicas;
+        let replicas = self.request.spec.options.replicas;
         let command_timeout = self.timing().command_timeout
             + replicas.map_or(Duration::ZERO, |replicas| replicas.timeout);
         let patience = match self.failing_since {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
 use tokio::task::JoinHandle;
@@ -12,7 +13,7 @@ use uuid::Uuid;
 
 use super::Hold;
 use super::keepers::{Ended, Keepers};
-use super::releaser::{AfterRelease, ReleaseJob, Releaser};
+use super::releaser::{AfterRelease, ClientJob, ReleaseJob, Releaser};
 use super::watchdog::Watchdog;
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, check_runtime};
@@ -243,6 +244,19 @@ impl LeaseManager {
         // The runtime that ran the task may be gone, and one that is ending drops a new task at once.
         self.revive(false, false);
         self.releaser.report_pending();
+    }
+
+    /// Has a task of the client do a job, now or when there next is one.
+    pub(crate) fn give_job(self: &Arc<Self>, job: Box<dyn ClientJob>) {
+        self.releaser.give_job(job);
+        self.revive(false, false);
+    }
+
+    /// Has a task of the client go on with a job that has begun. If there is none, the job is dropped.
+    pub(crate) fn give_future(self: &Arc<Self>, job: BoxFuture<'static, ()>) {
+        self.revive(false, false);
+        let refused = self.releaser.give_future(job);
+        drop(refused);
     }
 
     /// Ends renewals of a hold and hands it to the releaser, which has the store free it at `keep_until`, or at

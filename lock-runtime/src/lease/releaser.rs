@@ -1,4 +1,5 @@
-//! Releases dropped holds: the one task to which guards and cancelled acquires hand their holds.
+//! Releases dropped holds: the one task to which guards and cancelled acquires hand their holds. It also runs the client's other
+//! jobs: asking the store for waiters.
 //!
 //! A job is repeated until the store has answered or the lease has ended by itself. Jobs are sent at once and
 //! concurrently, in the order in which they arrived, on the connection that carried the requests they undo.
@@ -10,6 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -27,6 +29,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Called once with the answer to the first attempt, if there was one.
 pub(crate) type AfterRelease = Box<dyn FnOnce(Option<ReleaseReply>) + Send>;
+
+/// Work for one of the client's keys, besides releases.
+pub(crate) trait ClientJob: Send {
+    /// The future that does it; `None` if nothing is left to do. If that is dropped before its end, it has what is left done anew.
+    fn start(self: Box<Self>) -> Option<BoxFuture<'static, ()>>;
+}
 
 /// A hold to release.
 pub(crate) struct ReleaseJob {
@@ -58,6 +66,8 @@ pub(crate) struct Releaser {
     wake: Notify,
     /// Jobs queued or under way, and releases whose callers wait for the answer.
     pub(crate) unfinished: UnderWay,
+    /// Other jobs of the client that are queued or under way.
+    others: UnderWay,
     in_flight: InFlight,
     /// Notified whenever a job has had its first answer.
     answered: Notify,
@@ -68,6 +78,7 @@ pub(crate) struct Releaser {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<ReleaseJob>,
+    others: Vec<Other>,
     /// The numbers of jobs without an answer, by the name of each of their locks, the oldest first.
     unanswered: HashMap<LockKey, VecDeque<u64>>,
     next_number: u64,
@@ -79,6 +90,14 @@ struct Queue {
     reported: usize,
     /// How often a task has taken jobs.
     rounds: u64,
+}
+
+/// A job besides releases.
+enum Other {
+    /// It keeps nothing, so it may stay here for as long as there is no task.
+    Job(Box<dyn ClientJob>),
+    /// One that was begun elsewhere, and keeps the client: without a task, it is dropped, which has the rest of it done anew.
+    Future(BoxFuture<'static, ()>),
 }
 
 impl Queue {
@@ -106,6 +125,7 @@ impl Releaser {
             queue: Mutex::default(),
             wake: Notify::new(),
             unfinished: UnderWay::default(),
+            others: UnderWay::default(),
             in_flight: InFlight::default(),
             answered: Notify::new(),
             has_task: AtomicBool::new(false),
@@ -134,6 +154,31 @@ impl Releaser {
             queue.jobs.push_back(job);
         }
         self.wake.notify_one();
+    }
+
+    /// Accepts another job.
+    pub(crate) fn give_job(&self, job: Box<dyn ClientJob>) {
+        self.others.begin();
+        self.queue.lock().others.push(Other::Job(job));
+        self.wake.notify_one();
+    }
+
+    /// Accepts a job that has begun, if there is a task.
+    ///
+    /// # Errors
+    ///
+    /// The job, for the caller to drop.
+    pub(crate) fn give_future(&self, job: BoxFuture<'static, ()>) -> Result<(), BoxFuture<'static, ()>> {
+        let mut queue = self.queue.lock();
+        if queue.task.is_none() {
+            drop(queue);
+            return Err(job);
+        }
+        self.others.begin();
+        queue.others.push(Other::Future(job));
+        drop(queue);
+        self.wake.notify_one();
+        Ok(())
     }
 
     /// Waits until the store has answered the releases of these names that were queued before this call, not
@@ -166,10 +211,11 @@ impl Releaser {
         self.has_task.load(Ordering::Acquire)
     }
 
-    /// Returns how often a task has taken jobs, if there are unfinished releases. A task that is polled then makes a round
+    /// Returns how often a task has taken jobs, if there is work. A task that is polled then makes a round
     /// before the next look, even if it waits for the store: it is woken.
     pub(super) fn unattended(&self) -> Option<u64> {
-        let rounds = (self.unfinished.count() > 0).then(|| self.queue.lock().rounds)?;
+        let has_work = self.unfinished.count() > 0 || self.others.count() > 0;
+        let rounds = has_work.then(|| self.queue.lock().rounds)?;
         self.wake.notify_one();
         Some(rounds)
     }
@@ -224,20 +270,34 @@ impl Releaser {
             let woken = self.wake.notified();
             // Puts the earlier task's jobs back.
             begun.end_earlier();
-            let jobs = {
+            let (jobs, others) = {
                 let mut queue = self.queue.lock();
                 if queue.task != Some(number) {
                     // Another took its place, and has taken what it had begun. It may have kept a notification from that one.
                     self.wake.notify_one();
                     return;
                 }
-                if queue.closed && queue.jobs.is_empty() && begun.is_empty() {
+                let is_idle = queue.jobs.is_empty() && queue.others.is_empty();
+                if queue.closed && is_idle && begun.is_empty() {
                     self.set_task(&mut queue, None);
                     return;
                 }
                 queue.rounds += 1;
-                std::mem::take(&mut queue.jobs)
+                (std::mem::take(&mut queue.jobs), std::mem::take(&mut queue.others))
             };
+            for other in others {
+                let counted = Counted(Arc::clone(&self));
+                let future = match other {
+                    Other::Job(job) => job.start(),
+                    Other::Future(future) => Some(future),
+                };
+                if let Some(future) = future {
+                    begun.push(Box::pin(async move {
+                        let _counted = counted;
+                        future.await;
+                    }));
+                }
+            }
             for job in jobs {
                 begun.push(Arc::clone(&self).work(Arc::clone(&store), job).boxed());
             }
@@ -319,6 +379,15 @@ impl Drop for Elsewhere {
     }
 }
 
+/// Counts a job besides releases, from when a task has taken it.
+struct Counted(Arc<Releaser>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.others.end();
+    }
+}
+
 /// A job that has had no answer yet.
 struct Unanswered {
     releaser: Weak<Releaser>,
@@ -352,12 +421,17 @@ struct Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
+        let mut begun = Vec::new();
         {
             let mut queue = self.releaser.queue.lock();
             if queue.task == Some(self.number) {
                 self.releaser.set_task(&mut queue, None);
+                begun = queue.others.extract_if(.., |other| matches!(other, Other::Future(_))).collect();
             }
         }
+        begun.iter().for_each(|_| self.releaser.others.end());
+        // After the unlock: what is left of them comes back here.
+        drop(begun);
         self.releaser.report_pending();
     }
 }

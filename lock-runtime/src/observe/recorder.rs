@@ -47,17 +47,6 @@ impl AcquireRecorder {
         &self.meter.label
     }
 
-    /// A recorder that records nothing.
-    pub(crate) fn nothing(target: &Target) -> Self {
-        Self {
-            span: AcquireSpan::none(),
-            meter: Meter::new(Label::default(), target.kind()),
-            started: None,
-            waits: AtomicBool::new(true),
-            over: AtomicBool::new(true),
-        }
-    }
-
     pub(crate) fn span(&self) -> AcquireSpan {
         self.span.clone()
     }
@@ -68,11 +57,6 @@ impl AcquireRecorder {
             self.waits.store(true, Ordering::Relaxed);
             self.meter.waits(true);
         }
-    }
-
-    /// True once it waits.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.waits.load(Ordering::Relaxed)
     }
 
     /// Records its end, with the token if it was acquired.

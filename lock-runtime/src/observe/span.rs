@@ -35,10 +35,6 @@ macro_rules! lock_span {
 pub(crate) struct AcquireSpan(Span);
 
 impl AcquireSpan {
-    pub(super) fn none() -> Self {
-        Self(Span::none())
-    }
-
     #[inline]
     pub(super) fn new(target: &Target, label: &Label) -> Self {
         Self(lock_span!("lock.acquire", target, label, lock.token = Empty, lock.waited = Empty))

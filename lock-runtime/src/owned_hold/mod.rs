@@ -22,7 +22,7 @@ pub(crate) use self::release::LocalRelease;
 use self::release::leave;
 use crate::clock::Tick;
 use crate::fence::FencingToken;
-use crate::gate::{GateGuard, Gates, NextHolder, TokensUsed};
+use crate::queue::{NextHolder, Queues, Seat, Terms, TokensUsed};
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::lease::releaser::{AfterRelease, Elsewhere};
@@ -41,7 +41,7 @@ use crate::store::Target;
 /// When the hold is lost, its place becomes void and the gate admits the next waiter, because this holder may hang.
 enum Owned {
     /// The hold, and the place at the gate that keeps the next waiter waiting.
-    HoldAndPlace(GateGuard<OwnedHold>),
+    HoldAndPlace(Seat<OwnedHold>),
     /// The hold alone. The next waiter did not have to wait.
     Hold,
     /// Nothing: the next waiter owns the hold, or the store has freed it.
@@ -49,15 +49,15 @@ enum Owned {
 }
 
 // S-12.
-impl AtLoss for Gates<OwnedHold> {
+impl AtLoss for Queues<OwnedHold> {
     fn lost(self: Arc<Self>, target: &Arc<Target>, place: u64) {
-        self.admit_behind(target, place);
+        self.vacate(target, place);
     }
 }
 
 impl Owned {
     /// Takes everything that is left: `None` if nothing is, else the place, if there is one.
-    fn take_all(&mut self) -> Option<Option<GateGuard<OwnedHold>>> {
+    fn take_all(&mut self) -> Option<Option<Seat<OwnedHold>>> {
         match std::mem::replace(self, Self::Nothing) {
             Self::HoldAndPlace(place) => Some(Some(place)),
             Self::Hold => Some(None),
@@ -65,7 +65,7 @@ impl Owned {
         }
     }
 
-    fn place(&self) -> Option<&GateGuard<OwnedHold>> {
+    fn place(&self) -> Option<&Seat<OwnedHold>> {
         match self {
             Self::HoldAndPlace(place) => Some(place),
             Self::Hold | Self::Nothing => None,
@@ -120,7 +120,7 @@ impl OwnedHold {
     pub(crate) fn new(
         leases: Arc<LeaseManager>,
         hold: Arc<Hold>,
-        place: Option<GateGuard<Self>>,
+        place: Option<Seat<Self>>,
         token: FencingToken,
         tokens: u32,
     ) -> Self {
@@ -202,7 +202,7 @@ impl OwnedHold {
     fn next_holder(&self) -> Option<NextHolder<Self>> {
         let place = self.owned.place().filter(|_| self.token < self.last_token)?;
         let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.acks);
-        place.next_holder(self.hold.lease, replicas)
+        place.next_holder(Terms { lease: self.hold.lease, replicas, permits: 1 })
     }
 
     /// Opens a read phase on the hold.
@@ -275,6 +275,11 @@ impl OwnedHold {
         }
     }
 
+    /// True if a task of this process had it before.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.handoffs > 0
+    }
+
     /// Whether a reader that came at `came_at` may join this read hold.
     // S-27.
     pub(crate) fn admits(&self, came_at: Instant) -> bool {
@@ -286,7 +291,7 @@ impl OwnedHold {
 
     /// True if tasks of this process wait for its place.
     fn has_queue(&self) -> bool {
-        self.owned.place().is_some_and(GateGuard::has_queue)
+        self.owned.place().is_some_and(Seat::has_queue)
     }
 
     /// The place inside of the write hold around it, for a read hold that has one.

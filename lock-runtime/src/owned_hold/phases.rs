@@ -66,6 +66,11 @@ impl Phases {
         self.state.lock().wanted.is_some()
     }
 
+    /// True if a writer of this process has the lock, and hands it on.
+    pub(crate) fn has_writer(&self) -> bool {
+        self.state.lock().writer_until.is_some()
+    }
+
     fn writer_gone(&self) {
         self.state.lock().writer_until = None;
         self.notify();

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{OwnedHold, Phases, Role};
 use crate::backoff::Backoff;
 use crate::error::StoreError;
-use crate::gate::Kept;
+use crate::queue::Kept;
 use crate::lease::manager::LeaseManager;
 use crate::lease::{AtLoss, Hold, Settling};
 use crate::store::{AcquireReply, AcquireRequest, Target};

@@ -12,7 +12,7 @@ use super::read_phase::PhaseEnd;
 use super::{Next, OwnedHold};
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
-use crate::gate::{GateGuard, Sleeper, TokensUsed};
+use crate::queue::{Seat, Sleeper, TokensUsed};
 use crate::lease::releaser::keep;
 use crate::observe::ReleaseOutcome;
 use crate::store::{ReleaseReply, ReleaseRequest};
@@ -162,7 +162,7 @@ impl OwnedHold {
         let timeout = self.leases.timing.command_timeout;
         let keep = keep(self.keep_until, &self.leases.clock);
         let place = self.owned.place().filter(|_| keep.is_zero());
-        let next = place.and_then(GateGuard::next_unqueued);
+        let next = place.and_then(Seat::next_in_store);
         let next_owner = next.as_ref().map(|next| Box::new(next.owner.clone()));
         let lasts = self.hold.stored_until().since(self.leases.clock.now());
         (ReleaseRequest { target, owner, keep, lasts, next: next_owner, timeout }, next)
@@ -208,7 +208,7 @@ impl OwnedHold {
 /// Leaves the gate after the first attempt to release a hold that used these tokens, with the store's answer if there was
 /// one.
 pub(super) fn leave(
-    place: Option<GateGuard<OwnedHold>>,
+    place: Option<Seat<OwnedHold>>,
     used: TokensUsed,
     reply: Option<ReleaseReply>,
 ) {

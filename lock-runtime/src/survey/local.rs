@@ -58,7 +58,7 @@ impl Lines {
             }
             let now = Instant::now();
             let mut add = |wait: &WaitEntry| lines.add_wait(wait, now, prefix, limit);
-            engine.gates.visit_waits(&mut add);
+            engine.queues.visit_waits(&mut add);
             engine.waits.visit(&mut add);
         }
         lines

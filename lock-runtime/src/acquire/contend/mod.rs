@@ -1,4 +1,4 @@
-//! The one task of this process that asks the store for a key.
+//! [`Contender`]: asks the store for a lock until it has it.
 
 mod refused;
 mod turns;
@@ -7,36 +7,34 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
+use crate::acquire::AcquireSpec;
 use crate::acquire::attempt::Attempt;
-use crate::acquire::share::{Answer, AskPermit, Before, JoinableHold, Refusal};
+use crate::acquire::request::Request;
+use crate::acquire::share::Refusal;
 use crate::acquire::waiting::{A_MOMENT, Waiting};
-use crate::acquire::{AcquireSpec, PendingAcquire};
 use crate::clock::Tick;
-use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
+use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
-use crate::gate::GuardId;
-use crate::guard::LockGuard;
 use crate::lease::manager::LeaseManager;
 use crate::lease::{Hold, Taken, deadline};
 use crate::observe::log_lock;
 use crate::options::{Lease, Wait};
 use crate::owned_hold::{OwnedHold, WaitingReader};
+use crate::queue::{Asked, Kept, Seat, SeatId};
 use crate::store::{AcquireReply, AcquireRequest, HoldKind};
 
 /// How long a waiter of a fair lock is the first of its process before it listens to a channel of its own. In a line that
 /// moves, few of them subscribe.
 const FIRST_FOR: Duration = Duration::from_millis(40);
 
-/// A task that contends for the key in the store, with the gate guard.
-pub(super) struct Contender<'a> {
-    pending: &'a PendingAcquire,
-    attempt: &'a mut Attempt,
-    waiting: Waiting<'a>,
-    /// The reader's permit to ask, until its request is answered or its hold can be joined.
-    // S-27.
-    turn: AskPermit,
+/// Asks the store for one request, with a seat: for the front of the queue, in a task of the client; or in the caller's future, once,
+/// or apart from the queue.
+pub(super) struct Contender {
+    request: Arc<Request>,
+    attempt: Attempt,
+    waiting: Waiting,
     /// The reader's part in the phases of the lock, if it has one.
     // S-27.
     reader: Option<WaitingReader>,
@@ -58,11 +56,18 @@ enum LastAnswer {
 
 /// Result of contending.
 pub(super) enum Contended {
-    Taken(LockGuard),
-    /// Another reader of this process has a hold to join.
+    Taken {
+        owned: Arc<OwnedHold>,
+        /// The number of the seat in it, if it has the next waiter wait.
+        seat: Option<u64>,
+        /// The seat of a reader whose hold others may share.
+        left: Option<Seat<OwnedHold>>,
+        now: Tick,
+    },
+    /// A read phase has opened, which is kept for this reader.
     // S-27.
-    JoinableHold(JoinableHold),
-    /// It was not polled and was passed over: it queues again.
+    ToShare(Kept),
+    /// Its caller was not polled and was passed over: it queues again.
     // S-34.
     PassedOver,
 }
@@ -78,8 +83,7 @@ pub(super) struct Answered {
 
 /// What a grant is worth.
 enum Grant {
-    Taken(LockGuard),
-    PassedOver,
+    Taken(Contended),
     /// It came after its own deadline.
     TooLate(StoreError),
 }
@@ -94,40 +98,13 @@ enum Next {
     WaitForWriter(Tick),
 }
 
-impl<'a> Contender<'a> {
-    pub(super) fn new(
-        pending: &'a PendingAcquire,
-        attempt: &'a mut Attempt,
-        limit: Option<Instant>,
-    ) -> Self {
-        let failing_since = attempt.gate_guard.failing_since();
-        // It may have no time left for an answer of its own.
-        let soon = Instant::now() + A_MOMENT;
-        let is_late = limit.is_some_and(|limit| limit < soon);
-        let refusal = attempt.gate_guard.holder_remaining().filter(|_| is_late);
-        let refusal = refusal.map(|left| Refusal { changes_in: Some(left), is_held: true });
-        let waiting = Waiting::new(pending, Instant::now(), failing_since, limit);
-        let mut contender = Self::with(pending, attempt, waiting);
-        contender.last = refusal.map(LastAnswer::Refused);
-        contender
-    }
-
-    /// A contender at a gate that was free.
-    pub(super) fn first(
-        pending: &'a PendingAcquire,
-        attempt: &'a mut Attempt,
-        limit: Option<Instant>,
-    ) -> Self {
-        Self::with(pending, attempt, Waiting::new(pending, pending.started, None, limit))
-    }
-
-    fn with(pending: &'a PendingAcquire, attempt: &'a mut Attempt, waiting: Waiting<'a>) -> Self {
-        pending.spec.engine.contenders.begin();
+impl Contender {
+    pub(super) fn new(request: Arc<Request>, attempt: Attempt) -> Self {
+        request.spec.engine.contenders.begin();
         Self {
-            pending,
+            waiting: Waiting::new(Arc::clone(&request), request.started, None),
+            request,
             attempt,
-            waiting,
-            turn: AskPermit::default(),
             reader: None,
             last: None,
             has_told_of_kind: false,
@@ -135,17 +112,16 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// Asks the store once. The answer, if it does not end the acquire, is for [`go_on`](Self::go_on).
+    /// Asks the store once. An answer that does not end the acquire is for [`contend`](Self::contend).
     pub(super) async fn ask_once(&mut self) -> Result<Result<Contended, Answered>, LockError> {
-        if self.pending.spec.engine.closed.load(Ordering::Acquire) {
+        if self.request.spec.engine.closed.load(Ordering::Acquire) {
             return Err(LockError::Closed);
         }
         let timeout = self.waiting.ask_first();
         let Answered { reply, tokens, sent_at } = self.send(1, timeout).await;
         let reply = match reply {
             Ok(AcquireReply::Granted(token)) => match self.secure(token, tokens, sent_at)? {
-                Grant::Taken(guard) => return Ok(Ok(Contended::Taken(guard))),
-                Grant::PassedOver => return Ok(Ok(Contended::PassedOver)),
+                Grant::Taken(contended) => return Ok(Ok(contended)),
                 Grant::TooLate(error) => Err(error),
             },
             other => other,
@@ -153,65 +129,80 @@ impl<'a> Contender<'a> {
         Ok(Err(Answered { reply, tokens, sent_at }))
     }
 
-    /// Contends after a first answer.
-    pub(super) async fn go_on(mut self, first: Answered) -> Result<Contended, LockError> {
-        let next = self.heed(first).await?;
-        self.contend_from(Some(next)).await
+    pub(super) fn seat_id(&self) -> SeatId {
+        self.attempt.seat.id()
     }
 
-    pub(super) fn id_and_place(&self) -> (GuardId, u64) {
-        (self.attempt.gate_guard.id(), self.attempt.gate_guard.place())
+    pub(super) fn take_seat(&mut self) -> Seat<OwnedHold> {
+        self.attempt.take_seat()
     }
 
-    fn leases(&self) -> &'a Arc<LeaseManager> {
-        &self.pending.spec.engine.leases
+    pub(super) fn set_seat(&mut self, seat: Seat<OwnedHold>) {
+        self.attempt.seat = seat;
     }
 
-    pub(super) async fn contend(mut self) -> Result<Contended, LockError> {
-        let is_enforced = self.pending.recorder.label().is_enforced();
-        if self.pending.spec.options.get_wait() == Wait::None && is_enforced {
-            // This process may be releasing the lock, perhaps its other side, or as one of several: waiting for the
-            // answer is worth it, as at the gate of a mutex that is being released.
-            let released = self.pending.spec.engine.released(&self.attempt.target);
-            let _ = timeout(self.leases().timing.command_timeout, released).await;
-        }
-        if is_enforced {
-            self.let_others_go_first().await;
-        } else if self.attempt.gate_guard.head_start_end().is_some() {
-            // Another process was notified of the last release, and goes first.
-            return Err(self.pending.busy(BusyReason::Held, None));
-        }
-        self.reader = self.pending.waits_for_phase();
-        self.contend_from(None).await
+    fn leases(&self) -> Arc<LeaseManager> {
+        Arc::clone(&self.request.spec.engine.leases)
     }
 
-    async fn contend_from(mut self, mut first: Option<Next>) -> Result<Contended, LockError> {
+    /// Asks until the store grants the lock, or the wait ends. The store may have answered before. `asked` is the waiter that it
+    /// asks for, unless its caller asks itself.
+    pub(super) async fn contend(
+        &mut self,
+        answered: Option<Answered>,
+        asked: Option<&Asked<OwnedHold>>,
+    ) -> Result<Contended, LockError> {
+        self.reader = self.request.waits_for_phase();
+        let mut next = match answered {
+            Some(answered) => Some(self.heed(answered).await?),
+            None => {
+                self.begin();
+                self.let_others_go_first().await;
+                None
+            }
+        };
         loop {
-            let next = match first.take() {
+            if asked.is_some_and(Asked::is_passed_over) {
+                return Ok(Contended::PassedOver);
+            }
+            let step = match next.take() {
                 Some(next) => next,
                 None => self.next().await?,
             };
-            match next {
+            match step {
                 Next::End(contended) => return Ok(contended),
                 Next::TryAgain => {}
                 Next::Wait(refusal) => {
-                    self.wait(refusal).await;
+                    self.wait(refusal, asked).await;
                     if self.waiting.out_of_time() {
-                        return Err(self.pending.timed_out(refusal.holder_remaining()));
+                        return Err(self.request.timed_out(refusal.holder_remaining()));
                     }
                 }
                 Next::WaitForWriter(until) => {
                     let left = until.since(self.leases().clock.now());
-                    self.nap(left).await;
+                    self.nap(left, asked).await;
                     if self.waiting.out_of_time() {
-                        return Err(self.pending.timed_out(None));
+                        return Err(self.request.timed_out(None));
                     }
                 }
             }
-            if self.attempt.gate_guard.is_passed_over() {
+            if self.attempt.seat.is_passed_over() {
                 return Ok(Contended::PassedOver);
             }
         }
+    }
+
+    /// Takes over what is known from those that asked before.
+    fn begin(&mut self) {
+        let seat = &self.attempt.seat;
+        // It may have no time left for an answer of its own.
+        let soon = Instant::now() + A_MOMENT;
+        let is_late = self.request.limit().is_some_and(|limit| limit < soon);
+        let refusal = seat.holder_remaining().filter(|_| is_late);
+        let refusal = refusal.map(|left| Refusal { changes_in: Some(left), is_held: true });
+        self.last = refusal.map(LastAnswer::Refused);
+        let failing_since = seat.failing_since();
+        self.waiting = Waiting::new(Arc::clone(&self.request), Instant::now(), failing_since);
     }
 
     async fn next(&mut self) -> Result<Next, LockError> {
@@ -219,37 +210,32 @@ impl<'a> Contender<'a> {
         if let Some(next) = self.look_for_phase() {
             return Ok(next);
         }
-        let before = self.pending.before_asking().await;
-        if self.pending.spec.engine.closed.load(Ordering::Acquire) {
+        if self.request.spec.engine.closed.load(Ordering::Acquire) {
             return Err(LockError::Closed);
         }
-        match before {
-            Before::Ask(turn) => {
-                self.turn = turn;
-                self.ask().await
-            }
-            Before::Join(hold) => Ok(Next::End(Contended::JoinableHold(hold))),
-            Before::Refused(refusal) => self.refused(refusal).await,
-            Before::Failed(error) => self.failed(error).await,
-        }
+        self.ask().await
     }
 
     /// As [`nap`](Self::nap). A waiter that is the first of its process for a while also listens where clients of Redisson
     /// would notify it: one of them may release by force what a client of this library holds. True if it has begun to listen,
     /// and asks the store once more.
     // S-15, S-26.
-    async fn nap_until_first(&mut self, most: Duration) -> bool {
+    async fn nap_until_first(
+        &mut self,
+        most: Duration,
+        asked: Option<&Asked<OwnedHold>>,
+    ) -> bool {
         let hears_all = self.attempt.target.kind() != HoldKind::Fair
             || self.attempt.target.own_channel().is_some()
             || !self.leases().store.meets_redisson();
         if hears_all {
-            self.nap(most).await;
+            self.nap(most, asked).await;
             return false;
         }
-        let gate_guard = &self.attempt.gate_guard;
+        let seat = &self.attempt.seat;
         tokio::select! {
-            () = self.waiting.nap(most, gate_guard, self.reader.as_ref()) => return false,
-            () = gate_guard.has_been_first(FIRST_FOR) => {}
+            () = self.waiting.nap(most, seat, asked, self.reader.as_ref()) => return false,
+            () = seat.has_been_first(FIRST_FOR) => {}
         }
         self.attempt.is_behind_redisson();
         // A waiter has one subscription: the end of the old one would be the end of the new one.
@@ -257,20 +243,20 @@ impl<'a> Contender<'a> {
         self.subscribe().await
     }
 
-    async fn nap(&mut self, most: Duration) {
-        self.waiting.nap(most, &self.attempt.gate_guard, self.reader.as_ref()).await;
+    async fn nap(&mut self, most: Duration, asked: Option<&Asked<OwnedHold>>) {
+        self.waiting.nap(most, &self.attempt.seat, asked, self.reader.as_ref()).await;
     }
 
     /// Asks the store and acts on the answer.
     async fn ask(&mut self) -> Result<Next, LockError> {
-        let tokens = match self.pending.spec.options.get_lease() {
+        let tokens = match self.request.spec.options.get_lease() {
             // Only watchdog holds are handed on, so only they need tokens in stock.
             Lease::Watchdog(_) if self.attempt.target.is_handed_on() => {
-                self.attempt.gate_guard.tokens_wanted(self.pending.has_local_readers())
+                self.attempt.seat.tokens_wanted(self.request.has_local_readers())
             }
             _ => 1,
         };
-        self.attempt.asks(self.pending);
+        self.attempt.asks(&self.request);
         let timeout = self.waiting.ask();
         let answered = self.send(tokens, timeout).await;
         self.heed(answered).await
@@ -281,34 +267,29 @@ impl<'a> Contender<'a> {
         let Answered { reply, tokens, sent_at } = answered;
         match reply {
             Ok(AcquireReply::Granted(token)) => match self.secure(token, tokens, sent_at)? {
-                Grant::Taken(guard) => Ok(Next::End(Contended::Taken(guard))),
-                Grant::PassedOver => Ok(Next::End(Contended::PassedOver)),
+                Grant::Taken(contended) => Ok(Next::End(contended)),
                 Grant::TooLate(error) => self.failed(error).await,
             },
             Ok(AcquireReply::Held(changes_in)) => {
-                self.refused_by_store(sent_at, Refusal { changes_in, is_held: true }).await
+                self.refused(Refusal { changes_in, is_held: true }).await
             }
             Ok(AcquireReply::Behind(changes_in)) => {
-                self.refused_by_store(sent_at, Refusal { changes_in, is_held: false }).await
+                self.refused(Refusal { changes_in, is_held: false }).await
             }
             Ok(AcquireReply::BehindRedisson { is_held, left }) => {
                 if self.attempt.is_behind_redisson() {
                     self.waiting.stop_listening();
                 }
-                self.refused_by_store(sent_at, Refusal { changes_in: left, is_held }).await
+                self.refused(Refusal { changes_in: left, is_held }).await
             }
-            Ok(AcquireReply::Split) => {
-                self.turn.pass();
-                self.split().await
-            }
-            Ok(AcquireReply::NamedTwice) => Err(self.pending.would_deadlock(
+            Ok(AcquireReply::Split) => self.split().await,
+            Ok(AcquireReply::NamedTwice) => Err(self.request.would_deadlock(
                 "two of its clients have the same server, and it names a lock through both; name \
                  the lock through one of them",
             )),
             Ok(AcquireReply::NotReplicated { acked }) => self.not_replicated(acked).await,
             Err(error) => {
                 self.attempt.unsettled |= error.kind().may_have_run();
-                self.turn.report(sent_at, Answer::Failed(error.clone()));
                 self.failed(error).await
             }
         }
@@ -317,13 +298,13 @@ impl<'a> Contender<'a> {
     /// Sends one request. `sent_at` is read before anything is written.
     // S-8.
     async fn send(&mut self, tokens: u32, timeout: Duration) -> Answered {
-        let options = &self.pending.spec.options;
+        let options = &self.request.spec.options;
         let keeps_place =
             self.attempt.target.kind().has_places() && options.get_wait() != Wait::None;
         // A newcomer behind others of this process is not in a hurry; a waiter that was notified is.
-        let meets_others = !self.attempt.placed && self.attempt.gate_guard.has_company();
+        let meets_others = !self.attempt.placed && self.attempt.seat.has_company();
         if keeps_place {
-            self.attempt.keep_place(self.pending);
+            self.attempt.keep_place();
         }
         if keeps_place && self.attempt.target.kind() == HoldKind::Fair {
             self.waiting.listen_at_once(&self.attempt.target);
@@ -343,15 +324,17 @@ impl<'a> Contender<'a> {
         Answered { reply, tokens, sent_at }
     }
 
-    /// A granted lock becomes a guard, unless the answer came after its own deadline.
-    // S-8.
+    /// A granted lock becomes a hold, unless the answer came after its own deadline.
+    // S-8. The order is the proof: the seat first records the grant, so that nobody takes it over from here on. Then the hold gets
+    // the seat, and only then is it the watchdog's: a loss in between finds a seat to vacate.
     fn secure(
         &mut self,
         token: FencingToken,
         tokens: u32,
         sent_at: Tick,
     ) -> Result<Grant, LockError> {
-        let AcquireSpec { engine, options, .. } = &*self.pending.spec;
+        let request = Arc::clone(&self.request);
+        let AcquireSpec { engine, options, .. } = &*request.spec;
         let lease = options.get_lease();
         // A holder has no place in the store's queue.
         self.attempt.placed = false;
@@ -362,29 +345,26 @@ impl<'a> Contender<'a> {
         }
         let now = engine.leases.clock.now();
         if now >= deadline(sent_at, lease.duration()) {
-            let key = self.attempt.target.key();
-            let label = self.pending.recorder.label();
+            let (key, label) = (self.attempt.target.key(), &request.label);
             log_lock!(warn, key, label, "granted too late, released");
             self.start_over();
             let message = "the store takes longer to answer than the lease lasts";
-            let error = StoreError::new(StoreErrorKind::NotReady, message);
-            self.turn.report(sent_at, Answer::Failed(error.clone()));
-            return Ok(Grant::TooLate(error));
+            return Ok(Grant::TooLate(StoreError::new(StoreErrorKind::NotReady, message)));
         }
-        if !self.attempt.gate_guard.granted() {
-            // It was not polled when it was granted, and the grant was released since, or is about to be
-            // (S-34).
-            self.attempt.unsettled = true;
-            return Ok(Grant::PassedOver);
-        }
-        let gate_guard = self.attempt.take_gate_guard();
-        let target = &self.attempt.target;
+        let target = Arc::clone(&self.attempt.target);
         // The next waiter does not wait for this hold if others can hold too, or if the queue is in the store.
         let excludes_next =
             !target.is_shared() && !matches!(target.kind(), HoldKind::Fair | HoldKind::Read);
-        let (role, place_at_gate) = self.role(&gate_guard, sent_at, excludes_next);
+        if !self.attempt.seat.granted(excludes_next) {
+            // Its caller was not polled when it was granted, and the grant was released since, or is about to be
+            // (S-34).
+            self.attempt.unsettled = true;
+            return Ok(Grant::Taken(Contended::PassedOver));
+        }
+        let seat = self.attempt.take_seat();
+        let (role, place_at_gate) = self.role(&seat, sent_at, excludes_next);
         let taken = Taken {
-            target: Arc::clone(target),
+            target: Arc::clone(&target),
             owner: self.attempt.owner.clone(),
             lease,
             stored_lease: options.stored_lease().duration(),
@@ -397,26 +377,22 @@ impl<'a> Contender<'a> {
         let (clock, pulse) = (engine.leases.clock.clone(), engine.leases.watchdog.pulse());
         let hold = Arc::new(Hold::new(taken, clock, pulse));
         engine.leases.watchdog.add(&hold);
-        let (gate_guard, left) = match hold.target.kind() {
-            HoldKind::Read if !hold.target.is_shared() => (None, Some(gate_guard)),
-            _ if excludes_next => (Some(gate_guard), None),
-            _ => (Some(gate_guard.step_out()), None),
+        let number = excludes_next.then(|| seat.queues_and_number()).flatten();
+        let (seat, left) = match target.kind() {
+            HoldKind::Read => (None, Some(seat)),
+            _ if excludes_next => (Some(seat), None),
+            _ => (Some(seat.step_out()), None),
         };
-        let mut owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
+        let mut owned = OwnedHold::new(Arc::clone(&engine.leases), hold, seat, token, tokens);
         owned.begin(role);
-        let guard = self.pending.guard_on(Arc::new(owned), now);
-        // Only now can the next reader join the hold.
-        self.turn.report(sent_at, Answer::Granted(Arc::clone(&guard.owned)));
-        if let Some(left) = left {
-            left.share_before(Instant::now(), &guard.owned.keep_for_others());
-        }
-        Ok(Grant::Taken(guard))
+        let seat = number.map(|(_, number)| number);
+        Ok(Grant::Taken(Contended::Taken { owned: Arc::new(owned), seat, left, now }))
     }
 
     /// Continues with a new owner id, whose notifications may arrive on another channel.
     // S-26.
     fn start_over(&mut self) {
-        self.attempt.start_over(self.pending);
+        self.attempt.start_over(&self.request);
         self.waiting.stop_listening();
     }
 
@@ -426,7 +402,7 @@ impl<'a> Contender<'a> {
 
     /// Sleeps until the first of: a notification, the end of the holder's lease, the poll cap, the wait's limit.
     // S-15.
-    async fn wait(&mut self, refusal: Refusal) {
+    async fn wait(&mut self, refusal: Refusal, asked: Option<&Asked<OwnedHold>>) {
         let cap = self.waiting.poll_cap();
         // A few milliseconds late on purpose: when the lease ends, the key may still be there.
         let jitter = Duration::from_millis(fastrand::u64(1..5));
@@ -434,7 +410,7 @@ impl<'a> Contender<'a> {
         // A place in the store's queue needs a sign of life; two of them may be lost.
         let nap =
             if self.attempt.placed { nap.min(self.leases().timing.waiter_lease / 3) } else { nap };
-        if self.nap_until_first(nap).await {
+        if self.nap_until_first(nap, asked).await {
             return;
         }
         if self.reader.as_ref().is_some_and(WaitingReader::has_changed) {
@@ -450,12 +426,12 @@ impl<'a> Contender<'a> {
     }
 }
 
-impl Drop for Contender<'_> {
+impl Drop for Contender {
     /// The attempt's leftovers go to the releaser before this contender is counted out: a shutdown waits for
     /// both.
     fn drop(&mut self) {
-        self.attempt.clean_up(self.pending);
-        let engine = &self.pending.spec.engine;
+        self.attempt.clean_up(&self.request);
+        let engine = &self.request.spec.engine;
         engine.contenders.end();
         engine.drop_orphans();
     }

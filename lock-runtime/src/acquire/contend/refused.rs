@@ -3,34 +3,23 @@
 use std::time::Duration;
 
 use super::{Contender, LastAnswer, Next};
-use crate::acquire::share::{Answer, Refusal};
-use crate::clock::Tick;
+use crate::acquire::share::Refusal;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::lease::Hold;
 use crate::observe::log_lock;
 use crate::options::Wait;
 use crate::store::HoldKind;
 
-impl Contender<'_> {
+impl Contender {
     fn answered(&mut self) {
         self.last.take_if(|last| matches!(last, LastAnswer::Failed(_)));
-        self.waiting.answered(&self.attempt.gate_guard);
-    }
-
-    pub(super) async fn refused_by_store(
-        &mut self,
-        sent_at: Tick,
-        refusal: Refusal,
-    ) -> Result<Next, LockError> {
-        self.turn.report(sent_at, Answer::Refused(refusal));
-        self.refused(refusal).await
+        self.waiting.answered(&self.attempt.seat);
     }
 
     pub(super) async fn refused(&mut self, refusal: Refusal) -> Result<Next, LockError> {
         self.answered();
         let remaining = refusal.holder_remaining();
-        self.pending.note_holder(remaining);
-        self.attempt.gate_guard.note_holder(remaining);
+        self.attempt.seat.note_holder(remaining);
         self.last = Some(LastAnswer::Refused(refusal));
         self.check_wait(remaining)?;
         if !self.waiting.listens() && self.subscribe().await {
@@ -41,11 +30,11 @@ impl Contender<'_> {
 
     /// Fails if this acquisition does not wait for a busy lock, or not any longer.
     fn check_wait(&self, holder_remaining: Option<Duration>) -> Result<(), LockError> {
-        if self.pending.spec.options.get_wait() == Wait::None {
-            return Err(self.pending.busy(BusyReason::Held, holder_remaining));
+        if self.request.spec.options.get_wait() == Wait::None {
+            return Err(self.request.busy(BusyReason::Held, holder_remaining));
         }
         if self.waiting.out_of_time() {
-            return Err(self.pending.timed_out(holder_remaining));
+            return Err(self.request.timed_out(holder_remaining));
         }
         Ok(())
     }
@@ -68,20 +57,21 @@ impl Contender<'_> {
     pub(super) async fn not_replicated(&mut self, acked: u32) -> Result<Next, LockError> {
         // The hold is released before the next waiter contends, however this acquire ends.
         self.attempt.placed = true;
-        if self.pending.spec.options.get_wait() == Wait::None
+        if self.request.spec.options.get_wait() == Wait::None
             || self.waiting.out_of_time()
-            || (self.pending.spec.options.get_wait() == Wait::Forever
+            || (self.request.spec.options.get_wait() == Wait::Forever
                 && self.waiting.failing_for() >= self.leases().timing.store_patience)
         {
-            return Err(self.pending.not_replicated(acked));
+            return Err(self.request.not_replicated(acked));
         }
         self.start_over();
         // Otherwise the next attempt would find it held by this process.
-        let answered = self.leases().releaser.answered(&self.attempt.target);
+        let leases = self.leases();
+        let answered = leases.releaser.answered(&self.attempt.target);
         self.waiting.at_most(self.leases().timing.command_timeout, answered).await;
         self.waiting.pause(10..50).await;
         if self.waiting.out_of_time() {
-            return Err(self.pending.not_replicated(acked));
+            return Err(self.request.not_replicated(acked));
         }
         self.last = Some(LastAnswer::TooFew(acked));
         Ok(Next::TryAgain)
@@ -92,8 +82,8 @@ impl Contender<'_> {
     async fn held_as_earlier_kind(&mut self, hold: &Hold) -> Result<Next, LockError> {
         self.answered();
         if !std::mem::replace(&mut self.has_told_of_kind, true) {
-            let (key, label) = (self.pending.spec.target.key(), self.pending.recorder.label());
-            let (before, now) = (hold.target.kind(), self.pending.spec.target.kind());
+            let (key, label) = (self.request.spec.target.key(), &self.request.label);
+            let (before, now) = (hold.target.kind(), self.request.spec.target.kind());
             log_lock!(
                 warn,
                 key,
@@ -119,7 +109,7 @@ impl Contender<'_> {
         if was_sent || self.attempt.unsettled || self.attempt.placed {
             return self.start_over();
         }
-        self.attempt.go_on_as_another(self.pending);
+        self.attempt.go_on_as_another(&self.request);
         self.waiting.stop_listening();
     }
 
@@ -127,29 +117,30 @@ impl Contender<'_> {
     // S-33.
     pub(super) async fn failed(&mut self, error: StoreError) -> Result<Next, LockError> {
         if error.kind() == StoreErrorKind::WrongType {
-            if let Some(hold) = self.pending.hold_of_earlier_kind() {
+            if let Some(hold) = self.request.hold_of_earlier_kind() {
                 self.has_asked_again = false;
                 self.parts_were_given_back(true);
                 return self.held_as_earlier_kind(&hold).await;
             }
             // The store may have answered before a hold of the earlier kind was released, or its release is under way.
-            if self.pending.has_policy() && !std::mem::replace(&mut self.has_asked_again, true) {
-                let answered = self.leases().releaser.answered(&self.attempt.target);
+            if self.request.has_policy() && !std::mem::replace(&mut self.has_asked_again, true) {
+                let leases = self.leases();
+                let answered = leases.releaser.answered(&self.attempt.target);
                 self.waiting.at_most(self.leases().timing.command_timeout, answered).await;
                 self.waiting.pause(10..50).await;
                 self.parts_were_given_back(true);
                 return Ok(Next::TryAgain);
             }
-            return Err(self.pending.spec.collision(error).await);
+            return Err(self.request.spec.collision(error).await);
         }
         let last = self.last.take();
         // The store works, and its last answer is why: the wait only left this request too little time.
         match &last {
             Some(LastAnswer::Refused(refusal)) if self.waiting.out_of_time() => {
-                return Err(self.pending.timed_out(refusal.holder_remaining()));
+                return Err(self.request.timed_out(refusal.holder_remaining()));
             }
             Some(LastAnswer::TooFew(acked)) if self.waiting.out_of_time() => {
-                return Err(self.pending.not_replicated(*acked));
+                return Err(self.request.not_replicated(*acked));
             }
             _ => {}
         }
@@ -157,7 +148,7 @@ impl Contender<'_> {
             // Some of the locks may be granted, and a multi lock waits for no lock while it holds another (S-28).
             self.parts_were_given_back(error.kind() != StoreErrorKind::Unavailable);
         }
-        let is_over = self.waiting.failed(&error, &self.attempt.gate_guard);
+        let is_over = self.waiting.failed(&error, &self.attempt.seat);
         // A request that had too little time says nothing about the store.
         let error = match last {
             Some(LastAnswer::Failed(earlier)) if self.waiting.was_cut_short() => earlier,

@@ -5,29 +5,28 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::{Contended, Contender, Next};
-use crate::acquire::share::JoinableHold;
 use crate::clock::Tick;
-use crate::gate::{GateGuard, head_start};
+use crate::queue::{Seat, head_start};
 use crate::lease::PlaceAtGate;
 use crate::observe::Meter;
 use crate::options::Wait;
 use crate::owned_hold::{Found, OwnedHold, ReadPhase, Role};
 
-impl Contender<'_> {
+impl Contender {
     /// What a hold acquired at `sent_at` has to do with other tasks of this process, and what acts when it is lost.
     pub(super) fn role(
         &self,
-        gate_guard: &GateGuard<OwnedHold>,
+        seat: &Seat<OwnedHold>,
         sent_at: Tick,
         excludes_next: bool,
     ) -> (Role, Option<PlaceAtGate>) {
-        if self.pending.shares() && gate_guard.has_queue() {
-            let phase = ReadPhase::in_store(self.leases());
+        if self.request.shares() && seat.has_queue() {
+            let phase = ReadPhase::in_store(&self.leases());
             return (Role::ReadPhase(Arc::clone(&phase)), Some((phase, 0)));
         }
-        let gate = gate_guard.gates_and_number().filter(|_| excludes_next);
-        let place: Option<PlaceAtGate> = gate.map(|(gates, number)| (gates as _, number));
-        match self.pending.writes_from(sent_at, place.as_ref()) {
+        let here = seat.queues_and_number().filter(|_| excludes_next);
+        let place: Option<PlaceAtGate> = here.map(|(queues, number)| (queues as _, number));
+        match self.request.writes_from(sent_at, place.as_ref()) {
             Some((writer, place)) => (Role::Writer(writer), Some(place)),
             None => (Role::Nothing, place),
         }
@@ -39,11 +38,11 @@ impl Contender<'_> {
         match self.reader.as_mut()?.look()? {
             Found::Phase(owned) => {
                 let now = self.leases().clock.now();
-                let label = self.pending.recorder.label().clone();
+                let label = self.request.label.clone();
                 owned.hold.begin(Meter::new(label, owned.hold.target.kind()), now);
-                self.pending.offer(&owned);
-                self.attempt.gate_guard.share_before(Instant::now(), &owned.keep_for_others());
-                Some(Next::End(Contended::JoinableHold(JoinableHold::kept_by(owned))))
+                self.request.offer(&owned);
+                self.attempt.seat.share_before(Instant::now(), &owned.keep_for_others());
+                Some(Next::End(Contended::ToShare(Some(owned))))
             }
             Found::Writer(until) => {
                 let is_over = self.leases().clock.now() >= until;
@@ -57,7 +56,7 @@ impl Contender<'_> {
     /// a guess.
     // S-14.
     pub(super) async fn let_others_go_first(&mut self) {
-        let Some(until) = self.attempt.gate_guard.head_start_end() else { return };
+        let Some(until) = self.attempt.seat.head_start_end() else { return };
         if self.subscribe().await {
             self.leave_to_others(until).await;
         }
@@ -68,7 +67,7 @@ impl Contender<'_> {
     // S-14.
     pub(super) async fn let_others_have_their_turn(&mut self) {
         let turns = self.waiting.turns_heard();
-        if turns > 0 && self.attempt.gate_guard.note_turns_of_others(turns) {
+        if turns > 0 && self.attempt.seat.note_turns_of_others(turns) {
             self.leave_to_others(Instant::now() + head_start()).await;
         }
     }
@@ -79,8 +78,8 @@ impl Contender<'_> {
         while self.waiting.notified_until(until).await {
             let turns = self.waiting.turns_heard();
             // Several servers may send a notification for one release.
-            let all_had_theirs = turns > 0 && !self.attempt.gate_guard.note_turns_of_others(turns);
-            if all_had_theirs || self.pending.spec.options.get_wait() == Wait::None {
+            let all_had_theirs = turns > 0 && !self.attempt.seat.note_turns_of_others(turns);
+            if all_had_theirs || self.request.spec.options.get_wait() == Wait::None {
                 return;
             }
             if turns > 0 {

@@ -1,0 +1,524 @@
+//! The queue of each key: the waiters of this client, first in, first out.
+//!
+//! A key that a client uses has one [`Seat`]: the right to ask the store for it, and later the place of its holder. The caller
+//! that finds the key unused has the seat, and asks the store once. All others wait in the queue, and so does that caller if the
+//! store refuses it; a task of the client then asks the store for the front of the queue ([`Asking`]), because a caller's
+//! future may be dropped, or not polled. So one request of this process at a time asks for a key, however many tasks wait.
+//!
+//! | mode of a key | who has the seat | next |
+//! |---|---|---|
+//! | `Free` | nobody; the key is removed, unless other processes go first | `First`, `Asking` |
+//! | `First` | the caller that asks the store once | `Held`, `Asking` for it, `Free` |
+//! | `Asking` | the client's task that asks for a waiter | `Held`, `Handed` to it, `Asking` for the next, `Free` |
+//! | `Handed` | a waiter that was given the hold, and was not polled since | `Held`, `Handed` to the next, `Leaving` |
+//! | `Held` | the holder | `Handed`, `Leaving` |
+//! | `Leaving` | a release, until the store has answered it | `Asking`, `Free` |
+//!
+//! Fair locks, and readers that share no hold, queue in the store: see [`in_store`].
+//!
+//! # Invariants
+//!
+//! 1. A seat is never lost: dropping it, wherever it is, has the store asked for the next waiter. A waiter that leaves what it
+//!    was given drops a hold, which passes itself on.
+//! 2. A queue is served from the front, and leaving it takes effect at once. A waiter that was passed over is in no queue until
+//!    it is polled; then it has its old place.
+//! 3. No foreign code runs under a shard's mutex: holds are dropped and wakers called after the unlock, because they come back
+//!    here. Under it, a waiter's slot may be locked, and nothing else.
+//! 4. A key has one valid seat, by its number. Earlier seats change nothing: the hold was lost, or its holder passed over.
+//! 5. A waiter that waits is in the queue, or the store is asked for it. Whoever stops asking puts it back (`Asking`'s drop).
+// S-14, S-17, S-34.
+
+mod in_store;
+mod others_first;
+mod seat;
+mod shard;
+mod ticket;
+mod tokens;
+mod waiter;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
+
+use self::in_store::InStore;
+pub(crate) use self::in_store::Sleeper;
+use self::others_first::OthersFirst;
+pub(crate) use self::others_first::head_start;
+pub(crate) use self::seat::{Asked, Asking, NextHolder, Seat, SeatId};
+use self::shard::Shard;
+pub(crate) use self::ticket::{EndOfWait, Ticket};
+use self::tokens::Tokens;
+pub(crate) use self::tokens::TokensUsed;
+use self::waiter::Waiter;
+pub(crate) use self::waiter::{Kept, Terms, Turn, Wanted};
+use crate::error::{BusyReason, StoreError};
+use crate::store::{HoldNumber, OwnerId, Target};
+use crate::waits::WaitEntry;
+
+/// Number of maps that keys are spread over.
+const SHARDS: usize = 32;
+
+/// The keys of one client. `H` is what is handed to a waiter.
+pub(crate) struct Queues<H> {
+    shards: Box<[Mutex<Shard<H>>]>,
+    /// Shared with the keys of multi locks that use this client.
+    waiting: Arc<AtomicUsize>,
+    max_waiting: usize,
+    closed: AtomicBool,
+}
+
+struct Key<H> {
+    mode: Mode<H>,
+    /// The number of the valid seat (invariant 4).
+    seat: u64,
+    /// By their numbers, and so in the order in which they came.
+    queue: BTreeMap<u64, Arc<Waiter<H>>>,
+    /// The owner with which the first caller asks the store. If that is passed over, what the owner was granted is released.
+    asked_as: Option<HoldNumber>,
+    /// Boxed, because few keys have waiters that the store has refused.
+    told: Option<Box<Told>>,
+    /// Boxed, because few keys have other processes, or queue in the store.
+    elsewhere: Option<Box<Elsewhere<H>>>,
+    tokens: Tokens,
+}
+
+/// What the store has said since the key is used.
+#[derive(Default)]
+struct Told {
+    /// Since when the store has failed, and its last error.
+    failing: Option<(Instant, StoreError)>,
+    /// When the holder's lease ends.
+    holder_ends: Option<Instant>,
+    /// When it last answered.
+    answered_at: Option<Instant>,
+    /// How many waiters of the queue end at the next answer, or have since left.
+    end_at_answer: usize,
+}
+
+/// What a key knows of turns that it does not give.
+struct Elsewhere<H> {
+    /// The head start of other processes, if they waited when the last hold was released.
+    others_first: Option<OthersFirst>,
+    in_store: InStore<H>,
+    /// Waiters that were given a hold that does not exclude the next, and were perhaps not polled since.
+    handed: Vec<Weak<Waiter<H>>>,
+}
+
+enum Mode<H> {
+    Free,
+    First {
+        /// When the caller last gave a sign of life.
+        polled_at: Instant,
+    },
+    // Weak, here and below: a waiter keeps what its caller has, perhaps the client. If the key kept it last, it would be dropped
+    // under the shard's mutex (invariant 3).
+    Asking(Weak<Waiter<H>>),
+    Handed(Weak<Waiter<H>>),
+    Held,
+    Leaving {
+        /// True if a hold is being released, and not what a request may have left.
+        held: bool,
+        /// When a waiter first saw the release.
+        since: Option<Instant>,
+    },
+}
+
+/// What a caller is ready to wait for at a key that is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitsFor {
+    /// Its turn, behind other waiters.
+    Turn,
+    /// A release that is under way, which takes one round trip, or else the store's next answer.
+    Release,
+    /// The store's next answer, if it is not known that the lock is held.
+    Answer,
+}
+
+/// A caller that wants a lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caller {
+    pub(crate) terms: Terms,
+    pub(crate) max_queue: usize,
+    pub(crate) waits_for: WaitsFor,
+    /// Its place in the queue, if it has had one: it was passed over, or lost what it was given. It was admitted then.
+    pub(crate) place: Option<u64>,
+    /// False if even the first request is one for a task of the client.
+    pub(crate) asks_first: bool,
+    pub(crate) now: Instant,
+}
+
+/// Answer of [`Queues::enter`].
+pub(crate) enum Admission<H> {
+    /// The key was unused: the caller asks the store, once, as this owner.
+    First(Seat<H>, OwnerId),
+    Waits(Ticket<H>),
+    Busy(BusyReason),
+    /// The store fails.
+    Failing(StoreError),
+    /// The client is shut down.
+    Closed,
+}
+
+impl<H> Queues<H> {
+    pub(crate) fn new(max_waiting: usize) -> Arc<Self> {
+        Self::counting(max_waiting, Arc::default())
+    }
+
+    /// Creates more keys of the same client: their waiters count together.
+    pub(crate) fn more(&self) -> Arc<Self> {
+        Self::counting(self.max_waiting, Arc::clone(&self.waiting))
+    }
+
+    fn counting(max_waiting: usize, waiting: Arc<AtomicUsize>) -> Arc<Self> {
+        Arc::new(Self {
+            shards: std::iter::repeat_with(Mutex::default).take(SHARDS).collect(),
+            waiting,
+            max_waiting,
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Lets a caller ask the store, if it is the first, or wait. `owner` is the one that it would ask as; `newcomer` is what
+    /// it wants.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        target: &Arc<Target>,
+        caller: Caller,
+        owner: impl FnOnce() -> OwnerId,
+        newcomer: impl FnOnce() -> Arc<dyn Wanted<H>>,
+    ) -> Admission<H> {
+        let Caller { terms, max_queue, waits_for, place, asks_first, now } = caller;
+        let mut shard = self.shard(target);
+        // Checked under the mutex, so that no waiter queues after `close`.
+        if self.closed.load(Ordering::SeqCst) {
+            return Admission::Closed;
+        }
+        let number = shard.next_number();
+        let key = match shard.keys.get_mut(&**target) {
+            None if asks_first && place.is_none() => {
+                let owner = owner();
+                shard.use_first(target, number, &owner, now);
+                return Admission::First(Seat::queued(self, target, number), owner);
+            }
+            None => shard.get_or_insert(target),
+            Some(key) => key,
+        };
+        let make = |number| Arc::new(Waiter::new(number, now, terms, newcomer()));
+        let waiter = if key.is_free() {
+            let waiter = make(place.unwrap_or(number));
+            let asking = self.have_asked(key, target, number, &waiter);
+            drop(shard);
+            asking.begin();
+            waiter
+        } else {
+            let may_wait = match waits_for {
+                WaitsFor::Turn => true,
+                WaitsFor::Release => {
+                    key.queue.is_empty() && matches!(key.mode, Mode::Leaving { .. })
+                }
+                WaitsFor::Answer => false,
+            };
+            if may_wait {
+                let is_full = || self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
+                if place.is_none() && (key.queue.len() >= max_queue || is_full()) {
+                    return Admission::Busy(BusyReason::TooManyWaiters);
+                }
+                let waiter = make(place.unwrap_or(number));
+                self.enqueue(key, &waiter);
+                waiter
+            } else {
+                if let Some(refused) = key.refuse(waits_for) {
+                    return refused;
+                }
+                let waiter = make(place.unwrap_or(number));
+                let asked = key.end_at_answer(&waiter);
+                self.enqueue(key, &waiter);
+                drop(shard);
+                if let Some(asked) = asked {
+                    asked.wake_asker();
+                }
+                waiter
+            }
+        };
+        Admission::Waits(Ticket::new(Arc::clone(self), Arc::clone(target), waiter))
+    }
+
+    fn enqueue(&self, key: &mut Key<H>, waiter: &Arc<Waiter<H>>) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        key.queue.insert(waiter.number, Arc::clone(waiter));
+    }
+
+    /// Makes this waiter, which is in no queue, the one that the store is asked for. Its seat has that number. What this
+    /// returns [begins](Asking::begin) after the unlock.
+    fn have_asked(
+        self: &Arc<Self>,
+        key: &mut Key<H>,
+        target: &Arc<Target>,
+        number: u64,
+        waiter: &Arc<Waiter<H>>,
+    ) -> Asking<H> {
+        key.mode = Mode::Asking(Arc::downgrade(waiter));
+        key.seat = number;
+        key.asked_as = None;
+        Asking::new(Seat::queued(self, target, number), waiter)
+    }
+
+    /// Puts a waiter that waits, and for which nobody asks any more, back into the queue, at its place.
+    // Also one that was passed over and is polled again. Between its last place and this, others may have left: then the key
+    // is free, and nobody else would ask for it.
+    fn wait_again(self: &Arc<Self>, target: &Arc<Target>, waiter: &Arc<Waiter<H>>) {
+        let asking = {
+            let mut shard = self.shard(target);
+            if self.closed.load(Ordering::SeqCst) {
+                drop(shard);
+                return waiter.give(Turn::Closed);
+            }
+            let number = shard.next_number();
+            let key = shard.get_or_insert(target);
+            if waiter.is_in_store {
+                self.have_asked_in_store(key, target, number, waiter)
+            } else if key.is_free() {
+                self.have_asked(key, target, number, waiter)
+            } else {
+                return self.enqueue(key, waiter);
+            }
+        };
+        asking.begin();
+    }
+
+    /// Since when the store has failed, and its last error.
+    pub(crate) fn failing(&self, target: &Target) -> Option<(Instant, StoreError)> {
+        self.shard(target).keys.get(target)?.failing().cloned()
+    }
+
+    /// True if a task asks for the key or holds it.
+    pub(crate) fn is_in_use(&self, target: &Target) -> bool {
+        self.shard(target).keys.get(target).is_some_and(|key| !key.is_free())
+    }
+
+    /// True if other processes go first at a key that no task uses.
+    pub(crate) fn others_go_first(&self, target: &Target) -> bool {
+        let shard = self.shard(target);
+        let others = shard.keys.get(target).filter(|key| key.is_free());
+        others.and_then(Key::others_first).is_some_and(|it| it.head_start_end().is_some())
+    }
+
+    /// What is left of the holder's lease, by the store's last answer.
+    pub(crate) fn holder_remaining(&self, target: &Target) -> Option<Duration> {
+        self.shard(target).keys.get(target)?.holder_remaining()
+    }
+
+    /// Calls `visit` with each waiter in a queue. It must not wait, drop a hold or come back here.
+    pub(crate) fn visit_waits(&self, visit: &mut dyn FnMut(&WaitEntry)) {
+        for shard in &self.shards {
+            for (target, key) in &shard.lock().keys {
+                for (place, waiter) in key.queue.values().enumerate() {
+                    let (target, asker) = (Arc::clone(target), waiter.wanted.asker());
+                    visit(&WaitEntry { target, since: waiter.since, asker, place: Some(place) });
+                }
+            }
+        }
+    }
+
+    /// Ends all waits, and refuses new callers.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        for shard in &self.shards {
+            // After the unlock, in this order: what was handed to a waiter that is not polled, which would keep it for the lease;
+            // then all waiters, so that those whose hold was taken back learn of it, too.
+            let (mut queued, mut asked, mut handed) = (Vec::new(), Vec::new(), Vec::new());
+            for key in shard.lock().keys.values_mut() {
+                queued.extend(std::mem::take(&mut key.queue).into_values());
+                match &key.mode {
+                    Mode::Asking(waiter) => asked.extend(waiter.upgrade()),
+                    Mode::Handed(waiter) => handed.extend(waiter.upgrade()),
+                    _ => {}
+                }
+                if let Some(elsewhere) = key.elsewhere.as_deref_mut() {
+                    asked.extend(elsewhere.in_store.waiters());
+                    handed.extend(elsewhere.handed.drain(..).filter_map(|waiter| waiter.upgrade()));
+                }
+            }
+            self.waiting.fetch_sub(queued.len(), Ordering::Relaxed);
+            for waiter in &handed {
+                drop(waiter.take_back());
+                waiter.comes_back();
+            }
+            for waiter in queued.into_iter().chain(asked).chain(handed) {
+                waiter.give(Turn::Closed);
+                waiter.wake_asker();
+            }
+        }
+    }
+
+    /// Delays the next caller of this process, so that other processes go first.
+    // S-14.
+    fn let_others_first(&self, target: &Arc<Target>, others_first: OthersFirst) {
+        let mut shard = self.shard(target);
+        let key = shard.get_or_insert(target);
+        key.elsewhere().others_first = Some(others_first);
+    }
+
+    fn shard(&self, target: &Target) -> MutexGuard<'_, Shard<H>> {
+        // The upper half: the maps inside use the lower bits.
+        let upper = (target.hashed() >> 32) as usize;
+        self.shards[upper % SHARDS].lock()
+    }
+}
+
+impl<H> Key<H> {
+    fn free() -> Self {
+        Self {
+            mode: Mode::Free,
+            seat: 0,
+            queue: BTreeMap::new(),
+            asked_as: None,
+            told: None,
+            elsewhere: None,
+            tokens: Tokens::new(),
+        }
+    }
+
+    fn is_free(&self) -> bool {
+        matches!(self.mode, Mode::Free)
+    }
+
+    /// True if a task of this process holds the lock, or was handed it.
+    fn is_held(&self) -> bool {
+        matches!(self.mode, Mode::Held | Mode::Handed(_))
+    }
+
+    fn failing(&self) -> Option<&(Instant, StoreError)> {
+        self.told.as_ref()?.failing.as_ref()
+    }
+
+    fn told(&mut self) -> &mut Told {
+        self.told.get_or_insert_default()
+    }
+
+    fn elsewhere(&mut self) -> &mut Elsewhere<H> {
+        self.elsewhere.get_or_insert_with(|| {
+            let (others_first, in_store, handed) = (None, InStore::default(), Vec::new());
+            Box::new(Elsewhere { others_first, in_store, handed })
+        })
+    }
+
+    fn others_first(&self) -> Option<OthersFirst> {
+        self.elsewhere.as_ref()?.others_first
+    }
+
+    /// How many tasks of this process are in the store's queue.
+    fn in_store(&self) -> usize {
+        self.elsewhere.as_ref().map_or(0, |elsewhere| elsewhere.in_store.len())
+    }
+
+    /// True if a waiter was handed a hold that does not exclude the next, and is still there.
+    fn has_handed(&mut self) -> bool {
+        self.elsewhere.as_deref_mut().is_some_and(|elsewhere| {
+            elsewhere.handed.retain(|waiter| waiter.strong_count() > 0);
+            !elsewhere.handed.is_empty()
+        })
+    }
+
+    fn holder_remaining(&self) -> Option<Duration> {
+        let told = self.told.as_ref().filter(|told| told.failing.is_none())?;
+        Some(told.holder_ends?.saturating_duration_since(Instant::now()))
+    }
+
+    /// What a caller is told that does not wait for its turn; `None` if only the store's next answer tells.
+    // The store may be down, and the lock free: a task that asks must not be taken for a holder (S-33).
+    fn refuse(&self, waits_for: WaitsFor) -> Option<Admission<H>> {
+        match (&self.mode, self.failing()) {
+            _ if self.is_held() => Some(Admission::Busy(BusyReason::Held)),
+            // It counts as a hold of this process until the store has answered, and the caller does not wait for that.
+            (Mode::Leaving { held: true, .. }, _) if waits_for == WaitsFor::Answer => {
+                Some(Admission::Busy(BusyReason::Held))
+            }
+            (_, Some((_, error))) => Some(Admission::Failing(error.clone())),
+            _ => None,
+        }
+    }
+
+    /// The waiter that the store is asked for. The caller drops it after the unlock (invariant 3).
+    fn asked(&self) -> Option<Arc<Waiter<H>>> {
+        match &self.mode {
+            Mode::Asking(waiter) => waiter.upgrade(),
+            _ => None,
+        }
+    }
+
+    /// Has the wait end at the store's next answer. Returns the waiter whose task is to ask now, for after the unlock.
+    fn end_at_answer(&mut self, waiter: &Waiter<H>) -> Option<Arc<Waiter<H>>> {
+        if !waiter.ends_at_answer.swap(true, Ordering::Relaxed) {
+            self.told().end_at_answer += 1;
+        }
+        let asked = self.asked()?;
+        asked.needs_answer();
+        Some(asked)
+    }
+
+    /// Removes the waiters that end at an answer.
+    fn take_answered(&mut self) -> Answered<H> {
+        let asked = self.asked();
+        if let Some(asked) = &asked {
+            asked.has_answer();
+        }
+        let waiters = match self.told.as_mut().map(|told| std::mem::take(&mut told.end_at_answer)) {
+            None | Some(0) => Vec::new(),
+            Some(_) => self.take_waiters(|waiter| waiter.ends_at_answer.load(Ordering::Relaxed)),
+        };
+        Answered { waiters, asked }
+    }
+
+    fn take_waiters(&mut self, which: impl Fn(&Waiter<H>) -> bool) -> Vec<Arc<Waiter<H>>> {
+        self.queue.extract_if(.., |_, waiter| which(waiter)).map(|(_, waiter)| waiter).collect()
+    }
+
+    /// Records that the store has answered.
+    fn note_answer(&mut self) -> Answered<H> {
+        let answered = self.take_answered();
+        // Only waiters read what it has said.
+        if let Some(told) = &mut self.told {
+            (told.failing, told.holder_ends) = (None, None);
+        }
+        if !self.queue.is_empty() || answered.asked.is_some() {
+            self.told().answered_at = Some(Instant::now());
+        }
+        answered
+    }
+
+    /// The first waiter, if it wants these terms, or fewer replicas.
+    fn pop_if(&mut self, terms: Terms) -> Option<Arc<Waiter<H>>> {
+        let (_, first) = self.queue.first_key_value()?;
+        let will_do = first.terms.lease == terms.lease && first.terms.replicas <= terms.replicas;
+        will_do.then(|| self.queue.pop_first()).flatten().map(|(_, waiter)| waiter)
+    }
+}
+
+/// Waiters that were taken out of the queue because the store has answered, and the one that it was asked for.
+#[must_use = "tell them, after the unlock"]
+struct Answered<H> {
+    waiters: Vec<Arc<Waiter<H>>>,
+    /// Here, so that it is dropped after the unlock (invariant 3).
+    asked: Option<Arc<Waiter<H>>>,
+}
+
+impl<H> Answered<H> {
+    fn tell(self, queues: &Queues<H>, turn: impl Fn() -> Turn<H>) {
+        queues.tell(self.waiters, turn);
+    }
+}
+
+impl<H> Queues<H> {
+    /// Tells waiters that were taken out of the queue how their wait has ended. Not under a shard's mutex.
+    fn tell(&self, waiters: Vec<Arc<Waiter<H>>>, turn: impl Fn() -> Turn<H>) {
+        if !waiters.is_empty() {
+            self.waiting.fetch_sub(waiters.len(), Ordering::Relaxed);
+            waiters.into_iter().for_each(|waiter| waiter.give(turn()));
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Some of the keys, behind one mutex.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{Key, Mode};
+use crate::store::{OwnerId, Target};
+
+/// A shard with fewer keys is not swept.
+const SWEPT_FROM: usize = 64;
+
+/// Most keys of a shard that are kept only because other processes go first.
+// S-14.
+const MOST_UNUSED: usize = 16;
+
+pub(super) struct Shard<H> {
+    pub(super) keys: HashMap<Arc<Target>, Key<H>, BuildHasherDefault<Hashed>>,
+    /// Numbers waiters and seats; no number is used twice.
+    pub(super) last_number: u64,
+    /// The size at which keys that are kept only for `others_first` are removed.
+    sweep_at: usize,
+}
+
+impl<H> Default for Shard<H> {
+    fn default() -> Self {
+        Self { keys: HashMap::default(), last_number: 0, sweep_at: SWEPT_FROM }
+    }
+}
+
+impl<H> Shard<H> {
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    pub(super) fn get_or_insert(&mut self, target: &Arc<Target>) -> &mut Key<H> {
+        if !self.keys.contains_key(&**target) {
+            self.sweep();
+        }
+        self.keys.entry(Arc::clone(target)).or_insert_with(Key::free)
+    }
+
+    /// Creates a key that has none, for a caller that asks the store as `owner` and has the seat of that number.
+    pub(super) fn use_first(
+        &mut self,
+        target: &Arc<Target>,
+        number: u64,
+        owner: &OwnerId,
+        now: Instant,
+    ) {
+        self.sweep();
+        let mode = Mode::First { polled_at: now };
+        let key = Key { mode, seat: number, asked_as: owner.number(), ..Key::free() };
+        self.keys.insert(Arc::clone(target), key);
+    }
+
+    pub(super) fn sweep(&mut self) {
+        if self.keys.len() < self.sweep_at {
+            return;
+        }
+        let now = Instant::now();
+        let is_used = |key: &Key<H>| !key.is_free() || key.in_store() > 0;
+        self.keys.retain(|_, key| {
+            is_used(key) || key.others_first().is_some_and(|others| !others.is_over(now))
+        });
+        if self.keys.values().filter(|key| !is_used(key)).count() > MOST_UNUSED {
+            // The turns of other processes are not worth more memory.
+            self.keys.retain(|_, key| {
+                is_used(key) || key.others_first().is_some_and(|it| it.head_start_end().is_some())
+            });
+        }
+        self.sweep_at = (self.keys.len() * 2).max(SWEPT_FROM);
+    }
+}
+
+/// Passes on the hash that a [`Target`] brings along.
+#[derive(Default)]
+pub(super) struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    /// Not called for targets; still a hash if it were.
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.wrapping_mul(31).wrapping_add(u64::from(*byte));
+        }
+    }
+}
