@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 
 use super::attempt::{Attempt, known_as};
@@ -226,7 +225,7 @@ impl First {
             Ok((ticket, asked, seat)) => {
                 contender.set_seat(seat);
                 let serving =
-                    asked.served_by(|asked| serve(asked, contender, Some(answered)).boxed());
+                    asked.served_by(|asked| request.boxed(serve(asked, contender, Some(answered))));
                 engine.leases.give_future(serving);
                 Tried::Waits(Box::new(QueuedAcquire::new(Arc::clone(&request), ticket)))
             }

@@ -355,7 +355,7 @@ fn begin(
     let started = Instant::now();
     let recorder = recorder.timed_from(started);
     let (span, label) = (recorder.span(), recorder.label().clone());
-    let request = Arc::new(Request::new(spec, permits, label, started));
+    let request = Arc::new(Request::new(spec, permits, label, started, span.clone()));
     let begun = Begun { request: Arc::clone(&request), recorder, long: LongWait::default() };
     if !request.label.is_enforced() {
         return Ok(State::under_way(span.around(request.shadow_lock()), begun));

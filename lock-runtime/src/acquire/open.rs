@@ -21,7 +21,7 @@ use super::waiting::Waiting;
 use super::queued::Ended;
 use super::{Handle, LongWait};
 use crate::error::{LockError, StoreError, StoreErrorKind};
-use crate::observe::{AcquireOutcome, AcquireRecorder, Label};
+use crate::observe::{AcquireOutcome, AcquireRecorder, AcquireSpan, Label};
 use crate::opaque::opaque_debug;
 use crate::options::{LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
@@ -55,7 +55,13 @@ impl Handle {
         consume_budget().await;
         // Not a wait: only the store's timeout limits it.
         let options = LockOptions::clone(&spec.options).wait(Wait::Forever);
-        let asked = Request::new(spec.once_with(options), 1, Label::default(), Instant::now());
+        let asked = Request::new(
+            spec.once_with(options),
+            1,
+            Label::default(),
+            Instant::now(),
+            AcquireSpan::none(),
+        );
         let (asked, apart) = (Arc::new(asked), Seat::none());
         let mut waiting = Waiting::new(Arc::clone(&asked), Instant::now(), None);
         loop {
@@ -86,7 +92,7 @@ impl Handle {
         spec.options.check()?;
         let recorder = self.recorder(&spec.target, site);
         let (span, label) = (recorder.span(), recorder.label().clone());
-        let request = Arc::new(Request::new(spec.clone(), 1, label, Instant::now()));
+        let request = Arc::new(Request::new(spec.clone(), 1, label, Instant::now(), span.clone()));
         let recorder = recorder.timed_from(request.started);
         let opened = span.around(request.opened(&recorder)).await;
         match &opened {
@@ -124,7 +130,7 @@ impl Request {
                 Ended::Turn(Turn::Shared(_)) => return Ok(()),
                 Ended::Turn(Turn::Closed) => return Err(LockError::Closed),
                 Ended::Turn(Turn::Failed(error)) => return Err(error),
-                Ended::Turn(Turn::Busy) | Ended::TimedOut(_) => return Err(self.latch_closed(None)),
+                Ended::Turn(Turn::Busy) | Ended::TimedOut => return Err(self.latch_closed(None)),
                 Ended::Unanswered => return Err(self.unanswered()),
                 // A latch has no holder, so no task hands it over.
                 Ended::Turn(Turn::Handed(_)) => place = Some(queued.place()),

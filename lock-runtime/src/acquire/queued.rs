@@ -4,7 +4,6 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -36,8 +35,8 @@ pub(super) struct QueuedAcquire {
 /// How a wait has ended.
 pub(super) enum Ended {
     Turn(Turn<OwnedHold>),
-    /// The store has refused the lock, and has said what is left of its holder's lease.
-    TimedOut(Option<Duration>),
+    /// The store has refused the lock.
+    TimedOut,
     /// The store has not answered.
     Unanswered,
 }
@@ -88,7 +87,7 @@ impl QueuedAcquire {
             EndOfWait::Failing(error) => {
                 return Some(Ended::Turn(Turn::Failed(LockError::Store(error))));
             }
-            EndOfWait::Busy(left) => return Some(Ended::TimedOut(left)),
+            EndOfWait::Busy => return Some(Ended::TimedOut),
             EndOfWait::NextAnswer => A_MOMENT,
             // Its request, which may have begun just now, and what follows on the answer.
             EndOfWait::Asked => A_MOMENT * 2,
@@ -118,7 +117,7 @@ impl QueuedAcquire {
     pub(super) fn end(&self, ended: Ended) -> Tried {
         let Self { ticket, request, .. } = self;
         let waits_not = request.spec.options.get_wait() == Wait::None;
-        let left = || request.spec.engine.queues.holder_remaining(&request.spec.target);
+        let left = || request.holder_remaining();
         let error = match ended {
             Ended::Turn(Turn::Handed(owned)) => {
                 let how = match owned.is_handed_over() {
@@ -136,7 +135,7 @@ impl QueuedAcquire {
             Ended::Turn(Turn::Busy) => request.timed_out(left()),
             Ended::Turn(Turn::Failed(error)) => error,
             Ended::Turn(Turn::Closed) => LockError::Closed,
-            Ended::TimedOut(left) => request.timed_out(left),
+            Ended::TimedOut => request.timed_out(left()),
             // The store may be slow, or the task that asks not polled.
             Ended::Unanswered if self.is_try => return Tried::Apart,
             Ended::Unanswered => request.unanswered(),

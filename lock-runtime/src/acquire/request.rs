@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::attempt::{Attempt, known_as};
@@ -18,7 +18,7 @@ use crate::lease::Hold;
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::liveness::SIGN_OF_LIFE;
-use crate::observe::{Label, Meter, NO_POLICY};
+use crate::observe::{AcquireSpan, Label, Meter, NO_POLICY};
 use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 use crate::queue::{Asked, Asking, Caller, Seat, Terms, WaitsFor, Wanted};
@@ -38,13 +38,24 @@ pub(super) struct Request {
     pub(super) inside: Option<Arc<ReentryGuard>>,
     /// True once it waits for another task, or the store has refused it. A read inside of a write hold shares this.
     pub(super) waits: Arc<AtomicBool>,
+    /// When the holder's lease ends, by the store's last answer to this request.
+    holder_ends: Mutex<Option<Instant>>,
+    /// The acquire's, for what a task of the client does for it.
+    span: AcquireSpan,
 }
 
 impl Request {
     /// Called where the caller polls.
-    pub(super) fn new(spec: Spec, permits: u32, label: Label, started: Instant) -> Self {
+    pub(super) fn new(
+        spec: Spec,
+        permits: u32,
+        label: Label,
+        started: Instant,
+        span: AcquireSpan,
+    ) -> Self {
         let asker = Asker { site: label.call_site(), around: crate::scope::surroundings() };
-        Self { spec, permits, label, started, asker, inside: None, waits: Arc::default() }
+        let (waits, holder_ends) = (Arc::default(), Mutex::default());
+        Self { spec, permits, label, started, asker, inside: None, waits, holder_ends, span }
     }
 
     /// The same, inside of a write hold.
@@ -57,7 +68,28 @@ impl Request {
             asker: self.asker.clone(),
             inside: Some(inside),
             waits: Arc::clone(&self.waits),
+            holder_ends: Mutex::default(),
+            span: self.span.clone(),
         }
+    }
+
+    /// Boxes what a task of the client does for it.
+    pub(super) fn boxed(&self, serving: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
+        self.span.boxed(serving)
+    }
+
+    /// Records the holder's lease as the store reported it.
+    pub(super) fn note_holder(&self, remaining: Option<Duration>) {
+        let ends = remaining.and_then(|remaining| Instant::now().checked_add(remaining));
+        *self.holder_ends.lock() = ends;
+    }
+
+    /// What is left of the holder's lease, by the store's last answer to this request or to another one of this process.
+    pub(super) fn holder_remaining(&self) -> Option<Duration> {
+        let own = *self.holder_ends.lock();
+        let left = |ends: Instant| ends.saturating_duration_since(Instant::now());
+        let queues = &self.spec.engine.queues;
+        own.map(left).or_else(|| queues.holder_remaining(&self.spec.target))
     }
 
     pub(super) fn is_inside(&self) -> bool {
@@ -154,6 +186,10 @@ impl Request {
     /// Returns a guard on an owned hold that was handed to it, unless it was lost on the way here.
     pub(super) fn guard_on_handed(&self, owned: Arc<OwnedHold>) -> Option<LockGuard> {
         let now = owned.hold.check().ok()?;
+        // Other readers may have joined it on the way.
+        if self.shares() && !owned.hold.arrives() {
+            owned.hold.enter(0);
+        }
         Some(self.guard_on(owned, now))
     }
 
@@ -194,7 +230,7 @@ impl Request {
             let site = site.as_deref().unwrap_or("unknown");
             return format!("this process, which acquired it {held_for:.1?} ago at {site}; {HINT}");
         }
-        match self.spec.engine.queues.holder_remaining(&self.spec.target) {
+        match self.holder_remaining() {
             Some(left) => {
                 format!("another client, whose lease has {left:.1?} left unless it is renewed")
             }
@@ -304,12 +340,13 @@ impl Wanted<OwnedHold> for Request {
     }
 
     fn run(self: Arc<Self>, asked: Asked<OwnedHold>, seat: Seat<OwnedHold>) -> BoxFuture<'static, ()> {
+        let request = Arc::clone(&self);
         if self.spec.target.kind() == HoldKind::Latch {
-            return self.watch_latch(asked, seat).boxed();
+            return request.boxed(self.watch_latch(asked, seat));
         }
         let attempt = Attempt::new(&self, seat);
         let contender = Contender::new(Arc::clone(&self), attempt);
-        serve(asked, contender, None).boxed()
+        request.boxed(serve(asked, contender, None))
     }
 }
 
@@ -327,7 +364,18 @@ pub(super) async fn serve(
         contended = contender.contend(refused, Some(&asked)) => contended,
     };
     match contended {
-        Ok(Contended::Taken { owned, seat, .. }) => asked.hand(owned, seat),
+        Ok(Contended::Taken { owned, seat, left, .. }) => {
+            // It is renewed once the waiter has it. Before others learn of it: they join what is offered.
+            owned.hold.departs();
+            contender.request().offer(&owned);
+            let kept = owned.keep_for_others();
+            asked.hand(owned, seat);
+            if let Some(left) = left {
+                left.share_before(Instant::now(), &kept);
+            }
+            drop((kept, contender));
+            asked.is_taken().await;
+        }
         Ok(Contended::ToShare(kept)) => asked.share(kept),
         // Its seat was void, or never: the waiter goes back into the queue.
         Ok(Contended::PassedOver) => {}

@@ -157,6 +157,12 @@ impl Request {
         self.terms().is_some()
     }
 
+    /// True if there is a hold to join.
+    pub(super) fn can_join(&self) -> bool {
+        let readers = &self.spec.engine.readers;
+        self.terms().is_some_and(|terms| readers.find(&terms, self.started).is_some())
+    }
+
     /// True if a writer of this process has the lock, and may let this reader in.
     pub(super) fn waits_for_writer(&self) -> bool {
         self.terms().is_some_and(|(target, lease)| {

@@ -52,7 +52,7 @@ pub(crate) use self::names::cause_label;
 pub(crate) use self::names::kind_label;
 pub(crate) use self::names::{AcquireOutcome, ReleaseOutcome, RenewOutcome, RunOutcome};
 pub(crate) use self::recorder::{AcquireRecorder, HoldRecorder};
-pub(crate) use self::span::HoldSpan;
+pub(crate) use self::span::{AcquireSpan, HoldSpan};
 
 /// The span around an acquire.
 pub const SPAN_ACQUIRE: &str = "lock.acquire";

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 use tokio_util::sync::ReusableBoxFuture;
 use tracing::field::{Empty, debug};
@@ -35,6 +36,10 @@ macro_rules! lock_span {
 pub(crate) struct AcquireSpan(Span);
 
 impl AcquireSpan {
+    pub(crate) fn none() -> Self {
+        Self(Span::none())
+    }
+
     #[inline]
     pub(super) fn new(target: &Target, label: &Label) -> Self {
         Self(lock_span!("lock.acquire", target, label, lock.token = Empty, lock.waited = Empty))
@@ -64,6 +69,17 @@ impl AcquireSpan {
         match self.0.is_disabled() {
             true => ReusableBoxFuture::new(future),
             false => ReusableBoxFuture::new(future.instrument(self.0)),
+        }
+    }
+
+    /// Boxes what is done elsewhere for the acquire.
+    pub(crate) fn boxed(
+        &self,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> BoxFuture<'static, ()> {
+        match self.0.is_disabled() {
+            true => Box::pin(future),
+            false => Box::pin(future.instrument(self.0.clone())),
         }
     }
 

@@ -7,12 +7,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::waiter::{Kept, Terms, Turn, Waiter, Wanted};
 use super::{Key, Mode, OthersFirst, Queues, Ticket, TokensUsed};
 use crate::error::{LockError, StoreError};
 use crate::lease::releaser::ClientJob;
+use crate::liveness::ASLEEP_AFTER;
 use crate::store::{OwnerId, Target};
 
 /// The right to ask the store for a key, and later the place of the holder. Dropping it has the store asked for the next waiter,
@@ -513,6 +514,17 @@ impl<H> Asked<H> {
             other.give(Turn::Handed(payload));
         } else if is_ready || !self.is_passed_over() {
             self.waiter.give(Turn::Handed(payload));
+        }
+    }
+}
+
+impl<H> Asked<H> {
+    /// Waits until the waiter uses what it was handed, and takes that back if it does not within a second.
+    // S-34. Nobody else would, where no other task of this process waits.
+    pub(crate) async fn is_taken(&self) {
+        if timeout(ASLEEP_AFTER, self.waiter.uses_it()).await.is_err() {
+            // It goes to the next waiter, or is released.
+            drop(self.waiter.take_back());
         }
     }
 }

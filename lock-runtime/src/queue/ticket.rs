@@ -12,7 +12,6 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -37,9 +36,8 @@ pub(crate) struct Ticket<H> {
 pub(crate) enum EndOfWait {
     /// The store fails.
     Failing(StoreError),
-    /// The lock is busy, by an answer of the store to this wait or because a task of this process has it; and what is left of
-    /// the holder's lease, if the store has told.
-    Busy(Option<Duration>),
+    /// The lock is busy, by an answer of the store to this wait or because a task of this process has it.
+    Busy,
     /// The store was not asked since the wait began. The next answer ends it.
     NextAnswer,
     /// A task asks for this waiter, and ends its wait.
@@ -124,7 +122,7 @@ impl<H> Ticket<H> {
         }
         let answered_at = key.told.as_ref().and_then(|told| told.answered_at);
         if key.is_held() || answered_at.is_some_and(|at| at >= self.waiter.since) {
-            return EndOfWait::Busy(key.holder_remaining());
+            return EndOfWait::Busy;
         }
         let asked = key.end_at_answer(&self.waiter);
         drop(shard);

@@ -113,8 +113,9 @@ pub(crate) struct Waiter<H> {
     pub(super) ends_at_answer: AtomicBool,
     /// True if another waiter needs an answer of the store. Written under the shard's mutex.
     is_asked: AtomicBool,
-    /// What a task runs for it.
+    /// What a task runs for it, and whether one ever did.
     served: Mutex<Weak<Served>>,
+    is_served: AtomicBool,
     /// For the task that asks the store for this waiter: notified when the waiter is gone, and when another needs an answer.
     for_asker: Notify,
     slot: Mutex<Slot<H>>,
@@ -150,6 +151,7 @@ impl<H> Waiter<H> {
             ends_at_answer: AtomicBool::new(false),
             is_asked: AtomicBool::new(false),
             served: Mutex::new(Weak::new()),
+            is_served: AtomicBool::new(false),
             for_asker: Notify::new(),
             slot: Mutex::new(Slot { state: State::Waiting, polled_at: since, waker: None }),
         }
@@ -189,6 +191,10 @@ impl<H> Waiter<H> {
             if matches!(slot.state, State::Given(_))
                 && let State::Given(turn) = std::mem::replace(&mut slot.state, State::Over)
             {
+                drop(slot);
+                if self.is_served.load(Ordering::Relaxed) {
+                    self.for_asker.notify_waiters();
+                }
                 return Poll::Ready(turn);
             }
             match &slot.waker {
@@ -271,6 +277,7 @@ impl<H> Waiter<H> {
     pub(super) fn served_by(&self, request: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
         let served = Arc::new(Served(Mutex::new(Some(request))));
         *self.served.lock() = Arc::downgrade(&served);
+        self.is_served.store(true, Ordering::Relaxed);
         Box::pin(Serving(served))
     }
 
@@ -297,6 +304,12 @@ impl<H> Waiter<H> {
 
     pub(super) fn wake_asker(&self) {
         self.for_asker.notify_waiters();
+    }
+
+    /// Resolves once it has nothing that it was given and has not used.
+    pub(super) async fn uses_it(&self) {
+        let is_given = || matches!(self.slot.lock().state, State::Given(_));
+        wait_until(&self.for_asker, || !is_given()).await;
     }
 
     /// Resolves when another waiter needs an answer of the store; at once if one already does.

@@ -1,4 +1,4 @@
-//! The gate, the releaser and the hand-off of `lock-runtime`, compiled with the mutexes of an explorer of schedules.
+//! The queue of a key, the releaser and the hand-off of `lock-runtime`, compiled with the mutexes of an explorer of schedules.
 //!
 //! These are the real source files. `Cargo.toml` gives them [Shuttle](shuttle)'s mutexes for those of `parking_lot`, and a
 //! tokio whose time stands still, so `lock-runtime` has neither a feature nor a `cfg` for this. The [`scenarios`] run
@@ -26,8 +26,6 @@ pub mod clock;
 pub mod error;
 #[path = "../../../lock-runtime/src/fence/token.rs"]
 pub mod fence;
-#[path = "../../../lock-runtime/src/gate/mod.rs"]
-mod gate;
 #[path = "../../../lock-runtime/src/key/mod.rs"]
 pub mod key;
 #[path = "../../../lock-runtime/src/lease/mod.rs"]
@@ -44,6 +42,8 @@ pub mod options;
 mod order;
 #[path = "../../../lock-runtime/src/owned_hold/mod.rs"]
 mod owned_hold;
+#[path = "../../../lock-runtime/src/queue/mod.rs"]
+mod queue;
 #[path = "../../../lock-runtime/src/reuse.rs"]
 mod reuse;
 #[path = "../../../lock-runtime/src/shadow.rs"]

@@ -34,6 +34,15 @@ fn a_close_ends_all() {
     }
 }
 
+/// S-14, S-20.
+#[test]
+fn a_request_that_is_dropped_is_made_anew() {
+    for leave in [Leave::Drop, Leave::HandOff] {
+        let scenario = move || turns::a_request_that_is_dropped_is_made_anew(leave);
+        every_order(3, "a task of the client ends", scenario);
+    }
+}
+
 /// S-34.
 #[test]
 fn a_waiter_that_is_not_polled_is_passed_over() {

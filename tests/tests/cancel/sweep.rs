@@ -129,7 +129,7 @@ async fn every_future_is_dropped_at_every_await() {
         let queued = sweep(row, Setting::Queued).await;
         // Its request is an await point; so is the wait, unless it does not wait.
         let waits = !row.future.contains("::try_") || row.future.contains("try_run");
-        assert!(free >= 2 && (!waits || held > free), "{}: {free}, {held} polls", row.future);
+        assert!(free >= 2 && (!waits || held >= 2), "{}: {free}, {held} polls", row.future);
         drops += free + held + queued;
     }
     assert!(drops > 500, "only {drops} drops");

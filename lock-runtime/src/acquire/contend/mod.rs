@@ -114,6 +114,9 @@ impl Contender {
 
     /// Asks the store once. An answer that does not end the acquire is for [`contend`](Self::contend).
     pub(super) async fn ask_once(&mut self) -> Result<Result<Contended, Answered>, LockError> {
+        if self.request.can_join() {
+            return Ok(Ok(Contended::ToShare(None)));
+        }
         if self.request.spec.engine.closed.load(Ordering::Acquire) {
             return Err(LockError::Closed);
         }
@@ -127,6 +130,10 @@ impl Contender {
             other => other,
         };
         Ok(Err(Answered { reply, tokens, sent_at }))
+    }
+
+    pub(super) fn request(&self) -> &Arc<Request> {
+        &self.request
     }
 
     pub(super) fn seat_id(&self) -> SeatId {
@@ -209,6 +216,10 @@ impl Contender {
         self.waiting.forget_past();
         if let Some(next) = self.look_for_phase() {
             return Ok(next);
+        }
+        // Another reader of this process has been granted a hold meanwhile.
+        if self.request.can_join() {
+            return Ok(Next::End(Contended::ToShare(None)));
         }
         if self.request.spec.engine.closed.load(Ordering::Acquire) {
             return Err(LockError::Closed);

@@ -19,6 +19,7 @@ impl Contender {
     pub(super) async fn refused(&mut self, refusal: Refusal) -> Result<Next, LockError> {
         self.answered();
         let remaining = refusal.holder_remaining();
+        self.request.note_holder(remaining);
         self.attempt.seat.note_holder(remaining);
         self.last = Some(LastAnswer::Refused(refusal));
         self.check_wait(remaining)?;

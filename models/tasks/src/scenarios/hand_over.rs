@@ -1,22 +1,21 @@
 //! Tasks that hand a hold of the store on to each other, and the releaser that gets what they drop.
 
-use std::future::poll_fn;
-use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 
+use futures_util::future::BoxFuture;
 use shuttle::future::{block_on, spawn, yield_now};
 use tokio::sync::oneshot;
 use tokio::time::{Duration, advance};
 
 use super::store::CountingStore;
-use super::{Inside, LEASE, target, unless};
-use crate::gate::{Admission, GateGuard, Gates, Turn, WaitsFor};
+use super::{Inside, LEASE, SOMEBODY, a_caller, target, unless};
 use crate::lease::manager::{LeaseManager, Timing};
 use crate::lease::{Hold, Taken};
 use crate::owned_hold::{LocalRelease, OwnedHold};
+use crate::queue::{Admission, Asked, Asking, Queues, Seat, Turn, Wanted};
 use crate::store::{AcquireReply, AcquireRequest, OwnerId, Store, Target};
+use crate::waits::Asker;
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -35,7 +34,7 @@ pub enum End {
 struct World {
     store: Arc<CountingStore>,
     leases: Arc<LeaseManager>,
-    gates: Arc<Gates<OwnedHold>>,
+    queues: Arc<Queues<OwnedHold>>,
     target: Arc<Target>,
     inside: Inside,
     last_token: AtomicU64,
@@ -59,7 +58,7 @@ impl World {
         Arc::new(Self {
             store,
             leases: Arc::new(leases),
-            gates: Gates::new(8),
+            queues: Queues::new(8),
             target: target(),
             inside: Inside::default(),
             last_token: AtomicU64::new(0),
@@ -68,17 +67,12 @@ impl World {
 
     /// One task: as `acquire` does, with a store that neither fails nor is asked by other processes.
     async fn lock(self: Arc<Self>, end: End, cancelled: Option<oneshot::Receiver<()>>) {
-        let next_owner = || self.leases.next_owner(1);
-        let enter = |cx: &mut Context<'_>| {
-            let (asker, now) = super::a_newcomer();
-            let newcomer = || (asker, cx.waker().clone());
-            Poll::Ready(self.gates.enter_first(&self.target, LEASE, 8, next_owner, newcomer, now))
-        };
-        match poll_fn(enter).await {
-            Ok((guard, owner)) => self.acquire(guard, owner, end).await,
-            Err(Admission::Turn(guard)) => self.acquire(guard, next_owner(), end).await,
-            Err(Admission::Queued(ticket)) => match unless(cancelled, once_woken(ticket)).await {
-                Some(Turn::Contend(guard)) => self.acquire(guard, next_owner(), end).await,
+        match self.enter() {
+            Admission::First(seat, owner) => {
+                let owned = self.acquire(seat, owner).await;
+                self.hold(owned, end).await;
+            }
+            Admission::Waits(ticket) => match unless(cancelled, ticket).await {
                 Some(Turn::Handed(owned)) => {
                     assert_eq!(Arc::strong_count(&owned), 1, "handed to one waiter only");
                     self.hold(owned, end).await;
@@ -86,20 +80,25 @@ impl World {
                 Some(_) => panic!("the store neither fails nor shares"),
                 None => {}
             },
-            Err(_) => panic!("the gate refused a caller that waits"),
+            _ => panic!("the key refused a caller that waits"),
         }
     }
 
-    async fn acquire(&self, guard: GateGuard<OwnedHold>, owner: OwnerId, end: End) {
+    fn enter(self: &Arc<Self>) -> Admission<OwnedHold> {
+        let owner = || self.leases.next_owner(1);
+        self.queues.enter(&self.target, a_caller(), owner, || Arc::new(Ask(Arc::downgrade(self))))
+    }
+
+    async fn acquire(&self, seat: Seat<OwnedHold>, owner: OwnerId) -> Arc<OwnedHold> {
         let (target, lease) = (Arc::clone(&self.target), LEASE.duration());
         let request = AcquireRequest::new(target, owner.clone(), lease, TIMEOUT);
         let sent_at = self.leases.clock.now();
         let reply = self.store.acquire(request.with_tokens(TOKENS)).await;
         let Ok(AcquireReply::Granted(token)) = reply else {
-            panic!("the last hold was not released before the next contender asked: {reply:?}")
+            panic!("the last hold was not released before the next request: {reply:?}")
         };
-        assert!(guard.granted(), "no task was passed over");
-        let place_at_gate = guard.gates_and_number().map(|(gates, number)| (gates as _, number));
+        assert!(seat.granted(true), "no task was passed over");
+        let place_at_gate = seat.queues_and_number().map(|(queues, number)| (queues as _, number));
         let target = Arc::clone(&self.target);
         let taken = Taken {
             target,
@@ -114,8 +113,7 @@ impl World {
         let (clock, pulse) = (self.leases.clock.clone(), self.leases.watchdog.pulse());
         let hold = Arc::new(Hold::new(taken, clock, pulse));
         self.leases.watchdog.add(&hold);
-        let leases = Arc::clone(&self.leases);
-        self.hold(Arc::new(OwnedHold::new(leases, hold, Some(guard), token, TOKENS)), end).await;
+        Arc::new(OwnedHold::new(Arc::clone(&self.leases), hold, Some(seat), token, TOKENS))
     }
 
     async fn hold(&self, owned: Arc<OwnedHold>, end: End) {
@@ -150,20 +148,36 @@ impl World {
         assert!(self.store.is_free(), "a hold was not released");
         let releases = self.store.releases();
         assert_eq!(releases.len(), self.store.grants(), "each grant is released");
-        let free =
-            self.gates.enter(&self.target, LEASE, 8, WaitsFor::Turn, None, super::a_newcomer);
-        assert!(matches!(free, Admission::Turn(_)), "a gate guard was lost");
+        assert!(matches!(self.enter(), Admission::First(..)), "a seat was lost");
     }
 }
 
-/// Polls a future for the first time when its task is woken, as an acquire polls its place in the queue.
-async fn once_woken<F: Future>(future: F) -> F::Output {
-    let (mut future, mut is_first) = (pin!(future), true);
-    poll_fn(|cx| match std::mem::take(&mut is_first) {
-        true => Poll::Pending,
-        false => future.as_mut().poll(cx),
-    })
-    .await
+/// Asks the store for a waiter, in the releaser's task.
+struct Ask(Weak<World>);
+
+impl Wanted<OwnedHold> for Ask {
+    fn asker(&self) -> Asker {
+        SOMEBODY
+    }
+
+    fn have_asked(&self, asking: Asking<OwnedHold>) {
+        if let Some(world) = self.0.upgrade() {
+            world.leases.releaser.give_job(Box::new(asking));
+        }
+    }
+
+    fn run(
+        self: Arc<Self>,
+        asked: Asked<OwnedHold>,
+        seat: Seat<OwnedHold>,
+    ) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let Some(world) = self.0.upgrade() else { return };
+            let number = seat.id().place();
+            let owned = world.acquire(seat, world.leases.next_owner(1)).await;
+            asked.hand(owned, number);
+        })
+    }
 }
 
 /// Three tasks hold the lock one after the other, and each grant of the store is released once.

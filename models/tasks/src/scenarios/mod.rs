@@ -1,4 +1,4 @@
-//! Tasks that meet at a gate, in every order.
+//! Tasks that meet at a key, in every order.
 
 mod bounded;
 pub mod hand_over;
@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use self::bounded::Bounded;
 use crate::key::LockKey;
 use crate::options::Lease;
+use crate::queue::{Caller, Terms, WaitsFor};
 use crate::store::Target;
 use crate::waits::Asker;
 
@@ -46,9 +47,14 @@ fn target() -> Arc<Target> {
     Target::mutex(LockKey::new("order:42").expect("a valid name"))
 }
 
-/// Who waits, which no scenario looks at, and since when.
-fn a_newcomer() -> (Asker, Instant) {
-    (Asker { site: None, around: None }, Instant::now())
+const TERMS: Terms = Terms { lease: LEASE, replicas: 0, permits: 1 };
+
+/// Who waits, which no scenario looks at.
+const SOMEBODY: Asker = Asker { site: None, around: None };
+
+fn a_caller() -> Caller {
+    let (waits_for, place, now) = (WaitsFor::Turn, None, Instant::now());
+    Caller { terms: TERMS, max_queue: 8, waits_for, place, asks_first: true, now }
 }
 
 /// What the holders of a lock change: the place where two at once are found.
