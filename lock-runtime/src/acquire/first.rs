@@ -150,10 +150,7 @@ impl Request {
     }
 
     /// Enters the queue. If its key is unused, the caller asks the store.
-    pub(super) fn enter(
-        self: &Arc<Self>,
-        place: Option<u64>,
-    ) -> Result<First, Tried> {
+    pub(super) fn enter(self: &Arc<Self>, place: Option<u64>) -> Result<First, Tried> {
         let queues = &self.spec.engine.queues;
         let caller = self.caller(place, Instant::now());
         let target = &self.spec.target;

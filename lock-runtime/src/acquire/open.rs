@@ -16,9 +16,9 @@ use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
 use super::first::Tried;
+use super::queued::Ended;
 use super::request::Request;
 use super::waiting::Waiting;
-use super::queued::Ended;
 use super::{Handle, LongWait};
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::observe::{AcquireOutcome, AcquireRecorder, AcquireSpan, Label};
@@ -139,7 +139,11 @@ impl Request {
     }
 
     /// Asks the store for a waiter, and for those behind it, until the latch is open or the waiter waits no more.
-    pub(super) async fn watch_latch(self: Arc<Self>, asked: Asked<OwnedHold>, seat: Seat<OwnedHold>) {
+    pub(super) async fn watch_latch(
+        self: Arc<Self>,
+        asked: Asked<OwnedHold>,
+        seat: Seat<OwnedHold>,
+    ) {
         let mut waiting = Waiting::new(Arc::clone(&self), Instant::now(), seat.failing_since());
         let opened = tokio::select! {
             biased;

@@ -13,7 +13,7 @@ use super::waiting::A_MOMENT;
 use crate::error::{BusyReason, LockError};
 use crate::observe::AcquireOutcome;
 use crate::options::Wait;
-use crate::owned_hold::OwnedHold;
+use crate::owned_hold::{OwnedHold, WaitingReader};
 use crate::queue::{EndOfWait, Ticket, Turn};
 use crate::timer::Timer;
 
@@ -30,6 +30,9 @@ pub(super) struct QueuedAcquire {
     /// When to look next at those before it.
     look_at: Instant,
     timer: Option<Timer>,
+    /// For a writer of this process that may let it in: it waits from here on, and not from when a task asks for it.
+    // S-27.
+    _reader: Option<WaitingReader>,
 }
 
 /// How a wait has ended.
@@ -45,11 +48,14 @@ impl QueuedAcquire {
     pub(super) fn new(request: Arc<Request>, ticket: Ticket<OwnedHold>) -> Self {
         let is_try = ticket.ends_at_answer();
         let limit = match is_try {
+            // It shares what the task that asks is granted: worth as long as two answers take.
+            true if request.shares() => request.limit().map(|limit| limit + A_MOMENT),
             true => Some(Instant::now() + A_MOMENT),
             false => request.limit(),
         };
+        let _reader = request.waits_for_phase();
         let look_at = ticket.since().max(request.started) + request.look_every();
-        Self { ticket, request, limit, is_try, is_late: is_try, look_at, timer: None }
+        Self { ticket, request, limit, is_try, is_late: is_try, look_at, timer: None, _reader }
     }
 
     pub(super) fn place(&self) -> u64 {

@@ -74,7 +74,10 @@ impl Request {
     }
 
     /// Boxes what a task of the client does for it.
-    pub(super) fn boxed(&self, serving: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
+    pub(super) fn boxed(
+        &self,
+        serving: impl Future<Output = ()> + Send + 'static,
+    ) -> BoxFuture<'static, ()> {
         self.span.boxed(serving)
     }
 
@@ -339,7 +342,11 @@ impl Wanted<OwnedHold> for Request {
         self.spec.engine.leases.give_job(Box::new(asking));
     }
 
-    fn run(self: Arc<Self>, asked: Asked<OwnedHold>, seat: Seat<OwnedHold>) -> BoxFuture<'static, ()> {
+    fn run(
+        self: Arc<Self>,
+        asked: Asked<OwnedHold>,
+        seat: Seat<OwnedHold>,
+    ) -> BoxFuture<'static, ()> {
         let request = Arc::clone(&self);
         if self.spec.target.kind() == HoldKind::Latch {
             return request.boxed(self.watch_latch(asked, seat));

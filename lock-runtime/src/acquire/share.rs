@@ -24,8 +24,8 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::enclosing::{NoGuard, re_enter};
-use super::waiting::A_MOMENT;
 use super::request::Request;
+use super::waiting::A_MOMENT;
 use super::{Engine, until};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError, StoreErrorKind};
@@ -34,8 +34,8 @@ use crate::key::LockKey;
 use crate::lease::PlaceAtGate;
 use crate::liveness::ASLEEP_AFTER;
 use crate::options::{Lease, Wait};
-use crate::queue::Kept;
 use crate::owned_hold::{OwnedHold, Phases, WaitingReader, WriterPart};
+use crate::queue::Kept;
 use crate::store::{AcquireReply, AcquireRequest, HoldKind, Target};
 
 /// The terms that readers of one hold share: the lock and the length of the lease.

@@ -69,7 +69,7 @@ impl Waiting {
     /// Records that the store has answered, without a grant.
     pub(super) fn answered(&mut self, seat: &Seat<OwnedHold>) {
         self.failing_since = None;
-        self.is_misled = seat.refused();
+        self.is_misled = seat.refused(self.asked_at);
     }
 
     /// Records that the store has failed. True if that ends the wait.

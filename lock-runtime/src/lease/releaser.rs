@@ -168,7 +168,10 @@ impl Releaser {
     /// # Errors
     ///
     /// The job, for the caller to drop.
-    pub(crate) fn give_future(&self, job: BoxFuture<'static, ()>) -> Result<(), BoxFuture<'static, ()>> {
+    pub(crate) fn give_future(
+        &self,
+        job: BoxFuture<'static, ()>,
+    ) -> Result<(), BoxFuture<'static, ()>> {
         let mut queue = self.queue.lock();
         if queue.task.is_none() {
             drop(queue);
@@ -426,7 +429,10 @@ impl Drop for Ending {
             let mut queue = self.releaser.queue.lock();
             if queue.task == Some(self.number) {
                 self.releaser.set_task(&mut queue, None);
-                begun = queue.others.extract_if(.., |other| matches!(other, Other::Future(_))).collect();
+                begun = queue
+                    .others
+                    .extract_if(.., |other| matches!(other, Other::Future(_)))
+                    .collect();
             }
         }
         begun.iter().for_each(|_| self.releaser.others.end());

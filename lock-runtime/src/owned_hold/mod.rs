@@ -22,12 +22,12 @@ pub(crate) use self::release::LocalRelease;
 use self::release::leave;
 use crate::clock::Tick;
 use crate::fence::FencingToken;
-use crate::queue::{NextHolder, Queues, Seat, Terms, TokensUsed};
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::lease::releaser::{AfterRelease, Elsewhere};
 use crate::lease::{AtLoss, Hold};
 use crate::options::Lease;
+use crate::queue::{NextHolder, Queues, Seat, Terms, TokensUsed};
 use crate::store::Target;
 
 /// The parts of an owned hold that are not released yet. Each step is one change of this state:

@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use super::{OwnedHold, Phases, Role};
 use crate::backoff::Backoff;
 use crate::error::StoreError;
-use crate::queue::Kept;
 use crate::lease::manager::LeaseManager;
 use crate::lease::{AtLoss, Hold, Settling};
+use crate::queue::Kept;
 use crate::store::{AcquireReply, AcquireRequest, Target};
 
 /// First and longest pause between attempts to settle a phase.

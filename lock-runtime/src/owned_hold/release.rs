@@ -12,9 +12,9 @@ use super::read_phase::PhaseEnd;
 use super::{Next, OwnedHold};
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
-use crate::queue::{Seat, Sleeper, TokensUsed};
 use crate::lease::releaser::keep;
 use crate::observe::ReleaseOutcome;
+use crate::queue::{Seat, Sleeper, TokensUsed};
 use crate::store::{ReleaseReply, ReleaseRequest};
 
 /// Result of a release as far as it goes without the store.
@@ -207,11 +207,7 @@ impl OwnedHold {
 
 /// Leaves the gate after the first attempt to release a hold that used these tokens, with the store's answer if there was
 /// one.
-pub(super) fn leave(
-    place: Option<Seat<OwnedHold>>,
-    used: TokensUsed,
-    reply: Option<ReleaseReply>,
-) {
+pub(super) fn leave(place: Option<Seat<OwnedHold>>, used: TokensUsed, reply: Option<ReleaseReply>) {
     let Some(place) = place else { return };
     // After another answer, others heard the release, or may want the lock and hear nothing.
     let alone = matches!(reply, Some(ReleaseReply::Released { others: 0 }));

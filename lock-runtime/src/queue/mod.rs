@@ -95,7 +95,7 @@ struct Told {
     holder_ends: Option<Instant>,
     /// When it last answered.
     answered_at: Option<Instant>,
-    /// How many waiters of the queue end at the next answer, or have since left.
+    /// How many waiters of the queue end at the next answer, or have left before it.
     end_at_answer: usize,
 }
 
@@ -461,16 +461,24 @@ impl<H> Key<H> {
         Some(asked)
     }
 
-    /// Removes the waiters that end at an answer.
-    fn take_answered(&mut self) -> Answered<H> {
+    /// Removes the waiters that end at an answer. Readers share what they are granted, so one that came after the request `asked_at`
+    /// then is not answered by it.
+    fn take_answered(&mut self, asked_at: Option<Instant>) -> Answered<H> {
         let asked = self.asked();
         if let Some(asked) = &asked {
             asked.has_answer();
         }
-        let waiters = match self.told.as_mut().map(|told| std::mem::take(&mut told.end_at_answer)) {
-            None | Some(0) => Vec::new(),
-            Some(_) => self.take_waiters(|waiter| waiter.ends_at_answer.load(Ordering::Relaxed)),
+        let ends = |waiter: &Waiter<H>| {
+            waiter.ends_at_answer.load(Ordering::Relaxed)
+                && asked_at.is_none_or(|asked_at| waiter.since <= asked_at)
         };
+        let waiters = match self.told.as_ref().map(|told| told.end_at_answer) {
+            None | Some(0) => Vec::new(),
+            Some(_) => self.take_waiters(ends),
+        };
+        if let Some(told) = &mut self.told {
+            told.end_at_answer -= told.end_at_answer.min(waiters.len());
+        }
         Answered { waiters, asked }
     }
 
@@ -479,8 +487,8 @@ impl<H> Key<H> {
     }
 
     /// Records that the store has answered.
-    fn note_answer(&mut self) -> Answered<H> {
-        let answered = self.take_answered();
+    fn note_answer(&mut self, asked_at: Option<Instant>) -> Answered<H> {
+        let answered = self.take_answered(asked_at);
         // Only waiters read what it has said.
         if let Some(told) = &mut self.told {
             (told.failing, told.holder_ends) = (None, None);

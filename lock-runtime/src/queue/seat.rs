@@ -14,7 +14,7 @@ use super::{Key, Mode, OthersFirst, Queues, Ticket, TokensUsed};
 use crate::error::{LockError, StoreError};
 use crate::lease::releaser::ClientJob;
 use crate::liveness::ASLEEP_AFTER;
-use crate::store::{OwnerId, Target};
+use crate::store::{HoldKind, OwnerId, Target};
 
 /// The right to ask the store for a key, and later the place of the holder. Dropping it has the store asked for the next waiter,
 /// if it is valid (invariant 4).
@@ -117,7 +117,7 @@ impl<H> Seat<H> {
                     // What this owner has is a task's hold from here on, which ends as its options say. A waiter that passes
                     // over its release must not end it sooner, before `at_least`.
                     key.asked_as = None;
-                    let answered = excludes_next.then(|| key.note_answer());
+                    let answered = excludes_next.then(|| key.note_answer(None));
                     key.mode = Mode::Held;
                     answered
                 });
@@ -130,10 +130,12 @@ impl<H> Seat<H> {
         }
     }
 
-    /// Records that the store has answered, without granting the lock. True if a release had woken the task to ask.
-    pub(crate) fn refused(&self) -> bool {
+    /// Records that the store has answered a request sent at `asked_at`, without granting the lock. True if a release had woken
+    /// the task to ask.
+    pub(crate) fn refused(&self, asked_at: Instant) -> bool {
         let Place::Queued(here) = &self.0 else { return self.note_turn(false) };
-        if let Some(answered) = self.with(Key::note_answer) {
+        let shared = here.shares().then_some(asked_at);
+        if let Some(answered) = self.with(|key| key.note_answer(shared)) {
             answered.tell(&here.queues, || Turn::Busy);
         }
         false
@@ -148,7 +150,7 @@ impl<H> Seat<H> {
         let now = Instant::now();
         let transient = error.kind().is_transient();
         let ended = self.with(|key| {
-            let answered = key.take_answered();
+            let answered = key.take_answered(here.shares().then_some(asked_at));
             let mut overdue = Vec::new();
             if transient {
                 let failing = &mut key.told().failing;
@@ -201,9 +203,14 @@ impl<H> Seat<H> {
         });
     }
 
-    /// What is left of the holder's lease by the store's last answer, if the store has not failed since.
-    pub(crate) fn holder_remaining(&self) -> Option<Duration> {
-        self.with(|key| key.holder_remaining()).flatten()
+    /// What is left of the holder's lease, if the store has answered after `since`, and has not failed since.
+    // An earlier answer does not make the lock busy for a wait that began after it (S-33).
+    pub(crate) fn holder_remaining(&self, since: Instant) -> Option<Duration> {
+        self.with(|key| {
+            let answered_at = key.told.as_ref()?.answered_at?;
+            key.holder_remaining().filter(|_| answered_at >= since)
+        })
+        .flatten()
     }
 
     /// When the head start of other processes after the last release of this one ends.
@@ -291,7 +298,7 @@ impl<H> Seat<H> {
             let Some(key) = shard.keys.get_mut(&*target).filter(|key| key.seat == number) else {
                 return;
             };
-            let answered = change(key).then(|| key.note_answer());
+            let answered = change(key).then(|| key.note_answer(None));
             match key.queue.pop_first() {
                 Some((_, waiter)) => {
                     // With a number of its own: this seat may be another one of the same place.
@@ -369,6 +376,11 @@ impl<H> Queues<H> {
 }
 
 impl<H> Here<H> {
+    /// True if its waiters share a hold.
+    fn shares(&self) -> bool {
+        self.target.kind() == HoldKind::Read
+    }
+
     fn new(queues: &Arc<Queues<H>>, target: &Arc<Target>, number: u64) -> Self {
         Self { queues: Arc::clone(queues), target: Arc::clone(target), number }
     }

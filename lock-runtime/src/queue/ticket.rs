@@ -9,8 +9,8 @@
 // S-34.
 
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use tokio::time::Instant;

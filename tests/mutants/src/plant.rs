@@ -13,7 +13,7 @@ use crate::{lua, root, rust};
 /// The folders of the score. A file counts for the first that it is in.
 pub(super) const FOLDERS: [&str; 14] = [
     "lock-runtime/src/acquire/",
-    "lock-runtime/src/gate/",
+    "lock-runtime/src/queue/",
     "lock-runtime/src/lease/",
     "lock-runtime/src/owned_hold/",
     "lock-runtime/src/guard/",

@@ -205,7 +205,7 @@ impl Contender {
         // It may have no time left for an answer of its own.
         let soon = Instant::now() + A_MOMENT;
         let is_late = self.request.limit().is_some_and(|limit| limit < soon);
-        let refusal = seat.holder_remaining().filter(|_| is_late);
+        let refusal = seat.holder_remaining(self.request.started).filter(|_| is_late);
         let refusal = refusal.map(|left| Refusal { changes_in: Some(left), is_held: true });
         self.last = refusal.map(LastAnswer::Refused);
         let failing_since = seat.failing_since();
@@ -231,11 +231,7 @@ impl Contender {
     /// would notify it: one of them may release by force what a client of this library holds. True if it has begun to listen,
     /// and asks the store once more.
     // S-15, S-26.
-    async fn nap_until_first(
-        &mut self,
-        most: Duration,
-        asked: Option<&Asked<OwnedHold>>,
-    ) -> bool {
+    async fn nap_until_first(&mut self, most: Duration, asked: Option<&Asked<OwnedHold>>) -> bool {
         let hears_all = self.attempt.target.kind() != HoldKind::Fair
             || self.attempt.target.own_channel().is_some()
             || !self.leases().store.meets_redisson();

@@ -6,11 +6,11 @@ use tokio::time::Instant;
 
 use super::{Contended, Contender, Next};
 use crate::clock::Tick;
-use crate::queue::{Seat, head_start};
 use crate::lease::PlaceAtGate;
 use crate::observe::Meter;
 use crate::options::Wait;
 use crate::owned_hold::{Found, OwnedHold, ReadPhase, Role};
+use crate::queue::{Seat, head_start};
 
 impl Contender {
     /// What a hold acquired at `sent_at` has to do with other tasks of this process, and what acts when it is lost.

@@ -1,7 +1,7 @@
 //! Tasks that hand a hold of the store on to each other, and the releaser that gets what they drop.
 
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use futures_util::future::BoxFuture;
 use shuttle::future::{block_on, spawn, yield_now};
