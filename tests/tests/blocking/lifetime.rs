@@ -48,43 +48,6 @@ fn the_last_drop_releases_in_the_background() {
     eventually_blocking(SOON, "only the test is connected", || tools.connections().is_empty());
 }
 
-/// S-20, during unwinding.
-#[test]
-fn a_panicking_thread_releases() {
-    let tools = Tools::start();
-    let client = tools.client();
-    for by_run in [false, true] {
-        let lock = client.mutex("p");
-        let panics = thread::spawn(move || {
-            if by_run {
-                lock.run_blocking(|_| panic!("on purpose")).unwrap();
-            }
-            let _guard = lock.blocking_lock().unwrap();
-            panic!("on purpose");
-        });
-        panics.join().unwrap_err();
-        eventually_blocking(SOON, "the lock is free", || !tools.is_held("p"));
-    }
-}
-
-/// Waiters that a shutdown finds are sent away, and what is dropped is released before it returns.
-#[test]
-fn shutdown_ends_waits_and_finishes_releases() {
-    let tools = Tools::start();
-    let (holder, client) = (tools.client(), tools.client());
-    let _held = holder.mutex("held").blocking_lock().unwrap();
-    let mutex = client.mutex("held");
-    let waiter = thread::spawn(move || mutex.blocking_lock().map(drop));
-    eventually_blocking(SOON, "a thread waits", || client.admin().waiting().len() == 1);
-    for n in 0..20 {
-        drop(client.mutex(format!("many:{n}")).blocking_lock().unwrap());
-    }
-    assert!(client.blocking_shutdown(SOON).unwrap().is_clean());
-    assert!((0..20).all(|n| !tools.is_held(&format!("many:{n}"))));
-    assert!(matches!(waiter.join().unwrap(), Err(LockError::Closed)));
-    assert!(matches!(client.mutex("x").blocking_lock(), Err(LockError::Closed)));
-}
-
 #[test]
 fn settings_are_those_of_the_builder() {
     let tools = Tools::start();

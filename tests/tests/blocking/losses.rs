@@ -82,19 +82,3 @@ fn a_lock_that_was_removed_meanwhile_is_reported_as_the_options_say() {
     let outcome = lock(OnReleaseLost::Error).run_blocking(body);
     assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
 }
-
-/// S-10: the client's thread renews while the caller's computes.
-#[test]
-fn a_hold_is_renewed_while_its_body_computes() {
-    let tools = Tools::start();
-    let (client, other) = (tools.client(), tools.client());
-    let lock = client.mutex("long").with(leased(Lease::Watchdog(LEASE)));
-    let body = |hold: &LockGuard| {
-        let until = Instant::now() + LEASE + LEASE / 2;
-        while Instant::now() < until {
-            hold.check()?;
-        }
-        block_on(other.mutex("long").try_lock()).map(|guard| guard.is_none())
-    };
-    assert!(lock.run_blocking(body).unwrap().unwrap());
-}

@@ -62,22 +62,15 @@ fn a_rayon_pool() {
 fn spawn_blocking_and_block_in_place() {
     let runtime = runtime();
     all_jobs(|job| {
-        runtime.block_on(async {
-            let jobs: Vec<_> = (0..JOBS)
-                .map(|number| {
-                    let job = Arc::clone(&job);
-                    match number % 5 {
-                        0 => tokio::spawn(async move {
-                            tokio::task::block_in_place(|| job(number));
-                        }),
-                        _ => tokio::task::spawn_blocking(move || job(number)),
-                    }
-                })
-                .collect();
-            for job in jobs {
-                job.await.unwrap();
+        let jobs = (0..JOBS).map(|number| {
+            let job = Arc::clone(&job);
+            let call = move || job(number);
+            match number % 5 {
+                0 => runtime.spawn(async move { tokio::task::block_in_place(call) }),
+                _ => runtime.spawn_blocking(call),
             }
         });
+        jobs.collect::<Vec<_>>().into_iter().for_each(|job| runtime.block_on(job).unwrap());
     });
 }
 

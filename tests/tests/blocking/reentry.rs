@@ -9,22 +9,6 @@ fn never() -> LockOptions {
     LockOptions::new().wait(Wait::None)
 }
 
-#[test]
-fn code_that_run_calls_on_its_thread_re_enters() {
-    let tools = Tools::start();
-    let client = tools.client();
-    let lock = client.mutex("n").with(never());
-    let inner = |outer: &LockGuard| {
-        let nested = lock.blocking_lock().unwrap();
-        assert_eq!(nested.token(), outer.token());
-        nested.run_blocking(|_| lock.run_blocking(|_| ()).unwrap()).unwrap();
-        nested.blocking_release().unwrap();
-        assert!(tools.is_held("n"), "a nested release freed the lock");
-    };
-    lock.run_blocking(inner).unwrap();
-    assert!(!tools.is_held("n"));
-}
-
 /// S-7: a guard that runs nothing encloses nothing.
 #[test]
 fn a_plain_guard_gives_no_re_entry() {
@@ -57,29 +41,6 @@ fn another_thread_waits_unless_its_closure_inherits() {
     let later = lock.run_blocking(run).unwrap();
     let _held = lock.blocking_lock().unwrap();
     assert_eq!(later(), None, "it re-entered a hold that has ended");
-}
-
-#[test]
-fn threads_inside_one_hold_exclude_each_other() {
-    let client = LockClient::in_memory();
-    let lock = client.mutex("siblings");
-    let inside = AtomicU64::new(0);
-    let outcome = lock.run_blocking(|_| {
-        thread::scope(|scope| {
-            for _ in 0..6 {
-                scope.spawn(inherit_blocking(|| {
-                    lock.run_blocking(|_| {
-                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
-                        // A re-entry of a re-entry does not wait for its siblings.
-                        lock.run_blocking(|_| thread::sleep(ms(5))).unwrap();
-                        inside.fetch_sub(1, Ordering::SeqCst);
-                    })
-                    .unwrap();
-                }));
-            }
-        });
-    });
-    outcome.unwrap();
 }
 
 /// One client, both worlds: a plain function re-enters the hold of the async code that called it, and the other way round.

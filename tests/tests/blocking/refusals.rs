@@ -17,35 +17,41 @@ fn plain() -> Result<(), LockError> {
     panic!("called without its lock");
 }
 
+/// Refuses each of these calls in an async task.
+macro_rules! are_refused {
+    ($($call:expr),* $(,)?) => { $(refused(stringify!($call), $call);)* };
+}
+
 fn every_call(client: &LockClient, url: &str) {
-    let mutex = client.mutex("a");
-    refused("lock", mutex.blocking_lock());
-    refused("try_lock", block_on(mutex.try_lock()));
-    refused("run", mutex.run_blocking(|_| panic!("called without its lock")));
-    refused("fair", client.fair_mutex("a").blocking_lock());
-    refused("multi", client.multi_lock(["a", "b"]).blocking_lock());
-    refused("any", client.any_lock(lock_runtime::LockKind::Mutex, ["a"]).blocking_lock());
-    let (prices, permits) = (client.rw_lock("r"), client.semaphore("s", 1));
-    refused("read", prices.blocking_read());
-    refused("try_read", block_on(prices.try_read()));
-    refused("write", prices.blocking_write());
-    refused("try_write", block_on(prices.try_write()));
-    refused("acquire", permits.blocking_acquire());
-    refused("try_acquire", block_on(permits.try_acquire()));
-    let latch = client.latch("l");
-    refused("try_set_count", block_on(latch.try_set_count(1)));
-    refused("count_down", block_on(latch.count_down()));
-    refused("count", block_on(latch.count()));
-    refused("reached", block_on(latch.reached()));
-    refused("remove", block_on(latch.remove()));
-    refused("inspect", block_on(client.admin().inspect("a")));
-    refused("force_release", block_on(client.admin().force_release("a")));
-    refused("ready", block_on(client.ready()));
-    refused("shutdown", client.blocking_shutdown(ms(1)));
-    refused("connect", LockClient::builder().connect_blocking(url));
-    let quorum = LockClient::builder().connect_quorum([url], RestartGuard::Off);
-    refused("a quorum", block_on(quorum));
-    refused("an annotated function", client.scope_blocking(plain));
+    let (mutex, rw, permits) = (client.mutex("a"), client.rw_lock("r"), client.semaphore("s", 1));
+    let (latch, admin) = (client.latch("l"), client.admin());
+    let builder = LockClient::builder;
+    are_refused!(
+        mutex.blocking_lock(),
+        block_on(mutex.try_lock()),
+        mutex.run_blocking(|_| panic!("called without its lock")),
+        client.fair_mutex("a").blocking_lock(),
+        client.multi_lock(["a", "b"]).blocking_lock(),
+        client.any_lock(lock_runtime::LockKind::Mutex, ["a"]).blocking_lock(),
+        rw.blocking_read(),
+        block_on(rw.try_read()),
+        rw.blocking_write(),
+        block_on(rw.try_write()),
+        permits.blocking_acquire(),
+        block_on(permits.try_acquire()),
+        block_on(latch.try_set_count(1)),
+        block_on(latch.count_down()),
+        block_on(latch.count()),
+        block_on(latch.reached()),
+        block_on(latch.remove()),
+        block_on(admin.inspect("a")),
+        block_on(admin.force_release("a")),
+        block_on(client.ready()),
+        client.blocking_shutdown(ms(1)),
+        builder().connect_blocking(url),
+        block_on(builder().connect_quorum([url], RestartGuard::Off)),
+        client.scope_blocking(plain),
+    );
 }
 
 #[test]

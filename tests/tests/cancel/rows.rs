@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use futures_util::future::join;
 use lock_runtime::policy::LockConfig;
-use lock_runtime::{MultiLock, distributed_lock, scope};
+use lock_runtime::{CountDownLatch, MultiLock, distributed_lock, scope};
 use lock_tower::{HeldLock, LockLayer};
 use tower::{Layer, Service, service_fn};
 
@@ -120,6 +120,13 @@ async fn held(at: &Process) -> LockGuard {
     at.take(Kind::Mutex).await.unwrap()
 }
 
+/// A latch of the process, set to two.
+async fn set(at: &Process) -> CountDownLatch {
+    let latch = at.client.latch("a");
+    latch.try_set_count(2).await.unwrap();
+    latch
+}
+
 /// Frees the mutex by force, a little later.
 fn freed_soon(store: MemoryStore) {
     tokio::spawn(async move {
@@ -189,16 +196,16 @@ const PREPARED: &[Row] = prepared! {
         assert!(at.client.latch("a").try_set_count(2).await.unwrap());
     };
     "CountDownLatch::count_down" [Latch], |at, store, kind| {
-        at.client.latch("a").try_set_count(2).await.unwrap();
-        async move { assert_eq!(at.client.latch("a").count_down().await.unwrap(), 1) }
+        let latch = set(&at).await;
+        async move { assert_eq!(latch.count_down().await.unwrap(), 1) }
     };
     "CountDownLatch::count" [Latch], |at, store, kind| {
-        at.client.latch("a").try_set_count(2).await.unwrap();
-        async move { assert_eq!(at.client.latch("a").count().await.unwrap(), 2) }
+        let latch = set(&at).await;
+        async move { assert_eq!(latch.count().await.unwrap(), 2) }
     };
     "CountDownLatch::remove" [Latch], |at, store, kind| {
-        at.client.latch("a").try_set_count(2).await.unwrap();
-        async move { assert!(at.client.latch("a").remove().await.unwrap()) }
+        let latch = set(&at).await;
+        async move { assert!(latch.remove().await.unwrap()) }
     };
     "LockGuard::release" [Mutex Read Fair Write Multi Several Quorum], |at, store, kind| {
         at.take(kind).await.unwrap().release().map(Result::unwrap)
@@ -249,7 +256,7 @@ const PREPARED: &[Row] = prepared! {
         async move { drop(guard.watch().lost().await) }
     };
     "Admin::inspect" [Mutex], |at, store, kind| async move {
-        at.client.admin().inspect("a").await.unwrap();
+        drop(at.client.admin().inspect("a").await.unwrap());
     };
     "Admin::force_release" [Mutex], |at, store, kind| {
         let guard = held(&at).await;

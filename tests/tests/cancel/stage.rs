@@ -78,14 +78,9 @@ impl Stage {
         let mut left = Vec::new();
         for store in [&self.store].into_iter().chain(&self.quorum) {
             for name in ["a", "b"] {
-                let key = LockKey::new(name).unwrap();
-                let found = store.inspect(&key, secs(1)).await.unwrap();
-                if !found.holders.is_empty() {
-                    left.push(format!("{name}: {} holders", found.holders.len()));
-                }
-                if found.waiting > 0 {
-                    left.push(format!("{name}: {} waiters", found.waiting));
-                }
+                let found = store.inspect(&LockKey::new(name).unwrap(), secs(1)).await.unwrap();
+                left.extend(found.holders.iter().map(|holder| format!("{name}: {holder:?}")));
+                left.extend((0..found.waiting).map(|_| format!("{name}: a waiter")));
             }
         }
         left

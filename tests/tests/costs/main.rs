@@ -1,4 +1,4 @@
-//! What locks cost in memory: what calls, names and crowds allocate and keep.
+//! What locks cost in memory: what calls and crowds allocate and keep.
 //!
 //! A program of its own: its allocator counts for the whole process, so one test runs at a time.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
@@ -8,7 +8,6 @@ mod chains;
 mod crowded;
 mod cycles;
 mod metrics;
-mod names;
 mod order;
 mod policies;
 mod routes;

@@ -22,52 +22,44 @@ impl Calls {
     }
 }
 
-impl CounterFn for Calls {
-    fn increment(&self, _: u64) {
-        self.call();
-    }
-
-    fn absolute(&self, _: u64) {}
+/// Rows of `trait: method(type) …`, each of which is a call.
+macro_rules! counts {
+    ($($kind:ident: $($method:ident($value:ty))*;)*) => {$(
+        impl $kind for Calls {
+            $(fn $method(&self, _: $value) {
+                self.call();
+            })*
+        }
+    )*};
 }
 
-impl GaugeFn for Calls {
-    fn increment(&self, _: f64) {
-        self.call();
-    }
-
-    fn decrement(&self, _: f64) {
-        self.call();
-    }
-
-    fn set(&self, _: f64) {}
-}
-
-impl HistogramFn for Calls {
-    fn record(&self, _: f64) {
-        self.call();
-    }
+counts! {
+    CounterFn: increment(u64) absolute(u64);
+    GaugeFn: increment(f64) decrement(f64) set(f64);
+    HistogramFn: record(f64);
 }
 
 struct Cheap(Arc<Calls>);
 
-impl Recorder for Cheap {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+/// Rows of `describe, register, type`: whatever is registered counts its calls.
+macro_rules! recorder {
+    ($($describe:ident, $register:ident, $kind:ident;)*) => {
+        impl Recorder for Cheap {
+            $(
+                fn $describe(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+                fn $register(&self, _: &Key, _: &Metadata<'_>) -> $kind {
+                    $kind::from_arc(Arc::clone(&self.0))
+                }
+            )*
+        }
+    };
+}
 
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::from_arc(Arc::clone(&self.0))
-    }
-
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::from_arc(Arc::clone(&self.0))
-    }
-
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::from_arc(Arc::clone(&self.0))
-    }
+recorder! {
+    describe_counter, register_counter, Counter;
+    describe_gauge, register_gauge, Gauge;
+    describe_histogram, register_histogram, Histogram;
 }
 
 const PAIRS: usize = 2_000;
@@ -89,7 +81,7 @@ async fn pairs(lock: &AnyLock) -> usize {
 async fn counting_allocates_nothing() {
     let _alone = alone().await;
     let text = "[lock.policies.checkout]\nwait = '3s'";
-    let config = LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap();
+    let config = LockConfig::from_toml(text).unwrap();
     let client = LockClient::builder().config(config).in_memory().unwrap();
     let plain = client.any_lock(LockKind::Mutex, ["a"]);
     let followed = client.policy_lock("checkout", ["a"]);

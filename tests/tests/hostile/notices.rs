@@ -11,44 +11,17 @@ use super::*;
 const KINDS: [&str; 5] = ["mutex", "fair", "write", "semaphore", "multi"];
 
 async fn take(client: &LockClient, kind: &str, wait: Duration) -> Result<LockGuard, LockError> {
-    let options = waits(wait);
     match kind {
-        "mutex" => client.mutex(kind).with(options).lock().await,
-        "fair" => client.fair_mutex(kind).with(options).lock().await,
-        "write" => client.rw_lock(kind).with(options).write().await,
-        "multi" => client.multi_lock([kind, "more"]).with(options).lock().await,
-        _ => {
-            let semaphore = client.semaphore(kind, 1).with(options);
-            semaphore.acquire().await
-        }
+        "multi" => client.multi_lock([kind, "more"]).with(waits(wait)).lock().await,
+        kind => lock_tests::take(client, kind, kind, waits(wait)).await,
     }
 }
 
 /// What Redisson, an attacker or a bug could publish.
 fn messages() -> Vec<Vec<u8>> {
-    let texts = [
-        "",
-        "0",
-        "1",
-        "2",
-        "-1",
-        "+1",
-        "00",
-        "1e9",
-        "18446744073709551615",
-        "18446744073709551616",
-        "0x1",
-        "NaN",
-        "\0",
-        "\r\n",
-        "*1\r\n$4\r\nPING\r\n",
-        "{\"released\":true}",
-        "3b241101-e2bb-4255-8caf-4136c566a962:1",
-        "unlock",
-        "mutex",
-        "🔓",
-    ];
-    let mut messages: Vec<_> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+    let texts = "|0|1|2|-1|+1|00|1e9|18446744073709551615|18446744073709551616|0x1|NaN|\0|\r\n|\
+        *1\r\n$4\r\nPING\r\n|{\"released\":true}|3b241101-e2bb-4255-8caf-4136c566a962:1|unlock|mutex|🔓";
+    let mut messages: Vec<_> = texts.split('|').map(|text| text.as_bytes().to_vec()).collect();
     messages.extend([vec![0xff; 3], vec![0xc3], vec![b'7'; 10 << 20], vec![0; 10 << 20]]);
     messages
 }

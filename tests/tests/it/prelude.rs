@@ -84,18 +84,6 @@ pub(crate) async fn nothing_left(server: &RedisServer, name: &str) {
     eventually(bound, "nothing is left", async || left_of(&raw, name).await.is_empty()).await;
 }
 
-/// The same where a holder or a waiter is dead: what it has goes with its lease, which is no longer than this.
-pub(crate) async fn nothing_left_of_the_dead(server: &RedisServer, name: &str, lease: Duration) {
-    let raw = server.client();
-    for key in left_of(&raw, name).await {
-        let ends = raw.pttl(&key).await;
-        let in_time = matches!(ends, Ttl::Left(ends) if ends <= lease) || ends == Ttl::Missing;
-        assert!(in_time, "`{key}` stays: {ends:?}");
-    }
-    let what = "nothing is left of the dead";
-    eventually(lease + SOON, what, async || left_of(&raw, name).await.is_empty()).await;
-}
-
 /// What the server has of the lock.
 pub(crate) async fn left_of(raw: &RawClient, name: &str) -> Vec<String> {
     let tag = format!("{{{name}}}");

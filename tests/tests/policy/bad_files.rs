@@ -128,28 +128,3 @@ fn what_is_right_is_accepted() {
         lock_tower::http::check(&config).unwrap_or_else(|error| panic!("{text}\n{error}"));
     }
 }
-
-/// A `main` that returns the error prints its debug form.
-#[test]
-fn the_debug_form_is_the_sentences() {
-    let error =
-        read("[lock.policies.p]\nwait = '0s'\n[lock.policies.q]\nmax_hold = '0s'").unwrap_err();
-    let sentences = "lock.policies.p.wait: a wait of zero never waits; use \"none\" to say so\n\
-                     lock.policies.q.max_hold: max_hold is zero; omit it, or set a positive duration";
-    assert_eq!(
-        (error.to_string(), format!("{error:?}")),
-        (sentences.to_owned(), sentences.to_owned())
-    );
-}
-
-/// A task that comes second does not wait for the first of its client.
-#[tokio::test]
-async fn no_waiters_means_that_no_task_queues() {
-    let config = read("[lock.policies.p]\nmax_waiters = 0").unwrap();
-    let client = LockClient::builder().config(config).in_memory().unwrap();
-    let held = client.policy_lock("p", ["a"]).lock().await.unwrap();
-    let error = client.policy_lock("p", ["a"]).lock().await.unwrap_err();
-    assert!(matches!(error, lock_runtime::LockError::Busy { .. }), "{error}");
-    held.release().await.unwrap();
-    client.policy_lock("p", ["a"]).lock().await.unwrap().release().await.unwrap();
-}

@@ -4,113 +4,85 @@ use std::time::Duration;
 
 use super::read;
 use lock_runtime::error::StoreErrorKind;
-use lock_runtime::policy::LockConfig;
 use lock_runtime::{Lease, LockClient, LockError, LockOptions};
 use lock_tests::RedisServer;
 use tokio::sync::Notify;
 
-#[tokio::test]
-async fn a_client_connects_to_one_server() {
-    let server = RedisServer::start().await;
-    let text = format!("[lock]\nurl = '{}'\nnamespace = 'shop'", server.url());
-    let client = LockClient::from_config(read(&text).unwrap()).await.unwrap();
-    let guard = client.mutex("a").lock().await.unwrap();
-    assert!(server.client().exists("shop:a").await);
-    guard.release().await.unwrap();
+/// Connects to what a configuration says under `[lock]`.
+async fn connect(text: &str) -> Result<LockClient, LockError> {
+    LockClient::from_config(read(&format!("[lock]\n{text}")).unwrap()).await
 }
 
 #[tokio::test]
-async fn a_client_connects_to_a_quorum() {
-    let (a, b, c) = tokio::join!(RedisServer::start(), RedisServer::start(), RedisServer::start());
-    let quorum =
-        format!("[lock]\nquorum = ['{}', '{}', '{}']\nrestart_guard = ", a.url(), b.url(), c.url());
+async fn a_client_connects_to_what_its_file_names() {
+    let servers = [RedisServer::start().await, RedisServer::start().await];
+    let [one, two] = servers.each_ref().map(RedisServer::url);
+    let quorum = format!("quorum = ['{one}', '{two}']\nrestart_guard = ");
+    for (text, on) in [
+        ("url = 'memory:'".to_owned(), 0),
+        (format!("url = '{one}'"), 1),
+        (format!("{quorum}'none'"), 2),
+    ] {
+        let client = connect(&format!("{text}\nnamespace = 'shop'")).await.unwrap();
+        assert!(client.config().is_some());
+        let guard = client.mutex("a").lock().await.unwrap();
+        let mut found = 0;
+        for server in &servers {
+            found += usize::from(server.client().exists("shop:a").await);
+        }
+        assert_eq!(found, on, "{text}");
+        guard.release().await.unwrap();
+    }
     // The servers have just started.
-    let guarded = LockClient::from_config(read(&format!("{quorum}'1h'")).unwrap()).await.unwrap();
+    let guarded = connect(&format!("{quorum}'1h'")).await.unwrap();
     let error = guarded.mutex("a").try_lock().await.unwrap_err();
     assert!(format!("{error:?}").contains("counts only after 3600s"), "{error:?}");
-    let text = format!("{quorum}'none'");
-    let client = LockClient::from_config(read(&text).unwrap()).await.unwrap();
-    let guard = client.mutex("a").lock().await.unwrap();
-    let mut on = 0;
-    for server in [&a, &b, &c] {
-        on += u32::from(server.client().exists("a").await);
-    }
-    assert!(on >= 2, "on {on} servers");
-    guard.release().await.unwrap();
-    assert!(client.config().is_some());
-}
 
-#[tokio::test]
-async fn a_client_of_this_process() {
-    let client = LockClient::from_config(read("[lock]\nurl = 'memory:'").unwrap()).await.unwrap();
-    client.mutex("a").lock().await.unwrap().release().await.unwrap();
+    let error = connect("").await.unwrap_err().to_string();
+    assert!(error.contains("the configuration names no server; give one as lock.url"), "{error}");
+    for nobody in [
+        "url = 'redis://127.0.0.1:1'",
+        "sentinel = { master = 'm', nodes = ['redis://127.0.0.1:1'] }",
+        "sentinel = { master = 'redis://:pw@m/2', nodes = ['redis://:pw@127.0.0.1:1'] }",
+    ] {
+        let error = connect(nobody).await.unwrap_err();
+        let LockError::Store(error) = error else { panic!("{error:?}") };
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    }
 }
 
 /// `docs/operations.md`: a start that repeats what can get better by itself, and nothing else.
 #[tokio::test]
 async fn a_start_can_wait_for_its_server() {
     let has_failed = Notify::new();
-    let connect = async |config: &LockConfig| loop {
-        match LockClient::from_config(config.clone()).await {
+    let start = async |text: &str| loop {
+        match connect(text).await {
             Err(error) if error.is_retryable() => has_failed.notify_one(),
             outcome => return outcome,
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     let server = RedisServer::start().await;
-    let config = read(&format!("[lock]\nurl = '{}'", server.url())).unwrap();
+    let text = format!("url = '{}'", server.url());
     server.kill();
-    let started = async {
-        let restart = async {
-            has_failed.notified().await;
-            server.restart().await;
-        };
-        tokio::join!(connect(&config), restart).0
+    let restart = async {
+        has_failed.notified().await;
+        server.restart().await;
     };
+    let started = async { tokio::join!(start(&text), restart).0 };
     let connected = tokio::time::timeout(Duration::from_secs(20), started).await;
-    connected
-        .expect("it does not connect to the server that is up again")
-        .unwrap()
-        .mutex("a")
-        .lock()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let client = connected.expect("it does not connect to the server that is up again").unwrap();
+    client.mutex("a").lock().await.unwrap().release().await.unwrap();
 
     let server = RedisServer::builder().password("right").start().await;
-    let wrong =
-        read(&format!("[lock]\nurl = '{}'", server.url_with_password(Some("wrong")))).unwrap();
-    let error = connect(&wrong).await.unwrap_err();
+    let wrong = format!("url = '{}'", server.url_with_password(Some("wrong")));
+    let error = start(&wrong).await.unwrap_err();
     assert!(error.to_string().contains("check both in the address"), "{error}");
 
     // The policies of a file, and one server that is not up yet.
     let config = read("[lock.policies.p]\nwait = 'none'").unwrap();
     let client = LockClient::builder().config(config).connect_lazy("redis://127.0.0.1:1").unwrap();
     assert!(client.policy("p").is_ok() && client.ready().await.is_err());
-}
-
-#[tokio::test]
-async fn other_addresses_are_refused() {
-    for (text, expected) in [(
-        "",
-        "the configuration names no server; give one as lock.url, or \"memory:\" for locks of this process",
-    )] {
-        let config = read(&format!("[lock]\n{text}")).unwrap();
-        let error = LockClient::from_config(config).await.unwrap_err();
-        assert_eq!(error.to_string(), format!("invalid lock options: {expected}"));
-    }
-    for nobody in [
-        "url = 'redis://127.0.0.1:1'",
-        "sentinel = { master = 'm', nodes = ['redis://127.0.0.1:1'] }",
-        "sentinel = { master = 'redis://:pw@m/2', nodes = ['redis://:pw@127.0.0.1:1'] }",
-    ] {
-        let config = read(&format!("[lock]\n{nobody}")).unwrap();
-        let error = LockClient::from_config(config).await.unwrap_err();
-        let LockError::Store(error) = error else { panic!("{error:?}") };
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
-    }
 }
 
 /// Options of the client that the file does not go with are found before anything is locked.
@@ -142,26 +114,6 @@ async fn a_client_has_the_times_and_certificates_of_its_file() {
     let text = "[lock]\nurl = 'rediss://127.0.0.1:1'\ntls = { ca = '/nowhere/ca.pem' }";
     let error = LockClient::from_config(read(text).unwrap()).await.unwrap_err().to_string();
     assert!(error.contains("lock.tls.ca: the file cannot be read: "), "{error}");
-}
-
-#[tokio::test]
-async fn a_lock_by_policy() {
-    let text = "[lock.policies.readers]\nkind = 'read'\n[lock.policies.one]\nwait = 'none'";
-    let client = LockClient::builder().config(read(text).unwrap()).in_memory().unwrap();
-    let reader = client.policy_lock("readers", ["a"]).lock().await.unwrap();
-    assert!(client.rw_lock("a").try_read().await.unwrap().is_some());
-    assert!(client.rw_lock("a").try_write().await.unwrap().is_none());
-    reader.release().await.unwrap();
-
-    let both = client.policy_lock("one", ["a", "b"]).lock().await.unwrap();
-    let busy = client.policy_lock("one", ["b"]).lock().await.unwrap_err();
-    assert!(busy.is_busy(), "{busy:?}");
-    both.release().await.unwrap();
-
-    let error = client.policy_lock("onee", ["a"]).lock().await.unwrap_err();
-    assert_eq!(error.to_string(), "no lock policy \"onee\": did you mean \"one\"?");
-    let error = client.policy_lock("one", [""]).lock().await.unwrap_err();
-    assert!(matches!(error, LockError::InvalidKey { .. }), "{error:?}");
 }
 
 /// A reload moves no locks: what it says of their place is not in effect, and said to be so.

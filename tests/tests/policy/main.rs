@@ -17,8 +17,3 @@ use lock_runtime::policy::{ConfigError, LockConfig};
 fn read(text: &str) -> Result<LockConfig, ConfigError> {
     LockConfig::from_toml(text)
 }
-
-/// Reads what figment has put together.
-fn from_figment(figment: &figment::Figment) -> Result<LockConfig, ConfigError> {
-    LockConfig::from_figment(figment)
-}

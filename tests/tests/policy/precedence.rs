@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::read;
 use http::{Request, Response, StatusCode};
-use lock_runtime::__layer_v1::in_effect;
 use lock_runtime::options::{OnLost, OnReleaseLost, Replicas};
 use lock_runtime::policy::{LockConfig, Policy};
 use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions, Wait, distributed_lock};
@@ -111,27 +110,6 @@ fn outcome<T>(
     (time, outcome.err(), expected)
 }
 
-/// `[lock.defaults]` hold for locks without a policy, and a call has the last word.
-#[tokio::test]
-async fn defaults_hold_for_every_lock() {
-    let client = client_with(read("[lock.defaults]\nwait = 'none'\nlease = '7s'").unwrap());
-    assert_eq!(
-        (
-            in_effect(&client.options()).wait,
-            in_effect(&client.options()).lease.duration().as_secs()
-        ),
-        (Wait::None, 7)
-    );
-    let guard = client.mutex("a").lock().await.unwrap();
-    assert!(guard.remaining() <= Duration::from_secs(7));
-    let busy = client.mutex("a").lock().await.unwrap_err();
-    assert!(matches!(busy, LockError::Busy { .. }), "{busy:?}");
-    let call = LockOptions::new().wait(Duration::from_millis(20));
-    let waited = client.mutex("a").with(call).lock().await.unwrap_err();
-    assert!(matches!(waited, LockError::Timeout { .. }), "{waited:?}");
-    guard.release().await.unwrap();
-}
-
 fn policy(text: &str) -> Policy {
     read(text).unwrap().policy("p").unwrap()
 }
@@ -177,12 +155,6 @@ fn every_field_is_inherited() {
     expected.enforce = Some(true);
     expected.max_waiters = Some(7);
     assert_eq!(own, expected);
-}
-
-/// A policy that says nothing leaves all to others.
-#[test]
-fn an_empty_policy_says_nothing() {
-    assert_eq!(policy("[lock.policies.p]"), Policy::default());
 }
 
 /// The settings for layers are inherited one by one, and so reported.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::read;
 use lock_runtime::__layer_v1::in_effect;
+use lock_runtime::policy::LockConfig;
 use lock_runtime::store::MemoryStore;
 use lock_runtime::{Lease, LockClient, LockClientBuilder, LockError, LockOptions, Wait};
 use lock_tests::RedisServer;
@@ -11,9 +12,9 @@ use tokio::time::timeout;
 
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Two configurations that do not mix: each alone is valid, the limit of one with the lease of the
-/// other is not.
 const ONE: &str = "[lock]\nnamespace = 'shop'\n[lock.policies.p]\nmax_hold = '1m'";
+
+/// Does not mix with it: each alone is valid, the limit of one with the lease of the other is not.
 const OTHER: &str = "[lock]\nnamespace = 'shop'\n[lock.defaults]\nlease = '20s'\n[lock.policies.p]";
 
 /// A client that starts with the first, and whose own lease is short.
@@ -53,35 +54,25 @@ async fn a_reload_is_seen_by_all_clones() {
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
 }
 
-/// Another namespace would give the same locks other names.
+/// Another namespace would give the same locks other names. A file may leave the line out and have it again; and it may say
+/// what the program has said.
 #[test]
 fn another_namespace_is_refused() {
-    let client = builder().in_memory().unwrap();
-    let error = client.reload(read("[lock]\nnamespace = 'store'").unwrap()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "lock.namespace: is \"store\" and was \"shop\", so the same locks would have other names; start a new client \
-         for it"
-    );
-    assert!(client.policy("p").is_ok(), "the old one stays");
+    let by_program = LockClient::builder().namespace("shop").config(read("[lock]").unwrap());
+    for client in [builder().in_memory().unwrap(), by_program.in_memory().unwrap()] {
+        for text in ["[lock]", ONE] {
+            client.reload(read(text).unwrap()).unwrap();
+        }
+        let error = client.reload(read("[lock]\nnamespace = 'store'").unwrap()).unwrap_err();
+        let says = "lock.namespace: is \"store\" and was \"shop\", so the same locks would have other names; start a new client \
+                    for it";
+        assert_eq!(error.to_string(), says);
+        assert!(client.policy("p").is_ok(), "the old one stays");
+    }
     assert!(LockClient::in_memory().reload(read(ONE).unwrap()).is_err());
 }
 
-/// A file may leave the line out and have it again; and it may say what the program has said.
-#[test]
-fn the_namespace_in_effect_is_accepted() {
-    let client = builder().in_memory().unwrap();
-    for text in ["[lock]", ONE] {
-        client.reload(read(text).unwrap()).unwrap();
-    }
-    let by_program = LockClient::builder().namespace("shop").config(read("[lock]").unwrap());
-    let client = by_program.in_memory().unwrap();
-    client.reload(read(ONE).unwrap()).unwrap();
-    let error = client.reload(read("[lock]\nnamespace = 'store'").unwrap()).unwrap_err();
-    assert!(error.to_string().contains("was \"shop\""), "{error}");
-}
-
-fn of_kind(kind: &str, wait: &str) -> lock_runtime::policy::LockConfig {
+fn of_kind(kind: &str, wait: &str) -> LockConfig {
     read(&format!("[lock.policies.p]\nkind = '{kind}'\nwait = '{wait}'")).unwrap()
 }
 

@@ -24,8 +24,6 @@ macro_rules! both {
 }
 
 both! { (nothing, nothing_locked)() { yield_now().await; Ok(0) } }
-both! { (small, small_locked)(x: u64) { yield_now().await; Ok(usize::from(x > 0)) } }
-both! { (kilo, kilo_locked)(x: [u8; 1024]) { yield_now().await; Ok(x.len()) } }
 both! { (large, large_locked)(x: [u8; 16384]) { yield_now().await; Ok(x.len()) } }
 both! { (lent, lent_locked)(x: [u8; 16384]) { let x = &x; yield_now().await; Ok(x.len()) } }
 both! { (moved, moved_locked)(x: [u8; 16384]) { let mine = x; yield_now().await; Ok(mine.len()) } }
@@ -53,44 +51,31 @@ fn hidden(x: [u8; 16384]) -> impl Future<Output = Length> {
 
 /// What a lock adds to a future, its span included, at most.
 const LOCK: usize = 480;
-const KILO: [u8; 1024] = [0; 1024];
 const LARGE: [u8; 16384] = [0; 16384];
-
-fn added<A, B>(plain: &A, locked: &B) -> usize {
-    size_of_val(locked).saturating_sub(size_of_val(plain))
-}
 
 /// A plain `async fn` keeps what it gets by value twice, as an argument and as a variable. The locked
 /// one has it as an argument and in its body, and so adds the lock alone.
-#[test]
-fn a_lock_adds_a_constant() {
-    let array = LARGE;
-    for (name, added) in [
-        ("nothing", added(&nothing(), &nothing_locked())),
-        ("8 bytes", added(&small(1), &small_locked(1))),
-        ("1 KiB", added(&kilo(KILO), &kilo_locked(KILO))),
-        ("16 KiB", added(&large(array), &large_locked(array))),
-        ("16 KiB, lent to a variable", added(&lent(array), &lent_locked(array))),
-        ("16 KiB in the body", added(&big(1), &big_locked(1))),
-        ("16 KiB in what it calls", added(&calls(1), &calls_locked(1))),
-        ("with its guard", added(&large(array), &with_guard(array))),
-    ] {
-        assert!(added <= LOCK, "{name}: {added}");
-    }
-}
-
+///
 /// The compiler gives each future that takes an argument over a place of its own for it: so many more
 /// there are than in the plain function, so often it is kept.
 #[test]
-fn arguments_are_kept_once_for_each_future_that_hands_them_on() {
-    let array = LARGE;
-    for (name, added, copies) in [
-        ("moved to a variable", added(&moved(array), &moved_locked(array)), 1),
-        ("three locks", added(&three(array), &three_locked(array)), 2),
+fn a_lock_adds_a_constant() {
+    fn added<A, B>(plain: &A, locked: &B) -> usize {
+        size_of_val(locked).saturating_sub(size_of_val(plain))
+    }
+    let (array, most) = (LARGE, |copies: usize| copies * LARGE.len() + 3 * LOCK);
+    for (name, added, most) in [
+        ("nothing", added(&nothing(), &nothing_locked()), LOCK),
+        ("16 KiB", added(&large(array), &large_locked(array)), LOCK),
+        ("16 KiB, lent to a variable", added(&lent(array), &lent_locked(array)), LOCK),
+        ("16 KiB in the body", added(&big(1), &big_locked(1)), LOCK),
+        ("16 KiB in what it calls", added(&calls(1), &calls_locked(1)), LOCK),
+        ("with its guard", added(&large(array), &with_guard(array)), LOCK),
+        ("moved to a variable", added(&moved(array), &moved_locked(array)), most(1)),
+        ("three locks", added(&three(array), &three_locked(array)), most(2)),
         // A function that is not `async` has no future of its own; the lock's has two.
-        ("a future made in the body", size_of_val(&hidden(array)) - array.len(), 2),
+        ("a future made in the body", size_of_val(&hidden(array)) - array.len(), most(2)),
     ] {
-        let most = copies * array.len() + 3 * LOCK;
         assert!(added <= most, "{name}: {added} of {most}");
     }
 }
@@ -160,23 +145,16 @@ impl Drop for Noisy {
     }
 }
 
-async fn drops_as_it_is(a: Noisy, b: Noisy, mut c: Noisy, d: Noisy) -> Result<(), LockError> {
-    let local = Noisy("local");
-    yield_now().await;
-    c.0 = "c, changed";
-    drop(b);
-    let _ = (&d, a.0, &local);
-    Ok(())
-}
-
-#[distributed_lock(key = "drops")]
-async fn drops(a: Noisy, b: Noisy, mut c: Noisy, d: Noisy) -> Result<(), LockError> {
-    let local = Noisy("local");
-    yield_now().await;
-    c.0 = "c, changed";
-    drop(b);
-    let _ = (&d, a.0, &local);
-    Ok(())
+both! {
+    (drops_as_it_is, drops)(a: Noisy, b: Noisy, c: Noisy, d: Noisy) {
+        let mut c = c;
+        let local = Noisy("local");
+        yield_now().await;
+        c.0 = "c, changed";
+        drop(b);
+        let _ = (&d, a.0, &local);
+        Ok(0)
+    }
 }
 
 #[distributed_lock(key = "drops", guard = hold)]
@@ -243,17 +221,15 @@ async fn an_unfinished_call_drops_its_arguments() {
     drop(call());
     assert_eq!(DROPPED.take().len(), 4);
     let client = LockClient::in_memory();
-    let held = client.mutex("drops").lock().await.unwrap();
+    let held = client.mutex("k").lock().await.unwrap();
     let waiting = tokio::time::timeout(ms(10), client.scope(call()));
     assert!(waiting.await.is_err());
     assert_eq!(DROPPED.take().len(), 4);
     held.release().await.unwrap();
 }
 
-fn is_send<T: Send>(_: &T) {}
-
-/// True for types that are not `Send`, found out by which of two implementations applies.
-macro_rules! is_not_send {
+/// True for types that are `Send`, found out by which of two implementations applies.
+macro_rules! is_send {
     ($value:expr) => {{
         struct Probe<T>(std::marker::PhantomData<T>);
         trait Otherwise {
@@ -270,90 +246,37 @@ macro_rules! is_not_send {
         fn probe<T>(_: &T) -> Probe<T> {
             Probe(std::marker::PhantomData)
         }
-        !probe(&$value).is_send()
+        probe(&$value).is_send()
     }};
 }
 
-#[distributed_lock(key = "s", guard = hold)]
-async fn sent(x: String) -> Length {
-    yield_now().await;
-    Ok(x.len() + usize::from(hold.is_lost()))
+/// Rows of `name(argument) { body }`: functions under two attributes.
+macro_rules! annotated {
+    ($($name:ident($x:ident: $ty:ty) $body:block)*) => {$(
+        #[distributed_lock(key = "s")]
+        #[distributed_lock(key = "t")]
+        async fn $name($x: $ty) -> Length $body
+    )*};
 }
 
-#[distributed_lock(key = "s")]
-async fn holds_an_rc(x: u64) -> Length {
-    let x = Rc::new(x);
-    yield_now().await;
-    Ok(usize::from(*x > 0))
+annotated! {
+    sent(x: String) { yield_now().await; Ok(x.len()) }
+    drops_its_rc(x: u64) { let more = usize::from(*Rc::new(x) > 0); yield_now().await; Ok(more) }
+    takes_a_cell(x: Cell<u64>) { yield_now().await; Ok(usize::from(x.get() > 0)) }
+    holds_an_rc(x: u64) { let x = Rc::new(x); yield_now().await; Ok(usize::from(*x > 0)) }
+    takes_an_rc(x: Rc<u64>) { Ok(usize::from(*x > 0)) }
+    borrows_a_cell(x: &Cell<u64>) { Ok(usize::from(x.get() > 0)) }
 }
 
-#[distributed_lock(key = "s")]
-async fn drops_its_rc(x: u64) -> Length {
-    let more = usize::from(*Rc::new(x) > 0);
-    yield_now().await;
-    Ok(more)
-}
-
-#[distributed_lock(key = "s")]
-async fn takes_an_rc(x: Rc<u64>) -> Length {
-    Ok(usize::from(*x > 0))
-}
-
-#[distributed_lock(key = "s", guard = hold)]
-async fn takes_a_cell(x: Cell<u64>) -> Length {
-    yield_now().await;
-    Ok(usize::from(x.get() > 0 && !hold.is_lost()))
-}
-
-#[distributed_lock(key = "s")]
-async fn borrows_a_cell(x: &Cell<u64>) -> Length {
-    Ok(usize::from(x.get() > 0))
-}
-
-#[distributed_lock(key = "s", on_busy = fallback(instead))]
-#[distributed_lock(key = "t", guard = hold)]
-async fn stacked(x: String) -> Length {
-    yield_now().await;
-    Ok(x.len() + usize::from(hold.is_lost()))
-}
-
-async fn instead(x: String) -> Length {
-    yield_now().await;
-    Ok(x.len())
-}
-
-#[distributed_lock(key = "s", on_busy = fallback(instead_with_an_rc))]
-async fn with_a_local_fallback(x: String) -> Length {
-    Ok(x.len())
-}
-
-async fn instead_with_an_rc(x: String) -> Length {
-    let x = Rc::new(x);
-    yield_now().await;
-    Ok(x.len())
+#[distributed_lock(key = "s", on_busy = fallback(holds_an_rc))]
+async fn with_a_local_fallback(x: u64) -> Length {
+    Ok(usize::from(x > 0))
 }
 
 #[distributed_lock(key = "s")]
 async fn generic<T>(x: T) -> Result<T, LockError> {
     yield_now().await;
     Ok(x)
-}
-
-/// `Send` when the body is, and what it was given and gives; not otherwise.
-#[test]
-fn a_locked_future_is_send_when_its_body_is() {
-    is_send(&sent(String::new()));
-    is_send(&drops_its_rc(1));
-    is_send(&takes_a_cell(Cell::new(1)));
-    is_send(&stacked(String::new()));
-    is_send(&generic(1));
-    assert!(is_not_send!(holds_an_rc(1)));
-    assert!(is_not_send!(takes_an_rc(Rc::new(1))));
-    assert!(is_not_send!(borrows_a_cell(&Cell::new(1))));
-    assert!(is_not_send!(with_a_local_fallback(String::new())));
-    assert!(is_not_send!(generic(Rc::new(1))));
-    assert!(!is_not_send!(sent(String::new())));
-    assert!(is_not_send!(hidden_rc()));
 }
 
 #[distributed_lock(key = "s")]
@@ -363,4 +286,19 @@ fn hidden_rc() -> impl Future<Output = Length> {
         yield_now().await;
         Ok(*x)
     }
+}
+
+/// `Send` when the body is, and what it was given and gives; not otherwise.
+#[test]
+fn a_locked_future_is_send_when_its_body_is() {
+    assert!(is_send!(sent(String::new())) && is_send!(with_guard(LARGE)));
+    assert!(is_send!(drops_its_rc(1)));
+    assert!(is_send!(takes_a_cell(Cell::new(1))));
+    assert!(is_send!(generic(1)));
+    assert!(!is_send!(holds_an_rc(1)));
+    assert!(!is_send!(takes_an_rc(Rc::new(1))));
+    assert!(!is_send!(borrows_a_cell(&Cell::new(1))));
+    assert!(!is_send!(with_a_local_fallback(1)));
+    assert!(!is_send!(generic(Rc::new(1))));
+    assert!(!is_send!(hidden_rc()));
 }

@@ -26,44 +26,23 @@ enum Payment {
     Other,
 }
 
-#[distributed_lock(key = "two:{a}:{b}", client = client, guard = hold)]
-async fn two(client: &LockClient, a: &str, b: &str) -> Result<LockKey, LockError> {
-    Ok(hold.key().clone())
+/// Rows of `name(parameters) [arguments]`: functions that say which lock they hold.
+macro_rules! keys {
+    ($($name:ident($($parameter:ident: $ty:ty),*) [$($arguments:tt)*];)*) => {$(
+        #[distributed_lock($($arguments)*, client = client, guard = hold)]
+        async fn $name(client: &LockClient, $($parameter: $ty),*) -> Result<LockKey, LockError> {
+            Ok(hold.key().clone())
+        }
+    )*};
 }
 
-#[distributed_lock(key = "three:{a}:{b}:{c}", client = client, guard = hold)]
-async fn three(client: &LockClient, a: &str, b: &str, c: &str) -> Result<LockKey, LockError> {
-    Ok(hold.key().clone())
-}
-
-#[distributed_lock(key = "tag:{{{a}}}:{b}", client = client, guard = hold)]
-async fn tagged(client: &LockClient, a: &str, b: &str) -> Result<LockKey, LockError> {
-    Ok(hold.key().clone())
-}
-
-#[distributed_lock(key("filled:{}:{}", a.as_str(), b), client = client, guard = hold)]
-async fn filled(client: &LockClient, a: String, b: u8) -> Result<LockKey, LockError> {
-    Ok(hold.key().clone())
-}
-
-#[distributed_lock(key = "{tenant}:{account}:{how}", client = client, guard = hold)]
-async fn newtypes(
-    client: &LockClient,
-    tenant: Tenant,
-    account: AccountId,
-    how: Payment,
-) -> Result<LockKey, LockError> {
-    Ok(hold.key().clone())
-}
-
-#[distributed_lock(key = "mixed:{letter}:{number}:{text}", client = client, guard = hold)]
-async fn mixed(
-    client: &LockClient,
-    letter: char,
-    number: i128,
-    text: &str,
-) -> Result<LockKey, LockError> {
-    Ok(hold.key().clone())
+keys! {
+    two(a: &str, b: &str) [key = "two:{a}:{b}"];
+    three(a: &str, b: &str, c: &str) [key = "three:{a}:{b}:{c}"];
+    tagged(a: &str, b: &str) [key = "tag:{{{a}}}:{b}"];
+    filled(a: String, b: u8) [key("filled:{}:{}", a.as_str(), b)];
+    newtypes(tenant: Tenant, account: AccountId, how: Payment) [key = "{tenant}:{account}:{how}"];
+    mixed(letter: char, number: i128, text: &str) [key = "mixed:{letter}:{number}:{text}"];
 }
 
 /// The values of a call that gets its key only if its body runs.

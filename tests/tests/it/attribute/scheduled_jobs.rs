@@ -34,14 +34,12 @@ impl World {
     async fn new() -> Self {
         let server = RedisServer::start().await;
         let at_least = AT_LEAST.as_millis().to_string();
-        let exe = env!("CARGO_BIN_EXE_worker");
         let history = tempfile::tempdir().unwrap();
-        let dir = history.path().to_str().unwrap();
-        let mut replicas = Vec::new();
-        for _ in 0..REPLICAS {
-            let mut replica = Worker::spawn(exe, &["tick", &server.url(), dir, &at_least], &[]);
+        let (exe, dir) = (env!("CARGO_BIN_EXE_worker"), history.path().to_str().unwrap());
+        let args = ["tick", &server.url(), dir, &at_least];
+        let mut replicas: Vec<_> = (0..REPLICAS).map(|_| Worker::spawn(exe, &args, &[])).collect();
+        for replica in &mut replicas {
             assert_eq!(replica.next_line(ANSWER).await, "ready");
-            replicas.push(replica);
         }
         Self { server, replicas, random: fastrand::Rng::with_seed(7), history }
     }

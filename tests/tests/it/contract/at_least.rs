@@ -5,7 +5,6 @@ use kinds::{KINDS_AND_SEVERAL, two_in_memory};
 
 use crate::prelude::*;
 use crate::support::kinds;
-use crate::support::workers::{Workers, told};
 
 const AT_LEAST: Duration = ms(600);
 
@@ -24,25 +23,24 @@ async fn on_redis(server: &RedisServer) -> (LockClient, LockClient) {
     (connect(server).await, connect(server).await)
 }
 
+/// What a lock of that kind keeps out: readers do not exclude each other.
+fn rival(kind: &str) -> &str {
+    if kind == "read" { "write" } else { kind }
+}
+
 /// S-15, S-20: let go after a moment, the lock is nobody's before `AT_LEAST` has passed, and then at
 /// once that of whoever waits, since before it was let go or since then.
 async fn is_kept(
     (one, other): (&LockClient, &LockClient),
-    kind: &str,
-    lease: Lease,
-    dropped: bool,
+    (kind, lease, dropped): (&'static str, Lease, bool),
 ) {
     let case = format!("{kind} {lease:?} {dropped}").replace([' ', '{', '}', '(', ')'], "-");
-    // Readers do not exclude each other.
-    let rivals = if kind == "read" { "write" } else { kind };
-    let options = at_least(AT_LEAST).lease(lease);
     let start = Instant::now();
-    let guard = take(one, kind, &case, options).await.unwrap();
+    let guard = take(one, kind, &case, at_least(AT_LEAST).lease(lease)).await.unwrap();
     let taken = Instant::now();
     let waiter = lock_tests::spawn({
         let (other, case) = (other.clone(), case.clone());
-        let rivals = rivals.to_owned();
-        async move { take(&other, &rivals, &case, LockOptions::default()).await.map(|_guard| ()) }
+        async move { take(&other, rival(kind), &case, LockOptions::default()).await.map(drop) }
     });
     sleep(ms(50)).await;
     if dropped {
@@ -51,7 +49,7 @@ async fn is_kept(
         guard.release().await.unwrap();
     }
     for client in [one, other] {
-        let refused = take(client, rivals, &case, waits(Wait::None)).await;
+        let refused = take(client, rival(kind), &case, waits(Wait::None)).await;
         assert!(matches!(refused, Err(LockError::Busy { .. })), "{case}: {refused:?}");
     }
     let waited = timeout(SOON, waiter).await;
@@ -62,15 +60,11 @@ async fn is_kept(
     assert!(late < LATE, "{case}: late by {late:?}");
 }
 
-/// Leases of which `AT_LEAST` is a part, and that are over long before.
-fn leases() -> [Lease; 3] {
-    [Lease::default(), Lease::Fixed(secs(20)), Lease::Watchdog(ms(300))]
-}
-
-async fn all_are_kept(one: &LockClient, other: &LockClient, manners: &[bool]) {
-    let cases = KINDS_AND_SEVERAL.iter().flat_map(|kind| leases().map(|lease| (*kind, lease)));
-    let cases = cases.flat_map(|(kind, lease)| manners.iter().map(move |how| (kind, lease, *how)));
-    join_all(cases.map(|(kind, lease, dropped)| is_kept((one, other), kind, lease, dropped))).await;
+async fn all_are_kept(one: &LockClient, other: &LockClient, dropped: bool) {
+    // Leases of which `AT_LEAST` is a part, and that are over long before.
+    let leases = [Lease::default(), Lease::Fixed(secs(20)), Lease::Watchdog(ms(300))];
+    let cases = KINDS_AND_SEVERAL.into_iter().flat_map(|kind| leases.map(|lease| (kind, lease)));
+    join_all(cases.map(|(kind, lease)| is_kept((one, other), (kind, lease, dropped)))).await;
     for client in [one, other] {
         assert!(client.shutdown(SOON).await.is_clean());
     }
@@ -78,8 +72,10 @@ async fn all_are_kept(one: &LockClient, other: &LockClient, manners: &[bool]) {
 
 #[tokio::test(start_paused = true)]
 async fn every_kind_is_kept_in_memory() {
-    let (one, other) = two_in_memory();
-    all_are_kept(&one, &other, &[false, true]).await;
+    for dropped in [false, true] {
+        let (one, other) = two_in_memory();
+        all_are_kept(&one, &other, dropped).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -87,7 +83,7 @@ async fn every_kind_is_kept_on_redis() {
     let server = RedisServer::start().await;
     for dropped in [false, true] {
         let (one, other) = on_redis(&server).await;
-        all_are_kept(&one, &other, &[dropped]).await;
+        all_are_kept(&one, &other, dropped).await;
     }
 }
 
@@ -109,48 +105,11 @@ async fn what_replicas_know_is_kept() {
     }
 }
 
-/// S-29: over a majority as well, whoever of them is silent.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_quorum_keeps_it() {
-    let servers = join_all((0..3).map(|_| RedisServer::start())).await;
-    let connect = async || {
-        LockClient::builder()
-            .connect_quorum(servers.iter().map(RedisServer::url), RestartGuard::Off)
-            .await
-            .unwrap()
-    };
-    let (one, other) = (connect().await, connect().await);
-    let start = Instant::now();
-    let guard = one.mutex("q").with(kept()).lock().await.unwrap();
-    servers[0].pause();
-    guard.release().await.unwrap();
-    assert!(other.mutex("q").try_lock().await.unwrap().is_none());
-    let next = timeout(SOON, other.mutex("q").lock()).await.unwrap().unwrap();
-    assert!(start.elapsed() >= AT_LEAST, "free after {:?}", start.elapsed());
-    servers[0].resume();
-    next.release().await.unwrap();
-}
-
-/// S-20: nobody has to be alive for it once the release was answered.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_killed_after_its_release_keeps_it() {
-    let world = Workers::new().await;
-    let mut worker = world.worker().await;
-    let start = Instant::now();
-    told(&mut worker, "lock-at-least job 1500", "locked").await;
-    told(&mut worker, "release", "released").await;
-    worker.sigkill();
-    let guard = timeout(SOON, world.client.mutex("job").lock()).await.unwrap().unwrap();
-    let kept = start.elapsed();
-    assert!(kept >= ms(1500), "free after {kept:?}");
-    guard.release().await.unwrap();
-}
-
 /// S-19, S-20: a lost reply is asked for again, and no answer makes the time longer or shorter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_reply_changes_nothing() {
     let (server, proxy, client) = far_world().await;
-    let (other, _) = on_redis(&server).await;
+    let other = connect(&server).await;
     for (lost, how) in [(1, "released"), (2, "dropped"), (3, "cut off")] {
         let name = format!("lost-{lost}");
         let start = Instant::now();
@@ -162,8 +121,7 @@ async fn a_lost_reply_changes_nothing() {
             "dropped" => drop(guard),
             _ => assert!(poll!(Box::pin(guard.release())).is_pending()),
         }
-        let what = "the reply is lost";
-        soon!(what, proxy.replies_dropped() == lost);
+        soon!("the reply is lost", proxy.replies_dropped() == lost);
         let next = timeout(SOON, other.mutex(&name).lock()).await.unwrap().unwrap();
         let kept = start.elapsed();
         assert!(kept >= 2 * AT_LEAST && kept < 2 * AT_LEAST + LATE, "free after {kept:?}");
@@ -206,8 +164,7 @@ async fn a_hold_that_is_old_enough_is_free_at_once() {
         let guard = take(&client, kind, kind, kept()).await.unwrap();
         sleep(AT_LEAST).await;
         guard.release().await.unwrap();
-        let rivals = if kind == "read" { "write" } else { kind };
-        let next = take(&peer, rivals, kind, waits(Wait::None)).await;
+        let next = take(&peer, rival(kind), kind, waits(Wait::None)).await;
         next.unwrap_or_else(|error| panic!("{kind}: {error}")).release().await.unwrap();
     }
 }
@@ -215,8 +172,7 @@ async fn a_hold_that_is_old_enough_is_free_at_once() {
 /// A shutdown waits for the store's word and for nothing else; the lock stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_leaves_it_cleanly() {
-    let server = RedisServer::start().await;
-    let (client, other) = on_redis(&server).await;
+    let (server, client, other) = world_of_two().await;
     let long = at_least(secs(60));
     client.mutex("released").with(long.clone()).lock().await.unwrap().release().await.unwrap();
     drop(client.mutex("dropped").with(long).lock().await.unwrap());
@@ -231,15 +187,32 @@ async fn a_shutdown_leaves_it_cleanly() {
     }
 }
 
-/// S-19: leaving it to end needs no memory.
+/// S-17, S-19: leaving a lock to end needs no memory, nor do a downgrade and waiters that give up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn short_memory_is_enough() {
-    let server = RedisServer::start().await;
-    let (client, _) = on_redis(&server).await;
+    let (server, client) = world().await;
+    let raw = server.client();
     let long = at_least(secs(60));
     let guards =
         join_all(KINDS_AND_SEVERAL.map(|kind| take(&client, kind, kind, long.clone()))).await;
-    server.client().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let lock = client.rw_lock("down");
+    let writer = lock.write().await.unwrap();
+    let reader = writer.run(lock.read()).await.unwrap().unwrap();
+    let waiting = [
+        (lock_tests::spawn(client.fair_mutex("fair").lock()), "redisson_lock_queue:{fair}"),
+        (lock_tests::spawn(client.rw_lock("read").write()), "redisson_rwlock_writers:{read}"),
+    ];
+    for (_, places) in &waiting {
+        soon!("it waits", raw.exists(places).await);
+    }
+    raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    for (waiter, places) in waiting {
+        waiter.abort();
+        soon!("it has left", !raw.exists(places).await);
+    }
+    writer.release().await.unwrap();
+    assert_eq!(raw.hgetall("down").await["mode"], "read", "not downgraded");
+    reader.release().await.unwrap();
     for (guard, kind) in guards.into_iter().zip(KINDS_AND_SEVERAL) {
         guard.unwrap().release().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
     }
@@ -269,34 +242,11 @@ async fn it_is_seen_and_freed_by_force() {
     }
 }
 
-#[tokio::test]
-async fn what_was_lost_is_not_kept() {
-    let (store, clock) = (MemoryStore::new(), Clock::tokio());
-    let client = LockClient::builder().clock(clock.clone()).store(store.peer()).unwrap();
-    let other = LockClient::builder().store(store).unwrap();
-    let long = at_least(secs(20));
-    let forced = client.mutex("forced").with(long.clone()).lock().await.unwrap();
-    assert!(other.admin().force_release("forced").await.unwrap());
-    let next = other.mutex("forced").lock().await.unwrap();
-    let released = forced.release().await;
-    assert!(matches!(released, Err(LockError::Lost { .. })), "{released:?}");
-    assert!(!next.is_lost());
-    next.release().await.unwrap();
-
-    let lease = Lease::Watchdog(secs(1));
-    let brief = long.clone().lease(lease);
-    let asleep = client.mutex("asleep").with(brief).lock().await.unwrap();
-    clock.advance(secs(2));
-    let released = asleep.release().await;
-    assert!(matches!(released, Err(LockError::Lost { .. })), "{released:?}");
-    timeout(SOON, other.mutex("asleep").lock()).await.unwrap().unwrap().release().await.unwrap();
-}
-
 /// S-21: what was granted to nobody is undone at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_that_was_dropped_is_not_kept() {
     let (server, proxy, client) = far_world().await;
-    let (other, _) = on_redis(&server).await;
+    let other = connect(&server).await;
     let long = at_least(secs(60));
     proxy.delay_replies(ms(500));
     let acquiring = lock_tests::spawn(client.mutex("undone").with(long).lock());

@@ -3,7 +3,7 @@
 use crate::contract::world::*;
 
 /// S-21: nobody else has the lock, so the drops come before, during and after the grant.
-pub(crate) async fn an_acquire_dropped_anywhere_leaves_nothing(world: &dyn World) {
+pub(crate) async fn an_acquire_dropped_anywhere_leaves_nothing(world: &World) {
     let client = world.client().await;
     let other = world.client().await;
     let mut under_way = 0;
@@ -29,7 +29,7 @@ pub(crate) async fn an_acquire_dropped_anywhere_leaves_nothing(world: &dyn World
 }
 
 /// S-17, S-21: another task has it, so the drops come while trying, subscribing and waiting.
-pub(crate) async fn a_waiting_acquire_dropped_anywhere_leaves_nothing(world: &dyn World) {
+pub(crate) async fn a_waiting_acquire_dropped_anywhere_leaves_nothing(world: &World) {
     let (holder, client) = (world.client().await, world.client().await);
     let (mut dropped_between, mut dropped_waiting) = (0, 0);
     for polls in 1..12 {
@@ -51,7 +51,7 @@ pub(crate) async fn a_waiting_acquire_dropped_anywhere_leaves_nothing(world: &dy
 }
 
 /// S-20.
-pub(crate) async fn a_release_dropped_anywhere_is_finished(world: &dyn World) {
+pub(crate) async fn a_release_dropped_anywhere_is_finished(world: &World) {
     let client = world.client().await;
     for polls in 0..12 {
         let guard = client.mutex("r").lock().await.unwrap();
@@ -67,7 +67,7 @@ pub(crate) async fn a_release_dropped_anywhere_is_finished(world: &dyn World) {
 }
 
 /// Dropping a run drops the body and nothing else.
-pub(crate) async fn a_run_dropped_anywhere_keeps_the_guard(world: &dyn World) {
+pub(crate) async fn a_run_dropped_anywhere_keeps_the_guard(world: &World) {
     let client = world.client().await;
     let guard = client.mutex("u").lock().await.unwrap();
     let body = || {

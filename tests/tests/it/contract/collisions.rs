@@ -1,81 +1,25 @@
 //! One name as two kinds of locks: never two holders, and an error wherever the data tells (S-32).
 
-use std::sync::atomic::AtomicI64;
-
-use futures_util::future::try_join_all;
-
 use crate::prelude::*;
 
-#[derive(Debug, PartialEq, Eq)]
-enum Answer {
-    /// Both hold it.
-    Shared,
-    /// Held: come again.
-    Busy,
-    /// Used as something else: never.
-    Collision,
+fn collides<T>(outcome: &Result<T, LockError>) -> bool {
+    matches!(outcome, Err(LockError::KeyCollision { .. }))
 }
 
-use Answer::{Busy, Collision, Shared};
-
-/// What is asked for while it is held as something.
-fn expected(held: &str, asked: &str) -> Answer {
-    match (held, asked) {
-        ("read", "read") => Shared,
-        ("read" | "write", "read" | "write") => Busy,
-        _ if held == asked => Busy,
-        _ => Collision,
-    }
-}
-
-/// Each ordered pair, asked by another client and by the holder's own, at once and with a wait.
+/// S-28: several mutexes at once hold each as one does. And a semaphore keeps its name when no permit is in use.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_pair_is_told_apart() {
-    let (_server, client, other) = world_of_two().await;
-    let wait = ms(100);
-    for (held, _) in KINDS {
-        for (asked, _) in KINDS {
-            let name = format!("{held}:{asked}");
-            let guard = take(&client, held, &name, waits(SOON)).await.unwrap();
-            for (who, asker) in [("another", &other), ("the same", &client)] {
-                for (wait, how) in [(Wait::None, "at once"), (wait.into(), "with a wait")] {
-                    let what = format!("{held}, then {asked} by {who} client {how}");
-                    let start = Instant::now();
-                    let outcome = take(asker, asked, &name, waits(wait)).await;
-                    let answer = match outcome {
-                        Ok(second) => {
-                            second.release().await.unwrap();
-                            Shared
-                        }
-                        Err(LockError::Busy { .. } | LockError::Timeout { .. }) => Busy,
-                        Err(LockError::KeyCollision { .. }) => Collision,
-                        Err(error) => panic!("{what}: {error:?}"),
-                    };
-                    assert_eq!(answer, expected(held, asked), "{what}");
-                    let waited = start.elapsed();
-                    assert!(answer == Busy || waited < patience(secs(1)), "{what}: {waited:?}");
-                }
-            }
-            // Whatever was asked for, the holder has what it had.
-            guard.extend(secs(40)).await.unwrap();
-            guard.release().await.unwrap_or_else(|error| panic!("{name}: {error:?}"));
-            if held != "semaphore" {
-                let next = take(&other, asked, &name, waits(SOON)).await;
-                next.unwrap_or_else(|error| panic!("{name}: {error:?}")).release().await.unwrap();
-            }
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_semaphore_keeps_its_name() {
+async fn one_of_several_and_a_free_semaphore_have_their_kind() {
     let (_server, client) = world().await;
     take(&client, "semaphore", "s", waits(SOON)).await.unwrap().release().await.unwrap();
+    let both = client.multi_lock(["a", "b"]).lock().await.unwrap();
     for (kind, _) in KINDS {
         let outcome = take(&client, kind, "s", waits(Wait::None)).await;
-        let refused = matches!(outcome, Err(LockError::KeyCollision { .. }));
-        assert_eq!(refused, kind != "semaphore", "{kind}: {outcome:?}");
+        assert_eq!(collides(&outcome), kind != "semaphore", "{kind}: {outcome:?}");
+        let outcome = take(&client, kind, "b", waits(Wait::None)).await;
+        let is_busy = matches!(outcome, Err(LockError::Busy { .. }));
+        assert!(if kind == "mutex" { is_busy } else { collides(&outcome) }, "{kind}: {outcome:?}");
     }
+    both.release().await.unwrap();
 }
 
 /// S-30: a latch is no lock, though a number like the free permits of a semaphore, whatever its
@@ -88,21 +32,18 @@ async fn a_latch_is_no_lock() {
         for count in [1, 3] {
             let ours = format!("{kind}:{count}");
             client.latch(&ours).try_set_count(count).await.unwrap();
-            let error = take(&client, kind, &ours, waits(SOON)).await.unwrap_err();
-            assert!(matches!(error, LockError::KeyCollision { .. }), "{ours}: {error:?}");
+            let taken = take(&client, kind, &ours, waits(SOON)).await;
+            assert!(collides(&taken), "{ours}: {taken:?}");
             assert_eq!(client.latch(&ours).count().await.unwrap(), u64::from(count));
-            assert_eq!(
-                client.admin().inspect(&ours).await.unwrap().kind,
-                Some(HoldKind::Latch),
-                "{ours}"
-            );
+            let found = client.admin().inspect(&ours).await.unwrap();
+            assert_eq!(found.kind, Some(HoldKind::Latch), "{ours}");
             assert!(!client.admin().force_release(&ours).await.unwrap(), "{ours} was freed");
         }
         // Redisson's has no end. The only permit is what `take` wants of a semaphore.
         let theirs = format!("{kind}:java");
         raw.cmd(&["SET", &theirs, "3"]).await;
-        let error = take(&client, kind, &theirs, waits(SOON)).await.unwrap_err();
-        assert!(matches!(error, LockError::KeyCollision { .. }), "{theirs}: {error:?}");
+        let taken = take(&client, kind, &theirs, waits(SOON)).await;
+        assert!(collides(&taken), "{theirs}: {taken:?}");
         assert_eq!(client.latch(&theirs).count_down().await.unwrap(), 2);
 
         let guard = take(&client, kind, kind, waits(SOON)).await.unwrap();
@@ -112,8 +53,11 @@ async fn a_latch_is_no_lock() {
     // Redisson's semaphore of two permits, one of which is in use.
     raw.cmd(&["SET", "java", "1"]).await;
     raw.cmd(&["ZADD", "{java}:timeout", "922337203685477", "peer"]).await;
-    is_no_latch(&client, "java").await;
-    assert_eq!(raw.get::<i64>(&["GET", "java"]).await, 1);
+    raw.cmd(&["SET", "text", "abc"]).await;
+    for (name, value) in [("java", "1"), ("text", "abc")] {
+        is_no_latch(&client, name).await;
+        assert_eq!(raw.get::<String>(&["GET", name]).await, value, "it was touched");
+    }
 }
 
 async fn is_no_latch(client: &LockClient, name: &str) {
@@ -123,9 +67,9 @@ async fn is_no_latch(client: &LockClient, name: &str) {
         latch.count_down().await.map(drop),
         latch.count().await.map(drop),
         latch.remove().await.map(drop),
+        latch.reached().await,
     ] {
-        let refused = matches!(outcome, Err(LockError::KeyCollision { .. }));
-        assert!(refused, "{name}: {outcome:?}");
+        assert!(collides(&outcome), "{name}: {outcome:?}");
     }
 }
 
@@ -174,28 +118,10 @@ async fn a_fair_waiter_that_finds_a_mutex_leaves_the_line() {
     // As if it had ended, and a mutex had come before those in line.
     let mutex = client.mutex("m").lock().await.unwrap();
     raw.cmd(&["RENAME", "m", "f"]).await;
-    let error = timeout(SOON, waiter).await.expect("hangs").unwrap().unwrap_err();
-    assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
+    let told = timeout(SOON, waiter).await.expect("hangs").unwrap();
+    assert!(collides(&told), "{told:?}");
     soon!("it has left", !raw.exists(queue).await);
     drop((mutex, guard));
-}
-
-/// S-28: several mutexes at once hold each as one does.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_several_mutexes_is_a_mutex() {
-    let (_server, client) = world().await;
-    let both = client.multi_lock(["a", "b"]).lock().await.unwrap();
-    for (kind, _) in KINDS {
-        let outcome = take(&client, kind, "b", waits(Wait::None)).await;
-        let expected = if kind == "mutex" { Busy } else { Collision };
-        let answer = match outcome {
-            Err(LockError::Busy { .. }) => Busy,
-            Err(LockError::KeyCollision { .. }) => Collision,
-            outcome => panic!("{kind}: {outcome:?}"),
-        };
-        assert_eq!(answer, expected, "{kind}");
-    }
-    both.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -231,71 +157,26 @@ async fn a_users_hash_is_left_alone() {
     }
 }
 
-/// Two clients compete with all kinds that share a form for one name, until each kind has had its
-/// turns: at every moment there are readers only, or one holder of another kind.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_of_kinds_never_overlaps() {
-    const TURNS: u32 = 10;
-    let server = RedisServer::start().await;
-    // A reader counts one, any other holder counts a thousand.
-    let inside = Arc::new(AtomicI64::new(0));
-    let turns = Arc::new(["mutex", "fair", "read", "write"].map(|kind| (kind, AtomicU32::new(0))));
-    let wanting = |turns: &[(&str, AtomicU32)]| {
-        turns.iter().any(|(_, turns)| turns.load(Ordering::SeqCst) < TURNS)
-    };
-    let mut tasks = Vec::new();
-    for _ in 0..2 {
-        let client = connect(&server).await;
-        for kind in ["mutex", "fair", "read", "read", "write", "mutex", "fair"] {
-            let (client, inside, turns) = (client.clone(), inside.clone(), turns.clone());
-            tasks.push(lock_tests::spawn(async move {
-                let weight = if kind == "read" { 1 } else { 1000 };
-                let of_kind = &turns.iter().find(|(of, _)| *of == kind).unwrap().1;
-                while wanting(&*turns) {
-                    match take(&client, kind, "one", waits(SOON)).await {
-                        Ok(guard) => {
-                            let now = inside.fetch_add(weight, Ordering::SeqCst) + weight;
-                            assert!(now <= 1000, "{kind}: {now} inside");
-                            of_kind.fetch_add(1, Ordering::SeqCst);
-                            sleep(ms(1)).await;
-                            inside.fetch_sub(weight, Ordering::SeqCst);
-                            guard.release().await.unwrap();
-                            // The waiters of a kind hand the lock on: a pause lets other kinds in.
-                            sleep(ms(fastrand::u64(0..30))).await;
-                        }
-                        Err(LockError::KeyCollision { .. }) => sleep(ms(2)).await,
-                        Err(error) => panic!("{kind}: {error:?}"),
-                    }
-                }
-            }));
-        }
-    }
-    let ended = timeout(3 * SOON, try_join_all(tasks)).await;
-    ended.unwrap_or_else(|_| panic!("a kind had fewer than {TURNS} turns: {turns:?}")).unwrap();
-}
-
 /// S-19, S-32: another program's data at a key beside the lock is an error, and leaves no hold behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_beside_a_write_lock_leaves_no_hold() {
     let (server, client) = world().await;
     let raw = server.client();
-    let announced = "redisson_rwlock_writers:{w}";
-    raw.cmd(&["SET", announced, "x"]).await;
-    let error = client.rw_lock("w").try_write().await.unwrap_err();
-    assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
-    assert!(!raw.exists("w").await, "a hold that no task has");
-    raw.cmd(&["DEL", announced]).await;
-    for places in ["redisson_rwlock_readers:{w}", "redisson_rwlock_due_readers:{w}"] {
-        raw.cmd(&["SET", places, "x"]).await;
-        for taken in [client.rw_lock("w").try_write().await, client.rw_lock("w").try_read().await] {
-            let error = taken.unwrap_err();
-            assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
+    let [announced, readers, due] =
+        ["writers", "readers", "due_readers"].map(|which| format!("redisson_rwlock_{which}:{{w}}"));
+    for beside in [&announced, &readers, &due] {
+        raw.cmd(&["SET", beside, "x"]).await;
+        let taken = client.rw_lock("w").try_write().await;
+        assert!(collides(&taken), "{beside}: {taken:?}");
+        if *beside != announced {
+            let taken = client.rw_lock("w").try_read().await;
+            assert!(collides(&taken), "{beside}: {taken:?}");
         }
         assert!(!raw.exists("w").await, "a hold that no task has");
-        assert_eq!(raw.get::<String>(&["GETDEL", places]).await, "x");
+        assert_eq!(raw.get::<String>(&["GETDEL", beside]).await, "x");
     }
     let guard = client.rw_lock("w").write().await.unwrap();
-    raw.cmd(&["SET", announced, "x"]).await;
+    raw.cmd(&["SET", &announced, "x"]).await;
     guard.release().await.unwrap();
     assert!(!raw.exists("w").await, "a hold that nobody gives back");
 }
@@ -326,8 +207,7 @@ async fn data_beside_a_fair_lock_is_left_alone() {
                 let before: Vec<u8> = raw.get(&["DUMP", key]).await;
                 let wants = other.fair_mutex("f").with(waits(ms(300))).lock().await;
                 let is_scores = key.contains("timeout") && create[0] == "ZADD";
-                let refused = matches!(wants, Err(LockError::KeyCollision { .. }));
-                assert!(refused || is_scores, "{create:?}: {wants:?}");
+                assert!(collides(&wants) || is_scores, "{create:?}: {wants:?}");
                 guard.release().await.unwrap_or_else(|error| panic!("{create:?}: {error:?}"));
                 soon!("the lock is free", !raw.exists("f").await);
                 // A waiter that gives up is told so before its place is gone.
@@ -338,7 +218,7 @@ async fn data_beside_a_fair_lock_is_left_alone() {
                     assert!(client.admin().force_release("f").await.unwrap(), "{create:?}");
                     assert!(guard.unwrap().release().await.is_err());
                 } else {
-                    assert!(matches!(guard, Err(LockError::KeyCollision { .. })), "{create:?}");
+                    assert!(collides(&guard), "{create:?}");
                 }
                 assert_eq!(raw.get::<Vec<u8>>(&["DUMP", key]).await, before, "{create:?}");
                 raw.del(key).await;

@@ -3,9 +3,9 @@
 use crate::contract::world::*;
 
 /// S-5: two clients and several tasks never hold at once.
-pub(crate) async fn one_holder_at_a_time(world: &dyn World) {
+pub(crate) async fn one_holder_at_a_time(world: &World) {
     let (a, b) = (world.client().await, world.client().await);
-    let inside = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let inside = Arc::new(AtomicU32::new(0));
     let mut tasks = Vec::new();
     for task in 0..12 {
         let client = if task % 2 == 0 { a.clone() } else { b.clone() };
@@ -13,9 +13,9 @@ pub(crate) async fn one_holder_at_a_time(world: &dyn World) {
         tasks.push(lock_tests::spawn(async move {
             for _ in 0..20 {
                 let guard = client.mutex("one").lock().await.unwrap();
-                assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                 tokio::task::yield_now().await;
-                inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                inside.fetch_sub(1, Ordering::SeqCst);
                 guard.release().await.unwrap();
             }
         }));
@@ -25,7 +25,7 @@ pub(crate) async fn one_holder_at_a_time(world: &dyn World) {
 }
 
 /// S-19, S-20.
-pub(crate) async fn a_released_lock_is_free(world: &dyn World) {
+pub(crate) async fn a_released_lock_is_free(world: &World) {
     let (a, b) = (world.client().await, world.client().await);
     let guard = a.mutex("r").lock().await.unwrap();
     assert_eq!(world.holders("r").await.len(), 1);
@@ -36,14 +36,14 @@ pub(crate) async fn a_released_lock_is_free(world: &dyn World) {
 }
 
 /// S-20: Drop hands the hold to the releaser.
-pub(crate) async fn a_dropped_guard_frees_the_lock(world: &dyn World) {
+pub(crate) async fn a_dropped_guard_frees_the_lock(world: &World) {
     let client = world.client().await;
     drop(client.mutex("d").lock().await.unwrap());
     world.free_soon("d").await;
 }
 
 /// S-20, during unwinding.
-pub(crate) async fn a_panicking_holder_frees_the_lock(world: &dyn World) {
+pub(crate) async fn a_panicking_holder_frees_the_lock(world: &World) {
     let client = world.client().await;
     let holder = lock_tests::spawn(async move {
         let guard = client.mutex("p").lock().await.unwrap();
@@ -54,20 +54,19 @@ pub(crate) async fn a_panicking_holder_frees_the_lock(world: &dyn World) {
 }
 
 /// Being busy is not an error for `try_lock`, and no reason to wait.
-pub(crate) async fn try_lock_takes_no_for_an_answer(world: &dyn World) {
+pub(crate) async fn try_lock_takes_no_for_an_answer(world: &World) {
     let (a, b) = (world.client().await, world.client().await);
     let _held = a.mutex("t").lock().await.unwrap();
     for client in [&a, &b] {
-        let answer = tokio::time::timeout(promptly(), client.mutex("t").try_lock()).await;
+        let answer = timeout(promptly(), client.mutex("t").try_lock()).await;
         assert!(answer.expect("try_lock waited").unwrap().is_none());
     }
-    let never = waits(Wait::None);
-    let error = b.mutex("t").with(never).lock().await.unwrap_err();
+    let error = b.mutex("t").with(waits(Wait::None)).lock().await.unwrap_err();
     assert!(matches!(error, LockError::Busy { .. }), "{error:?}");
 }
 
 /// A release that is under way is worth the one round trip that it takes.
-pub(crate) async fn try_lock_right_after_a_drop_succeeds(world: &dyn World) {
+pub(crate) async fn try_lock_right_after_a_drop_succeeds(world: &World) {
     let client = world.client().await;
     for _ in 0..20 {
         drop(client.mutex("again").lock().await.unwrap());
@@ -76,15 +75,13 @@ pub(crate) async fn try_lock_right_after_a_drop_succeeds(world: &dyn World) {
 }
 
 /// Another process that listens, because it waited a moment ago, is not a holder.
-pub(crate) async fn try_lock_is_not_fooled_by_a_listener(world: &dyn World) {
+pub(crate) async fn try_lock_is_not_fooled_by_a_listener(world: &World) {
     let (a, b) = (world.client().await, world.client().await);
     let held = a.mutex("listener").lock().await.unwrap();
-    let mutex = b.mutex("listener");
-    let waiter =
-        lock_tests::spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() });
+    let waiter = lock_tests::spawn(b.mutex("listener").lock());
     world.subscribed("listener").await;
     held.release().await.unwrap();
-    waiter.await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
     for _ in 0..20 {
         a.mutex("listener").lock().await.unwrap().release().await.unwrap();
         let guard = a.mutex("listener").try_lock().await.unwrap().expect("no task holds it");
@@ -93,7 +90,7 @@ pub(crate) async fn try_lock_is_not_fooled_by_a_listener(world: &dyn World) {
 }
 
 /// S-23.
-pub(crate) async fn tokens_grow_across_clients(world: &dyn World) {
+pub(crate) async fn tokens_grow_across_clients(world: &World) {
     let clients = [world.client().await, world.client().await];
     let mut last = None;
     for round in 0..40 {
@@ -105,20 +102,18 @@ pub(crate) async fn tokens_grow_across_clients(world: &dyn World) {
 }
 
 /// S-1, S-10: refused before anything is sent.
-pub(crate) async fn invalid_names_and_options_are_refused(world: &dyn World) {
+pub(crate) async fn invalid_names_and_options_are_refused(world: &World) {
     let client = world.client().await;
     for name in ["", "a\nb", "{}x"] {
         let error = client.mutex(name).lock().await.unwrap_err();
         assert!(matches!(error, LockError::InvalidKey { .. }), "{name:?}: {error:?}");
     }
-    let short = lock_runtime::Lease::Fixed(ms(99));
-    let error =
-        client.mutex("order:1").with(LockOptions::new().lease(short)).lock().await.unwrap_err();
+    let error = client.mutex("order:1").with(fixed(ms(99))).lock().await.unwrap_err();
     assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
 }
 
 /// S-2.
-pub(crate) async fn namespaces_are_kept_apart(world: &dyn World) {
+pub(crate) async fn namespaces_are_kept_apart(world: &World) {
     let shop = world.client_with(LockClient::builder().namespace("shop")).await;
     let plain = world.client().await;
     let guard = shop.mutex("order:1").lock().await.unwrap();
@@ -128,13 +123,10 @@ pub(crate) async fn namespaces_are_kept_apart(world: &dyn World) {
 }
 
 /// S-20.
-pub(crate) async fn a_shut_down_client_refuses(world: &dyn World) {
+pub(crate) async fn a_shut_down_client_refuses(world: &World) {
     let client = world.client().await;
     let held = client.mutex("s").lock().await.unwrap();
-    let waiter = lock_tests::spawn({
-        let mutex = client.mutex("s");
-        async move { mutex.lock().await.map(drop) }
-    });
+    let waiter = lock_tests::spawn(client.mutex("s").lock());
     tokio::task::yield_now().await;
     let report = client.shutdown(ms(50)).await;
     assert_eq!((report.still_held, report.is_clean()), (1, false));
@@ -144,7 +136,7 @@ pub(crate) async fn a_shut_down_client_refuses(world: &dyn World) {
 }
 
 /// S-20: shutdown drains the releaser.
-pub(crate) async fn shutdown_gives_back_what_is_dropped(world: &dyn World) {
+pub(crate) async fn shutdown_gives_back_what_is_dropped(world: &World) {
     let client = world.client().await;
     for n in 0..50 {
         drop(client.mutex(format!("many:{n}")).lock().await.unwrap());
@@ -156,22 +148,21 @@ pub(crate) async fn shutdown_gives_back_what_is_dropped(world: &dyn World) {
 }
 
 /// S-20: also the one that asks the store for all others is sent away at once.
-pub(crate) async fn shutdown_wakes_tasks_that_wait_for_the_store(world: &dyn World) {
+pub(crate) async fn shutdown_wakes_tasks_that_wait_for_the_store(world: &World) {
     let (holder, client) = (world.client().await, world.client().await);
     let _held = holder.mutex("far").lock().await.unwrap();
-    let mutex = client.mutex("far");
-    let waiter = lock_tests::spawn(async move { mutex.lock().await.map(drop) });
+    let waiter = lock_tests::spawn(client.mutex("far").lock());
     // It waits for the store by the time another waits for it.
-    tokio::time::sleep(ms(100)).await;
+    sleep(ms(100)).await;
     assert!(!waiter.is_finished());
-    let report = tokio::time::timeout(promptly(), client.shutdown(Duration::MAX)).await;
+    let report = timeout(promptly(), client.shutdown(Duration::MAX)).await;
     assert!(report.expect("shutdown waited for the holder").is_clean());
-    let outcome = tokio::time::timeout(promptly(), waiter).await.expect("not sent away").unwrap();
+    let outcome = timeout(promptly(), waiter).await.expect("not sent away").unwrap();
     assert!(matches!(outcome, Err(LockError::Closed)), "{outcome:?}");
 }
 
 /// S-20: a guard that outlives its client's shutdown still gives its lock back.
-pub(crate) async fn letting_go_after_shutdown_frees_the_lock(world: &dyn World) {
+pub(crate) async fn letting_go_after_shutdown_frees_the_lock(world: &World) {
     let client = world.client().await;
     let guard = client.mutex("after").lock().await.unwrap();
     assert_eq!(client.shutdown(ms(20)).await.still_held, 1);
@@ -183,27 +174,26 @@ pub(crate) async fn letting_go_after_shutdown_frees_the_lock(world: &dyn World) 
 
 /// S-20: a hold that is lost needs no wait: lost before, after a first shutdown, or while
 /// it is waited for.
-pub(crate) async fn shutdown_does_not_wait_for_what_is_lost(world: &dyn World) {
-    const GRACE: Duration = secs(60);
-    let client = world.client().await;
+pub(crate) async fn shutdown_does_not_wait_for_what_is_lost(world: &World) {
+    let is_clean = async |client: &Peer| {
+        let report = timeout(promptly(), client.shutdown(secs(60))).await;
+        assert!(report.expect("waited for a lost hold").is_clean());
+    };
     let brief = fixed(promptly() / 4);
+    let client = world.client().await;
     let lost = client.mutex("lost").with(brief.clone()).lock().await.unwrap();
     lost.lost().await;
-    let report = timeout(promptly(), client.shutdown(GRACE)).await;
-    assert!(report.expect("waited for a lost hold").is_clean());
+    is_clean(&client).await;
     assert!(matches!(lost.release().await, Err(LockError::Lost { .. })));
 
     let client = world.client().await;
-    let watched = watched(SHORT);
-    let later = client.mutex("later").with(watched).lock().await.unwrap();
+    let later = client.mutex("later").with(watched(SHORT)).lock().await.unwrap();
     assert_eq!(client.shutdown(Duration::ZERO).await.still_held, 1);
     timeout(SHORT + promptly(), later.lost()).await.expect("renewed after a shutdown");
-    let report = timeout(promptly(), client.shutdown(GRACE)).await;
-    assert!(report.expect("waited for what was lost after the first").is_clean());
+    is_clean(&client).await;
 
     let client = world.client().await;
     let meanwhile = client.mutex("meanwhile").with(brief).lock().await.unwrap();
-    let report = timeout(promptly(), client.shutdown(GRACE)).await;
-    assert!(report.expect("waited on after the loss").is_clean());
+    is_clean(&client).await;
     assert!(meanwhile.is_lost());
 }

@@ -28,7 +28,7 @@ async fn annotated(client: &LockClient) -> Result<(), LockError> {
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_finished_future_panics_when_polled() {
     let client = LockClient::in_memory();
     let lock = client.mutex("a");
@@ -42,18 +42,12 @@ async fn a_finished_future_panics_when_polled() {
     assert_eq!(polled_again(guard.release()).await, "`Release` polled after completion");
     let owned = lock.lock().await.unwrap().run_owned(async {});
     assert_eq!(polled_again(owned).await, "`RunOwned` polled after completion");
-    let call = annotated(&client);
-    // An `async fn` of the user's own stands around it.
-    assert!(polled_again(call).await.contains("resumed after completion"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lost_run_panics_when_polled() {
-    let client = LockClient::in_memory();
-    let brief = fixed(ms(200));
-    let guard = client.mutex("a").with(brief).lock().await.unwrap();
-    let lost = guard.run(std::future::pending::<()>());
+    let brief = lock.with(fixed(ms(200))).lock().await.unwrap();
+    let lost = brief.run(pending::<()>());
     assert_eq!(polled_again(lost).await, "`Run` polled after completion");
+    drop(brief);
+    // An `async fn` of the user's own stands around it.
+    assert!(polled_again(annotated(&client)).await.contains("resumed after completion"));
 }
 
 /// Whoever prints a guard whose deadline has passed does not thereby declare it lost: no state, no
@@ -63,9 +57,7 @@ async fn printing_a_guard_changes_nothing() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let clock = Clock::tokio();
     let client = LockClient::builder().clock(clock.clone()).in_memory().unwrap();
-    let brief = fixed(ms(200));
-    let lock = client.mutex("a").with(brief);
-    let guard = lock.lock().await.unwrap();
+    let guard = client.mutex("a").with(fixed(ms(200))).lock().await.unwrap();
     let watch = guard.watch();
     let lost = lock_tests::spawn(async move { watch.lost().await });
     tokio::task::yield_now().await;
@@ -73,24 +65,9 @@ async fn printing_a_guard_changes_nothing() {
     clock.advance(secs(1));
     let text = with_local_recorder(&recorder, || format!("{guard:?} {:?}", guard.watch()));
     assert!(text.contains("remaining: 0ns"), "{text}");
-    let counted = recorder.handle().render();
-    assert!(!counted.contains("lock_lost_total"), "printing counts a loss:\n{counted}");
-    let text = with_local_recorder(&recorder, || guard.remaining());
-    assert_eq!(text, Duration::ZERO);
-    let counted = recorder.handle().render();
-    assert!(
-        counted.contains("lock_lost_total{policy=\"none\",kind=\"mutex\",cause=\"deadline\"} 1")
-    );
+    let is_counted = |count: &str| recorder.handle().render().contains(count);
+    assert!(!is_counted("lock_lost_total"), "printing counts a loss");
+    assert_eq!(with_local_recorder(&recorder, || guard.remaining()), Duration::ZERO);
+    assert!(is_counted(r#"lock_lost_total{policy="none",kind="mutex",cause="deadline"} 1"#));
     assert!(lost.await.unwrap().is_lost());
-}
-
-#[tokio::test]
-async fn a_pending_future_is_polled_as_often_as_one_likes() {
-    let client = LockClient::in_memory();
-    let _held = client.mutex("a").lock().await.unwrap();
-    let mut waits = Box::pin(client.mutex("a").lock());
-    for _ in 0..3 {
-        let polled = poll_fn(|cx| Poll::Ready(waits.as_mut().poll(cx).is_pending())).await;
-        assert!(polled);
-    }
 }

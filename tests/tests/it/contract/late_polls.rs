@@ -1,10 +1,7 @@
 //! A poll that lasts past the deadline is late although it completed (S-13): its value is dropped, and
 //! the result is the loss, wherever a body runs under a lock.
 
-use std::future::poll_fn;
-
 use lock_runtime::__layer_v1::Protected;
-use lock_tower::LockServiceError;
 use lock_tower::http::LockBodyError;
 
 use crate::prelude::*;
@@ -23,96 +20,34 @@ fn world() -> (LockClient, impl Fn() + Clone + Send + Sync) {
     (client, move || clock.advance(LEASE * 2))
 }
 
-/// Counts how often a value was dropped.
-#[derive(Default, Clone)]
-struct Drops(Arc<AtomicUsize>);
-
-struct Value(Drops);
-
-impl Drop for Value {
-    fn drop(&mut self) {
-        self.0.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl Drops {
-    fn value(&self) -> Value {
-        Value(self.clone())
-    }
-
-    fn count(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-/// What the two processes of one test know of each other.
-#[derive(Default, Clone)]
-struct Seen(Arc<AtomicBool>);
-
-impl Seen {
-    fn set(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-#[distributed_lock(key = "late", lease = "300ms", client = client)]
-async fn blocks_until(client: &LockClient, runs: Seen, other: Seen) -> Result<u32, LockError> {
-    runs.set();
-    // No await in here: what a body does that never yields.
-    for _ in 0..1000 {
-        if other.is_set() {
-            break;
-        }
-        std::thread::sleep(ms(10));
-    }
-    Ok(5)
-}
-
-/// Another process holds the lock while the body blocks: the body's value is not to be believed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_that_blocks_past_its_lease_is_lost() {
-    let (server, client) = crate::prelude::world().await;
-    let other = connect(&server).await;
-    let (runs, they_have_it) = (Seen::default(), Seen::default());
-    let call = lock_tests::spawn({
-        let (runs, they_have_it) = (runs.clone(), they_have_it.clone());
-        async move { blocks_until(&client, runs, they_have_it).await }
-    });
-    let soon = secs(5);
-    lock_tests::eventually(soon, "the body runs", async || runs.is_set()).await;
-    let theirs = other.mutex("late").lock().await.unwrap();
-    they_have_it.set();
-    let outcome = call.await.unwrap();
-    assert!(outcome.as_ref().is_err_and(LockError::is_lost), "{outcome:?}");
-    theirs.release().await.unwrap();
+/// Counts by its clones that are left.
+fn value() -> (Arc<()>, impl Fn() -> usize) {
+    let value = Arc::new(());
+    let counted = Arc::downgrade(&value);
+    (value, move || counted.strong_count())
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_value_of_a_late_poll_is_dropped() {
-    for on_lost in [OnLost::Cancel, OnLost::Finish] {
+    for (on_lost, is_owned) in [
+        (OnLost::Cancel, false),
+        (OnLost::Cancel, true),
+        (OnLost::Finish, false),
+        (OnLost::Finish, true),
+    ] {
         let (client, blocks) = world();
-        let lock = client.mutex("run").with(fixed(on_lost));
-        let drops = Drops::default();
-        let late = async {
+        let guard = client.mutex("run").with(fixed(on_lost)).lock().await.unwrap();
+        let (value, left) = value();
+        let late = async move {
             blocks();
-            drops.value()
+            value
         };
-        let guard = lock.lock().await.unwrap();
-        assert!(guard.run(late).await.is_err_and(|error| error.is_lost()), "run, {on_lost:?}");
-        drop(guard);
-        let late = async {
-            blocks();
-            drops.value()
+        let outcome = match is_owned {
+            true => guard.run_owned(late).await.1,
+            false => guard.run(late).await,
         };
-        tokio::time::sleep(LEASE * 4).await;
-        let (guard, outcome) = lock.lock().await.unwrap().run_owned(late).await;
-        assert!(outcome.is_err_and(|error| error.is_lost()), "run_owned, {on_lost:?}");
-        assert_eq!(drops.count(), 2);
-        drop(guard);
+        assert!(outcome.is_err_and(|error| error.is_lost()), "{on_lost:?}, owned: {is_owned}");
+        assert_eq!(left(), 0);
     }
 }
 
@@ -146,70 +81,38 @@ async fn a_re_entry_reports_a_loss_in_the_poll_that_is_late() {
 async fn a_late_poll_that_waits_on_is_the_last() {
     let (client, blocks) = world();
     let guard = client.mutex("waits").with(fixed(OnLost::Cancel)).lock().await.unwrap();
-    let drops = Drops::default();
-    let value = drops.value();
+    let (value, left) = value();
     let mut run = pin!(guard.run(async {
         let _value = value;
         blocks();
         pending::<()>().await;
     }));
-    let first = poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await;
+    let first = poll!(&mut run);
     let Poll::Ready(Err(error)) = first else { panic!("{first:?}") };
-    assert!(error.is_lost() && drops.count() == 1, "{error}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_late_poll_of_a_re_entry_is_late() {
-    let (client, blocks) = world();
-    let lock = client.mutex("nested").with(fixed(OnLost::Finish));
-    let inner = client.mutex("nested").with(fixed(OnLost::Cancel));
-    let outer = lock.lock().await.unwrap();
-    let mut inside = None;
-    let outcome = outer
-        .run(async {
-            let nested = inner.lock().await.unwrap();
-            inside = Some(nested.run(async { blocks() }).await);
-        })
-        .await;
-    assert!(inside.unwrap().is_err_and(|error| error.is_lost()));
-    assert!(outcome.is_err_and(|error| error.is_lost()));
+    assert!(error.is_lost() && left() == 0, "{error}");
 }
 
 /// What is polled on after it was ready, as streams are: a late item is not handed out.
 #[tokio::test(start_paused = true)]
 async fn a_late_item_of_a_stream_is_dropped() {
     let (client, blocks) = world();
-    let drops = Drops::default();
+    let ((makes, made_by), (item, items)) = (value(), value());
     let guard = client.mutex("items").with(fixed(OnLost::Cancel)).lock().await.unwrap();
-    let mut items = pin!(Protected::new(drops.value()));
+    let mut stream = pin!(Protected::new(makes));
     let mut next = |late: bool| {
-        let waker = std::task::Waker::noop();
-        items.as_mut().poll_with(&guard, &mut std::task::Context::from_waker(waker), |_, _| {
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        stream.as_mut().poll_with(&guard, &mut context, |_, _| {
             if late {
                 blocks();
             }
-            Poll::Ready(drops.value())
+            Poll::Ready(Arc::clone(&item))
         })
     };
     assert!(matches!(next(false), Poll::Ready(Ok(_))));
-    assert_eq!(drops.count(), 1);
+    assert_eq!((made_by(), items()), (1, 1));
     let late = next(true);
     assert!(matches!(late, Poll::Ready(Err(LockError::Lost { .. }))), "a late item went out");
-    assert_eq!(drops.count(), 3, "the item, and what made it");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_late_item_goes_out_where_the_body_is_to_finish() {
-    let (client, blocks) = world();
-    let guard = client.mutex("items").with(fixed(OnLost::Finish)).lock().await.unwrap();
-    let mut items = pin!(Protected::new(()));
-    let waker = std::task::Waker::noop();
-    let polled =
-        items.as_mut().poll_with(&guard, &mut std::task::Context::from_waker(waker), |_, _| {
-            blocks();
-            Poll::Ready(5)
-        });
-    assert!(matches!(polled, Poll::Ready(Ok(5))) && guard.is_lost());
+    assert_eq!((made_by(), items()), (0, 1), "the item, and what made it");
 }
 
 #[distributed_lock(key = "late", lease = "300ms", client = client)]
@@ -256,44 +159,29 @@ async fn what_is_not_enforced_keeps_its_value() {
     assert_eq!(not_enforced(&client, || clock.advance(LEASE * 2)).await.unwrap(), 5);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_late_call_of_a_service_is_lost() {
-    let (client, blocks) = world();
-    let layer = LockLayer::new(client, |_: &u64| Ok(Some(LockKey::new("service")?)))
-        .options(fixed(OnLost::Cancel));
-    let service = layer.layer(service_fn(move |late: u64| {
-        let blocks = blocks.clone();
-        async move {
-            if late > 0 {
-                blocks();
-            }
-            Ok::<_, Infallible>(5)
-        }
+type Any = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
+
+/// What the layer makes of the answer of a handler.
+async fn answer(
+    client: LockClient,
+    body: impl Fn() -> Any + Clone + Send + 'static,
+) -> Response<LockBody<Any>> {
+    let layer = LockLayer::http().key("order").client(client).options(fixed(OnLost::Cancel));
+    let service = layer.build().unwrap().layer(service_fn(move |_: Request<Full<Bytes>>| {
+        let body = body.clone();
+        async move { Ok::<_, Infallible>(Response::new(body())) }
     }));
-    assert_eq!(service.clone().oneshot(0).await.unwrap(), 5);
-    let late = service.oneshot(1).await;
-    assert!(matches!(late, Err(LockServiceError::Lock(LockError::Lost { .. }))), "{late:?}");
-}
-
-type TestBody = Full<Bytes>;
-
-fn http_layer(client: &LockClient) -> lock_tower::http::HttpLockLayer {
-    let layer = LockLayer::http().key("order").client(client.clone());
-    layer.options(fixed(OnLost::Cancel)).build().unwrap()
+    service.oneshot(Request::post("/pay").body(Full::default()).unwrap()).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_blocks_past_its_lease_answers_500() {
     let (client, blocks) = world();
-    let service = http_layer(&client).layer(service_fn(move |_: Request<TestBody>| {
-        let blocks = blocks.clone();
-        async move {
-            blocks();
-            Ok::<_, Infallible>(Response::new(TestBody::from("done")))
-        }
-    }));
-    let answer = service.oneshot(Request::post("/pay").body(TestBody::default()).unwrap()).await;
-    let answer = answer.unwrap();
+    let late = move || {
+        blocks();
+        Full::<Bytes>::from("done").boxed_unsync()
+    };
+    let answer = answer(client, late).await;
     assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     assert!(String::from_utf8_lossy(&body).contains("lock-lost"), "{body:?}");
@@ -303,32 +191,20 @@ async fn a_handler_that_blocks_past_its_lease_answers_500() {
 #[tokio::test(start_paused = true)]
 async fn a_late_frame_is_not_sent() {
     let (client, blocks) = world();
-    let service = http_layer(&client).layer(service_fn(move |_: Request<TestBody>| {
+    let frames = move || {
         let blocks = blocks.clone();
-        async move {
-            let frames = stream::unfold(0, move |n| {
-                let blocks = blocks.clone();
-                async move {
-                    tokio::task::yield_now().await;
-                    if n == 2 {
-                        blocks();
-                    }
-                    let frame = Frame::data(Bytes::from(format!("{n}")));
-                    Some((Ok::<_, Infallible>(frame), n + 1))
-                }
-            });
-            Ok::<_, Infallible>(Response::new(StreamBody::new(Box::pin(frames))))
-        }
-    }));
-    let answer = service.oneshot(Request::post("/pay").body(TestBody::default()).unwrap()).await;
-    let mut body = answer.unwrap().into_body();
-    let mut sent = Vec::new();
-    let error = loop {
-        match body.frame().await.expect("the body ended as if it were whole") {
-            Ok(frame) => sent.push(frame.into_data().unwrap()),
-            Err(error) => break error,
-        }
+        let frame = move |n: u32| {
+            if n == 2 {
+                blocks();
+            }
+            Ok::<_, Infallible>(Frame::data(Bytes::from(n.to_string())))
+        };
+        StreamBody::new(stream::iter(0..).map(frame)).boxed_unsync()
     };
+    let mut body = answer(client, frames).await.into_body();
+    for sent in ["0", "1"] {
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), sent);
+    }
+    let error = body.frame().await.expect("the body ended as if it were whole").unwrap_err();
     assert!(matches!(error, LockBodyError::Lost(LockError::Lost { .. })), "{error:?}");
-    assert_eq!(sent, ["0", "1"]);
 }

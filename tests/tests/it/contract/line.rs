@@ -1,16 +1,18 @@
 //! Waiting: the local line, hand-off, other processes, limits (S-14 to S-18).
 
-use std::sync::Mutex;
-
+use super::peer::{Guard, Lock};
 use crate::contract::world::*;
 
-fn waiting(limit: Duration) -> LockOptions {
-    waits(limit)
+/// An acquire that has joined the queue, here and now.
+async fn queued(lock: Lock) -> BoxFuture<'static, Result<Guard, LockError>> {
+    let mut acquire = lock.lock();
+    assert!(poll!(&mut acquire).is_pending());
+    acquire
 }
 
 /// S-14: a long line of tasks, each gets it once, in the order in which they came, with tokens in that
 /// order.
-pub(crate) async fn local_waiters_are_served_in_order(world: &dyn World) {
+pub(crate) async fn local_waiters_are_served_in_order(world: &World) {
     let crowd = world.crowd();
     let client = world.client().await;
     let first = client.mutex("fifo").lock().await.unwrap();
@@ -18,11 +20,8 @@ pub(crate) async fn local_waiters_are_served_in_order(world: &dyn World) {
     let mut tasks = Vec::new();
     for number in 0..crowd {
         // A busy machine serves a few of them in a second.
-        let mutex = client.mutex("fifo").with(waiting(secs(300)));
+        let acquire = queued(client.mutex("fifo").with(waits(secs(300)))).await;
         let served = served.clone();
-        let mut acquire = Box::pin(async move { mutex.lock().await });
-        // One poll puts it in line, here and now.
-        assert!(futures_util::poll!(acquire.as_mut()).is_pending());
         tasks.push(lock_tests::spawn(async move {
             let guard = acquire.await.unwrap();
             served.lock().unwrap().push((number, guard.token()));
@@ -37,13 +36,13 @@ pub(crate) async fn local_waiters_are_served_in_order(world: &dyn World) {
 }
 
 /// S-15: the wait is kept to, locally and across processes, and the error says what it knows.
-pub(crate) async fn a_waiter_times_out(world: &dyn World) {
+pub(crate) async fn a_waiter_times_out(world: &World) {
     let (a, b) = (world.client().await, world.client().await);
     let _held = a.mutex("t").lock().await.unwrap();
     for client in [&a, &b] {
         let limit = ms(300);
         let start = Instant::now();
-        let error = client.mutex("t").with(waiting(limit)).lock().await.unwrap_err();
+        let error = client.mutex("t").with(waits(limit)).lock().await.unwrap_err();
         let waited = start.elapsed();
         assert!(error.is_timeout(), "{error:?}");
         assert!(waited >= limit && waited < limit + promptly(), "waited {waited:?}");
@@ -52,14 +51,14 @@ pub(crate) async fn a_waiter_times_out(world: &dyn World) {
 
 /// S-33: the task that asks the store for all may end its wait together with the one behind it, which has never heard
 /// the store's answer.
-pub(crate) async fn waiters_time_out_together(world: &dyn World) {
+pub(crate) async fn waiters_time_out_together(world: &World) {
     let (a, b) = (world.client().await, world.client().await);
     let _held = a.mutex("t").lock().await.unwrap();
     let start = Instant::now();
     let end = start + ms(300);
     let mut waiters = Vec::new();
     while start.elapsed() < ms(100) {
-        let mutex = b.mutex("t").with(waiting(end - Instant::now()));
+        let mutex = b.mutex("t").with(waits(end - Instant::now()));
         waiters.push(lock_tests::spawn(async move { mutex.lock().await.map(drop) }));
         sleep(ms(10)).await;
     }
@@ -70,7 +69,7 @@ pub(crate) async fn waiters_time_out_together(world: &dyn World) {
 }
 
 /// S-17.
-pub(crate) async fn a_dropped_waiter_leaves_the_line(world: &dyn World) {
+pub(crate) async fn a_dropped_waiter_leaves_the_line(world: &World) {
     let client = world.client().await;
     let held = client.mutex("q").lock().await.unwrap();
     let one = LockOptions::new().max_waiters(1);
@@ -84,7 +83,7 @@ pub(crate) async fn a_dropped_waiter_leaves_the_line(world: &dyn World) {
 }
 
 /// S-18, per key and per client. Where the holder leaves the front of the line, one more waits there.
-pub(crate) async fn too_many_waiters_are_sent_away(world: &dyn World) {
+pub(crate) async fn too_many_waiters_are_sent_away(world: &World) {
     let client = world.client_with(LockClient::builder().max_waiters(3)).await;
     let two = LockOptions::new().max_waiters(2);
     let _held = [client.mutex("a").lock().await.unwrap(), client.mutex("b").lock().await.unwrap()];
@@ -106,16 +105,11 @@ pub(crate) async fn too_many_waiters_are_sent_away(world: &dyn World) {
     assert!((3..=5).contains(&waiting.len()), "{} wait", waiting.len());
     drop(waiting);
     // Their places are free again.
-    let limit = waiting_briefly();
-    assert!(client.mutex("a").with(limit).lock().await.unwrap_err().is_timeout());
-}
-
-fn waiting_briefly() -> LockOptions {
-    waiting(ms(20))
+    assert!(client.mutex("a").with(waits(ms(20))).lock().await.unwrap_err().is_timeout());
 }
 
 /// S-15: by the notice, far before the holder's lease or the poll cap would have it look.
-pub(crate) async fn a_waiter_in_another_client_is_woken(world: &dyn World) {
+pub(crate) async fn a_waiter_in_another_client_is_woken(world: &World) {
     let (a, b) = (world.client().await, world.client().await);
     for round in 0..5 {
         // A name of its own, so that the subscription is this round's.
@@ -132,7 +126,7 @@ pub(crate) async fn a_waiter_in_another_client_is_woken(world: &dyn World) {
 }
 
 /// S-14: a client that gives a hold back lets another go first, although it could be quicker.
-pub(crate) async fn both_clients_get_their_turns(world: &dyn World) {
+pub(crate) async fn both_clients_get_their_turns(world: &World) {
     let clients = [world.client().await, world.client().await];
     let grants = Mutex::new(Vec::new());
     let is_over = AtomicBool::new(false);
@@ -159,16 +153,13 @@ pub(crate) async fn both_clients_get_their_turns(world: &dyn World) {
 
 /// S-10, S-14: a hold that was handed over is renewed for its new holder; the limit of the holder
 /// before, which had passed, is not its own.
-pub(crate) async fn handed_over_holds_are_watched_anew(world: &dyn World) {
+pub(crate) async fn handed_over_holds_are_watched_anew(world: &World) {
     let window = LockClient::builder().handoff_window(secs(10));
     let client = world.client_with(window).await;
-    let watched = watched(SHORT);
-    let limited = watched.clone().max_hold(ms(100));
-    let first = client.mutex("h").with(watched.clone()).lock().await.unwrap();
-    let mut limited = Box::pin(client.mutex("h").with(limited).lock());
-    assert!(futures_util::poll!(limited.as_mut()).is_pending());
-    let mut second = Box::pin(client.mutex("h").with(watched.clone()).lock());
-    assert!(futures_util::poll!(second.as_mut()).is_pending());
+    let lock = client.mutex("h").with(watched(SHORT));
+    let first = lock.lock().await.unwrap();
+    let limited = queued(lock.clone().with(watched(SHORT).max_hold(ms(100)))).await;
+    let second = queued(lock).await;
     first.release().await.unwrap();
     let limited = limited.await.unwrap();
     let token = limited.token().get();
@@ -177,6 +168,7 @@ pub(crate) async fn handed_over_holds_are_watched_anew(world: &dyn World) {
     limited.release().await.unwrap();
     let second = second.await.unwrap();
     assert_eq!(second.token().get(), token + 1, "not handed over");
+    assert_eq!(client.admin().held()[0].token, second.token());
     sleep(SHORT * 2).await;
     assert!(!second.is_lost());
     second.release().await.unwrap();
@@ -184,15 +176,11 @@ pub(crate) async fn handed_over_holds_are_watched_anew(world: &dyn World) {
 }
 
 /// S-14: "same lease" is part of the rule; whoever asks for another gets one of its own.
-pub(crate) async fn a_waiter_with_another_lease_gets_its_own(world: &dyn World) {
-    let client = world.client().await;
-    let fixed = fixed(secs(3));
-    let watched = LockOptions::default();
-    let first = client.mutex("l").lock().await.unwrap();
-    let mut next = Box::pin(client.mutex("l").with(watched).lock());
-    assert!(futures_util::poll!(next.as_mut()).is_pending());
-    let mut other = Box::pin(client.mutex("l").with(fixed).lock());
-    assert!(futures_util::poll!(other.as_mut()).is_pending());
+pub(crate) async fn a_waiter_with_another_lease_gets_its_own(world: &World) {
+    let lock = world.client().await.mutex("l");
+    let first = lock.lock().await.unwrap();
+    let next = queued(lock.clone()).await;
+    let other = queued(lock.with(fixed(secs(3)))).await;
     first.release().await.unwrap();
     // Taken with tokens in stock, so only the lease stands against handing it over.
     next.await.unwrap().release().await.unwrap();
@@ -200,59 +188,39 @@ pub(crate) async fn a_waiter_with_another_lease_gets_its_own(world: &dyn World) 
     assert!(guard.remaining() <= secs(3), "{:?}", guard.remaining());
 }
 
-/// S-14: past the window the hold goes back to the store, so that others get a chance.
-pub(crate) async fn hand_off_ends_with_its_window(world: &dyn World) {
-    let clock = lock_runtime::clock::Clock::tokio();
+/// Whether a hold of this lease is handed over within a process, so long after it was handed over before.
+async fn is_handed_over(world: &World, lease: Duration, passed: Duration) -> bool {
+    let clock = Clock::tokio();
     let builder = LockClient::builder().handoff_window(secs(20)).clock(clock.clone());
-    let client = world.client_with(builder).await;
-    let mutex = client.mutex("e").with(watched(secs(120)));
-    let first = mutex.lock().await.unwrap();
-    let [mut second, mut third, mut fourth] = [(); 3].map(|()| Box::pin(mutex.lock()));
-    for acquire in [&mut second, &mut third, &mut fourth] {
-        assert!(futures_util::poll!(acquire.as_mut()).is_pending());
-    }
+    let name = format!("after:{passed:?}");
+    let lock = world.client_with(builder).await.mutex(&name).with(watched(lease));
+    let first = lock.lock().await.unwrap();
+    let (second, third) = (queued(lock.clone()).await, queued(lock).await);
     first.release().await.unwrap();
     let second = second.await.unwrap();
-    let owner = world.holders("e").await;
+    let owner = world.holders(&name).await;
+    clock.advance(passed);
+    // Its first poll releases, before the watchdog renews.
     second.release().await.unwrap();
     let third = third.await.unwrap();
-    assert_eq!(world.holders("e").await, owner, "not handed over within the window");
-    clock.advance(secs(21));
+    let is_handed_over = world.holders(&name).await == owner;
     third.release().await.unwrap();
-    let fourth = fourth.await.unwrap();
-    assert_ne!(world.holders("e").await, owner, "handed over past the window");
-    fourth.release().await.unwrap();
+    is_handed_over
 }
 
-/// S-14: with less than half of its lease left the hold goes back to the store, or the next holder would soon lose it.
-pub(crate) async fn a_hold_near_its_end_is_not_handed_over(world: &dyn World) {
-    let clock = lock_runtime::clock::Clock::tokio();
-    let builder = LockClient::builder().handoff_window(secs(20)).clock(clock.clone());
-    let client = world.client_with(builder).await;
-    let options = watched(secs(30));
-    for (passed, is_handed_over) in [(secs(14), true), (secs(16), false)] {
-        let name = format!("near:{}", passed.as_secs());
-        let mutex = client.mutex(&name).with(options.clone());
-        let first = mutex.lock().await.unwrap();
-        let [mut second, mut third] = [(); 2].map(|()| Box::pin(mutex.lock()));
-        assert!(futures_util::poll!(second.as_mut()).is_pending());
-        assert!(futures_util::poll!(third.as_mut()).is_pending());
-        first.release().await.unwrap();
-        let second = second.await.unwrap();
-        let owner = world.holders(&name).await;
-        clock.advance(passed);
-        // Its first poll releases, before the watchdog renews.
-        second.release().await.unwrap();
-        let third = third.await.unwrap();
-        assert_eq!(world.holders(&name).await == owner, is_handed_over, "after {passed:?}");
-        third.release().await.unwrap();
+/// S-14: past the window the hold goes back to the store, so that others get a chance; and so does one with less than half
+/// of its lease left, or the next holder would soon lose it.
+pub(crate) async fn hand_off_ends_with_its_window_and_before_its_lease(world: &World) {
+    for (lease, passed, expected) in
+        [(120, 0, true), (120, 21, false), (30, 14, true), (30, 16, false)]
+    {
+        let handed_over = is_handed_over(world, secs(lease), secs(passed)).await;
+        assert_eq!(handed_over, expected, "after {passed} s, with a lease of {lease} s");
     }
 }
 
 /// S-35: who waits, since when, behind how many of this process, where in the program, and what is kept meanwhile.
-pub(crate) async fn waiters_are_shown_with_their_site_and_what_they_are_inside_of(
-    world: &dyn World,
-) {
+pub(crate) async fn waiters_are_shown_with_their_site_and_what_they_are_inside_of(world: &World) {
     let (a, b) = (world.client().await, world.client().await);
     let held = a.mutex("shown").lock().await.unwrap();
     assert_eq!((a.admin().waiting(), b.admin().waiting()), (vec![], vec![]));
@@ -268,11 +236,9 @@ pub(crate) async fn waiters_are_shown_with_their_site_and_what_they_are_inside_o
     world.subscribed("shown").await;
 
     let waits = b.admin().waiting();
-    let inside =
-        |wait: &WaitInfo| wait.inside.iter().map(|key| key.to_string()).collect::<Vec<_>>();
     let (nests, waits): (Vec<_>, Vec<_>) = waits.iter().partition(|wait| !wait.inside.is_empty());
     let ([nests], [waits]) = (&nests[..], &waits[..]) else { panic!("{nests:?} {waits:?}") };
-    assert_eq!(inside(nests), ["outer"]);
+    assert!(nests.inside.iter().map(LockKey::as_str).eq(["outer"]), "{nests:?}");
     for wait in [nests, waits] {
         assert_eq!(wait.key.as_str(), "shown");
         assert_eq!(wait.kind, b.admin().held()[0].kind);

@@ -51,28 +51,6 @@ async fn a_client_undoes_what_is_not_replicated() {
     assert!(client.mutex("c").with(options).try_lock().await.unwrap().is_some());
 }
 
-/// S-28: the names of several locks in any order, twice or not, are the same locks.
-#[test]
-fn several_names_are_sorted_and_taken_once() {
-    assert!(Target::several([]).is_none());
-    let one = Target::several(["b", "a", "b"].map(key)).unwrap();
-    let names: Vec<_> = one.members().iter().map(|lock| lock.key().as_str()).collect();
-    assert_eq!(names, ["a", "b"]);
-}
-
-/// S-30: permits show by owner until their lease ends.
-#[tokio::test(start_paused = true)]
-async fn holders_shows_permits_by_owner() {
-    let store = MemoryStore::new();
-    let target = Target::semaphore(key("s"), std::num::NonZeroU32::new(3).unwrap());
-    let owner = OwnerId::new("client", 7, 2);
-    let two = AcquireRequest::new(Arc::clone(&target), owner, MINUTE, MINUTE);
-    assert!(matches!(store.acquire(two).await.unwrap(), AcquireReply::Granted(_)));
-    assert_eq!(store.holders("s"), (vec![("client:7".to_owned(), 2)], MINUTE));
-    tokio::time::advance(MINUTE).await;
-    assert_eq!(store.holders("s"), (Vec::new(), Duration::ZERO));
-}
-
 /// S-30, S-32: as long as its permits are renewed, a name is a semaphore's, however many days.
 #[tokio::test(start_paused = true)]
 async fn renewed_permits_keep_the_name() {

@@ -16,7 +16,7 @@ pub(crate) struct Peer {
     pub(crate) client: LockClient,
     pub(crate) kind: Kind,
     /// True if its calls block.
-    blocks: bool,
+    pub(crate) blocks: bool,
 }
 
 impl Deref for Peer {
@@ -28,14 +28,6 @@ impl Deref for Peer {
 }
 
 impl Peer {
-    pub(crate) fn of(client: LockClient, kind: Kind) -> Self {
-        Self { client, kind, blocks: false }
-    }
-
-    pub(crate) fn blocking(self) -> Self {
-        Self { blocks: true, ..self }
-    }
-
     pub(crate) fn mutex(&self, name: impl AsRef<str>) -> Lock {
         let name = name.as_ref();
         let lock = match self.kind {
@@ -133,7 +125,7 @@ impl Deref for Guard {
 }
 
 impl Guard {
-    fn into_inner(self) -> LockGuard {
+    pub(crate) fn into_inner(self) -> LockGuard {
         let (Self::Async(guard) | Self::Blocking(guard)) = self;
         guard
     }
@@ -159,19 +151,6 @@ impl Guard {
                 let runtime = tokio::runtime::Handle::current();
                 block_in_place(|| guard.run_blocking(|_| runtime.block_on(body)))
             }
-        }
-    }
-
-    pub(crate) async fn run_owned<F: Future>(
-        self,
-        body: F,
-    ) -> (Self, Result<F::Output, LockError>) {
-        match self {
-            Self::Async(guard) => {
-                let (guard, result) = guard.run_owned(body).await;
-                (Self::Async(guard), result)
-            }
-            Self::Blocking(_) => panic!("a body that runs on a thread borrows its guard"),
         }
     }
 

@@ -7,72 +7,47 @@ use lock_runtime::scope;
 use crate::contract::world::*;
 
 /// S-6, S-23: at any depth, with the same token, and without a round trip.
-pub(crate) async fn an_enclosed_acquire_re_enters(world: &dyn World) {
+pub(crate) async fn an_enclosed_acquire_re_enters(world: &World) {
     let client = world.client().await;
     let outer = client.mutex("n").lock().await.unwrap();
-    outer
-        .run(async {
-            for _ in 0..3 {
-                let nested = client.mutex("n").lock().await.unwrap();
-                assert_eq!(nested.token(), outer.token());
-                nested
-                    .run(async { client.mutex("n").lock().await.unwrap().release().await })
-                    .await
-                    .unwrap()
-                    .unwrap();
-                nested.release().await.unwrap();
-            }
-            assert_eq!(world.holders("n").await.len(), 1, "a nested release freed the lock");
-        })
-        .await
-        .unwrap();
+    let inside = async {
+        for _ in 0..3 {
+            let nested = client.mutex("n").lock().await.unwrap();
+            assert_eq!(nested.token(), outer.token());
+            let deeper = async { client.mutex("n").lock().await.unwrap().release().await };
+            nested.run(deeper).await.unwrap().unwrap();
+            nested.release().await.unwrap();
+        }
+        let counts = world.holders("n").await.into_iter().map(|(_, count)| count);
+        assert_eq!(counts.collect::<Vec<_>>(), [1], "the store heard of nesting");
+    };
+    outer.run(inside).await.unwrap();
     outer.release().await.unwrap();
     assert!(world.holders("n").await.is_empty());
 }
 
-/// S-6: `join!` polls both in one task, and they still exclude each other.
-pub(crate) async fn siblings_exclude_each_other(world: &dyn World) {
-    let client = world.client().await;
-    let inside = std::cell::Cell::new(false);
-    let visit = async || {
-        let guard = client.mutex("j").lock().await.unwrap();
-        guard
-            .run(async {
-                assert!(!inside.replace(true), "both are inside");
-                tokio::time::sleep(ms(30)).await;
-                inside.set(false);
-            })
-            .await
-            .unwrap();
-        guard.release().await.unwrap();
-    };
-    tokio::join!(visit(), visit(), visit());
-}
-
 /// S-7.
-pub(crate) async fn a_plain_guard_gives_no_re_entry(world: &dyn World) {
+pub(crate) async fn a_plain_guard_gives_no_re_entry(world: &World) {
     let client = world.client().await;
     let _guard = client.mutex("g").lock().await.unwrap();
     assert!(client.mutex("g").try_lock().await.unwrap().is_none());
 }
 
 /// S-6: a spawned task may outlive its parent's hold.
-pub(crate) async fn a_spawned_task_inherits_nothing_unless_told(world: &dyn World) {
+pub(crate) async fn a_spawned_task_inherits_nothing_unless_told(world: &World) {
     let client = world.client().await;
     let guard = client.mutex("i").lock().await.unwrap();
     let try_it =
         |client: Peer| async move { client.mutex("i").try_lock().await.unwrap().is_some() };
-    guard
-        .run(async {
-            assert!(!lock_tests::spawn(try_it(client.clone())).await.unwrap());
-            assert!(lock_tests::spawn(scope::inherit(try_it(client.clone()))).await.unwrap());
-        })
-        .await
-        .unwrap();
+    let inside = async {
+        assert!(!lock_tests::spawn(try_it(client.clone())).await.unwrap());
+        assert!(lock_tests::spawn(scope::inherit(try_it(client.clone()))).await.unwrap());
+    };
+    guard.run(inside).await.unwrap();
 }
 
 /// The last guard on a hold ends it.
-pub(crate) async fn a_nested_guard_that_outlives_the_outer_keeps_the_lock(world: &dyn World) {
+pub(crate) async fn a_nested_guard_that_outlives_the_outer_keeps_the_lock(world: &World) {
     let client = world.client().await;
     let outer = client.mutex("o").lock().await.unwrap();
     let nested = outer.run(client.mutex("o").lock()).await.unwrap().unwrap();
@@ -83,22 +58,19 @@ pub(crate) async fn a_nested_guard_that_outlives_the_outer_keeps_the_lock(world:
 }
 
 /// S-6: one round trip makes a fixed lease long enough for what is inside.
-pub(crate) async fn a_longer_nested_lease_extends_a_fixed_one(world: &dyn World) {
+pub(crate) async fn a_longer_nested_lease_extends_a_fixed_one(world: &World) {
     let client = world.client().await;
     let outer = client.mutex("x").with(fixed(secs(2))).lock().await.unwrap();
-    outer
-        .run(async {
-            let ten = fixed(secs(10));
-            let nested = client.mutex("x").with(ten).lock().await.unwrap();
-            assert!(nested.remaining() > secs(8), "{:?}", nested.remaining());
-            nested.release().await.unwrap();
-        })
-        .await
-        .unwrap();
+    let inside = async {
+        let nested = client.mutex("x").with(fixed(secs(10))).lock().await.unwrap();
+        assert!(nested.remaining() > secs(8), "{:?}", nested.remaining());
+        nested.release().await.unwrap();
+    };
+    outer.run(inside).await.unwrap();
 }
 
 /// S-6: a nested acquire extends a fixed lease once, to its own. Nothing renews the hold after that.
-pub(crate) async fn a_nested_watchdog_extends_a_fixed_hold_once(world: &dyn World) {
+pub(crate) async fn a_nested_watchdog_extends_a_fixed_hold_once(world: &World) {
     let client = world.client().await;
     let outer = client.mutex("w").with(fixed(SHORT)).lock().await.unwrap();
     let inside = async {
@@ -113,37 +85,22 @@ pub(crate) async fn a_nested_watchdog_extends_a_fixed_hold_once(world: &dyn Worl
     world.free_soon("w").await;
 }
 
-/// S-6: the store hears nothing of nesting, however long it lasts.
-pub(crate) async fn the_hold_count_stays_one(world: &dyn World) {
-    let client = world.client().await;
-    let outer = client.mutex("c").with(watched(SHORT)).lock().await.unwrap();
-    let nested = outer.run(client.mutex("c").lock()).await.unwrap().unwrap();
-    // Long enough for a renewal.
-    sleep(SHORT).await;
-    let counts = world.holders("c").await.into_iter().map(|(_, count)| count);
-    assert_eq!(counts.collect::<Vec<_>>(), [1]);
-    nested.release().await.unwrap();
-    outer.release().await.unwrap();
-}
-
 /// S-6: of re-entries side by side one at a time is inside, in order; what is nested in one of them
 /// does not wait.
-pub(crate) async fn re_entries_side_by_side_exclude_each_other(world: &dyn World) {
+pub(crate) async fn re_entries_side_by_side_exclude_each_other(world: &World) {
     let client = world.client().await;
     let outer = client.mutex("s").lock().await.unwrap();
     let (sum, order) = (Cell::new(0), RefCell::new(Vec::new()));
     let add = async |n: u32| {
         let guard = client.mutex("s").lock().await.unwrap();
-        guard
-            .run(async {
-                let before = sum.get();
-                client.mutex("s").lock().await.unwrap().release().await.unwrap();
-                sleep(ms(10)).await;
-                sum.set(before + 1);
-                order.borrow_mut().push(n);
-            })
-            .await
-            .unwrap();
+        let body = async {
+            let before = sum.get();
+            client.mutex("s").lock().await.unwrap().release().await.unwrap();
+            sleep(ms(10)).await;
+            sum.set(before + 1);
+            order.borrow_mut().push(n);
+        };
+        guard.run(body).await.unwrap();
         guard.release().await.unwrap();
     };
     let three = outer.run(async { tokio::join!(add(0), add(1), add(2)) });
@@ -156,17 +113,15 @@ pub(crate) async fn re_entries_side_by_side_exclude_each_other(world: &dyn World
 }
 
 /// S-6: within its own `wait`.
-pub(crate) async fn a_re_entry_beside_another_is_busy_or_times_out(world: &dyn World) {
+pub(crate) async fn a_re_entry_beside_another_is_busy_or_times_out(world: &World) {
     let client = world.client().await;
     let outer = client.mutex("b").lock().await.unwrap();
     let lock = client.mutex("b");
     let inside = async {
         let first = lock.lock().await.unwrap();
         assert!(lock.try_lock().await.unwrap().is_none(), "two are inside");
-        let wait = ms(60);
-        let patient = waits(wait);
-        let asked = Instant::now();
-        let late = lock.clone().with(patient).lock().await;
+        let (wait, asked) = (ms(60), Instant::now());
+        let late = lock.clone().with(waits(wait)).lock().await;
         assert!(matches!(late, Err(LockError::Timeout { .. })), "{late:?}");
         assert!(asked.elapsed() >= wait, "it did not wait");
         first.release().await.unwrap();
@@ -176,14 +131,13 @@ pub(crate) async fn a_re_entry_beside_another_is_busy_or_times_out(world: &dyn W
 }
 
 /// S-17: whoever leaves the line, also when its turn has come, lets the next one in.
-pub(crate) async fn a_waiting_re_entry_that_is_dropped_is_passed_over(world: &dyn World) {
+pub(crate) async fn a_waiting_re_entry_that_is_dropped_is_passed_over(world: &World) {
     let client = world.client().await;
     let outer = client.mutex("d").lock().await.unwrap();
     let lock = client.mutex("d");
     let inside = async {
         let first = lock.lock().await.unwrap();
-        let (mut second, third, mut fourth) = (lock.lock(), lock.lock(), lock.lock());
-        let mut third = Box::pin(third);
+        let (mut second, mut third, mut fourth) = (lock.lock(), lock.lock(), lock.lock());
         for waiter in [&mut second, &mut third, &mut fourth] {
             assert!(poll!(waiter).is_pending(), "two are inside");
         }
@@ -199,11 +153,9 @@ pub(crate) async fn a_waiting_re_entry_that_is_dropped_is_passed_over(world: &dy
 }
 
 /// S-12: whoever waits inside of a hold hears of its loss at once.
-pub(crate) async fn a_loss_reaches_re_entries_that_wait(world: &dyn World) {
+pub(crate) async fn a_loss_reaches_re_entries_that_wait(world: &World) {
     let client = world.client().await;
-    let lease = Lease::Fixed(SHORT);
-    let finish = LockOptions::new().lease(lease).on_lost(OnLost::Finish);
-    let lock = client.mutex("l").with(finish);
+    let lock = client.mutex("l").with(fixed(SHORT).on_lost(OnLost::Finish));
     let outer = lock.lock().await.unwrap();
     let inside = async {
         let first = lock.lock().await.unwrap();

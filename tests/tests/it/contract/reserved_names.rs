@@ -46,18 +46,9 @@ async fn a_companions_name_is_refused() {
         assert!(is_refused(&client.admin().inspect(name).await, name), "{name}");
         assert!(is_refused(&client.admin().force_release(name).await, name), "{name}");
     }
-    for name in [
-        "redisson_lock_tokens",
-        "redisson",
-        "redisson_lock_token",
-        "my:redisson_lock_token:{x}",
-        "x:timeout",
-        "timeout",
-        "{x}:timeouts",
-        "{x:timeout}",
-        "x:rwlock_timeout:1",
-        "redisson_sc",
-    ] {
+    let others = "redisson_lock_tokens redisson redisson_lock_token my:redisson_lock_token:{x} x:timeout \
+                  timeout {x}:timeouts {x:timeout} x:rwlock_timeout:1 redisson_sc";
+    for name in others.split(' ') {
         client.mutex(name).lock().await.unwrap().release().await.unwrap();
     }
     for (name, advice) in [
@@ -88,9 +79,7 @@ async fn a_namespace_makes_a_prefix_a_name() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_key_beside_a_lock_is_reserved() {
-    let server = RedisServer::start().await;
-    let holder = connect(&server).await;
-    let other = connect(&server).await;
+    let (server, holder, other) = world_of_two().await;
     let raw = server.client();
     let never = waits(Wait::Forever);
     let (mut guards, mut waiters) = (Vec::new(), Vec::new());
@@ -108,15 +97,12 @@ async fn every_key_beside_a_lock_is_reserved() {
     }
     // A lock and its counter each; queues and their time-outs, announced writers, time-outs of readers, permits.
     let expected = 1 + 10 + 10 + 2 * (2 + 2 + 1 + 1);
-    let keys = async || raw.keys().await;
-    soon!("all are there", keys().await.len() == expected);
-    for key in keys().await {
-        let is_name = names.contains(&key);
-        assert_eq!(LockKey::new(&key).is_ok(), is_name, "{key}");
+    soon!("all are there", raw.keys().await.len() == expected);
+    for key in raw.keys().await {
+        assert_eq!(LockKey::new(&key).is_ok(), names.contains(&key), "{key}");
     }
-    let channels = async || raw.lock_channels().await;
-    soon!("all waiters listen", channels().await.len() >= 10);
-    for channel in channels().await {
+    soon!("all waiters listen", raw.lock_channels().await.len() >= 10);
+    for channel in raw.lock_channels().await {
         assert!(LockKey::new(&channel).is_err(), "{channel}");
     }
     waiters.iter().for_each(tokio::task::JoinHandle::abort);

@@ -2,41 +2,12 @@
 
 use std::thread;
 
-use async_trait::async_trait;
-use lock_runtime::{block_on, scope};
+use lock_runtime::scope;
 use tokio::sync::oneshot;
 use tokio::task::block_in_place;
 
-use super::peer::{Lock, Peer};
-use super::world::World;
+use super::peer::Lock;
 use crate::prelude::*;
-
-/// How many waiters make a long line here: more than one block of tokens serves, and fewer than elsewhere, for each is a
-/// thread that lists all others as it joins.
-const CROWD: usize = 300;
-
-/// A world whose clients are blocking.
-pub(crate) struct Threads<W>(pub(crate) W);
-
-#[async_trait(?Send)]
-impl<W: World> World for Threads<W> {
-    async fn client_with(&self, builder: LockClientBuilder) -> Peer {
-        let connect = async { Ok(self.0.client_with(builder).await) };
-        block_in_place(|| block_on(connect)).unwrap().blocking()
-    }
-
-    async fn holders(&self, name: &str) -> Vec<(String, u32)> {
-        self.0.holders(name).await
-    }
-
-    async fn is_subscribed(&self, name: &str) -> bool {
-        self.0.is_subscribed(name).await
-    }
-
-    fn crowd(&self) -> usize {
-        CROWD
-    }
-}
 
 /// Acquires a lock of any kind by a blocking call.
 pub(super) fn lock(lock: &Lock) -> Result<LockGuard, LockError> {

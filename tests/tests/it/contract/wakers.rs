@@ -2,7 +2,6 @@
 //!
 //! Each case runs on a thread of its own: a deadlock would stop the whole test program.
 
-use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::task::{Wake, Waker};
 
@@ -10,35 +9,35 @@ use crate::prelude::*;
 
 type Callback = Box<dyn FnOnce() + Send>;
 
-/// Runs one callback when it is woken, another when it is dropped.
-struct Calls {
-    on_wake: Mutex<Option<Callback>>,
-    on_drop: Mutex<Option<Callback>>,
+/// Runs a callback when it is woken, or dropped.
+struct Calls(Mutex<Option<Callback>>, When);
+
+#[derive(PartialEq)]
+enum When {
+    Woken,
+    Dropped,
 }
 
 impl Calls {
-    fn when_woken(callback: impl FnOnce() + Send + 'static) -> Waker {
-        let on_wake = Mutex::new(Some(Box::new(callback) as Callback));
-        Waker::from(Arc::new(Self { on_wake, on_drop: Mutex::default() }))
+    fn waker(when: When, callback: impl FnOnce() + Send + 'static) -> Waker {
+        Waker::from(Arc::new(Self(Mutex::new(Some(Box::new(callback))), when)))
     }
 
-    fn when_dropped(callback: impl FnOnce() + Send + 'static) -> Waker {
-        let on_drop = Mutex::new(Some(Box::new(callback) as Callback));
-        Waker::from(Arc::new(Self { on_wake: Mutex::default(), on_drop }))
+    fn call(&self, now: When) {
+        let callback = if self.1 == now { self.0.lock().unwrap().take() } else { None };
+        callback.into_iter().for_each(|callback| callback());
     }
 }
 
 impl Wake for Calls {
     fn wake(self: Arc<Self>) {
-        let callback = self.on_wake.lock().unwrap().take();
-        callback.into_iter().for_each(|callback| callback());
+        self.call(When::Woken);
     }
 }
 
 impl Drop for Calls {
     fn drop(&mut self) {
-        let callback = self.on_drop.get_mut().unwrap().take();
-        callback.into_iter().for_each(|callback| callback());
+        self.call(When::Dropped);
     }
 }
 
@@ -66,7 +65,8 @@ fn a_waker_of_a_shutdown_may_ask_for_the_holds() {
         let guard = client.mutex("a").lock().await.unwrap();
         let (woken, asked) = channel();
         let asks = client.clone();
-        let waker = Calls::when_woken(move || woken.send(asks.admin().held().len()).unwrap());
+        let waker =
+            Calls::waker(When::Woken, move || woken.send(asks.admin().held().len()).unwrap());
         let mut shutdown = Box::pin(client.shutdown(SOON));
         assert!(poll_with(&mut shutdown, &waker).is_pending());
         drop(guard);
@@ -85,7 +85,7 @@ fn a_waker_of_a_subscription_may_end_another() {
         let target = Target::mutex(LockKey::new("a").unwrap());
         let mut listens = store.subscribe(&target, SOON).await.unwrap();
         let another = store.subscribe(&target, SOON).await.unwrap();
-        let waker = Calls::when_woken(move || drop(another));
+        let waker = Calls::waker(When::Woken, move || drop(another));
         let mut notified = Box::pin(listens.notified());
         assert!(poll_with(&mut notified, &waker).is_pending());
         guard.release().await.unwrap();
@@ -105,7 +105,7 @@ fn a_waker_of_a_re_entry_may_drop_another() {
             for drops_the_waiter in [true, false] {
                 let mut another = mutex.lock();
                 assert!(poll_with(&mut another, Waker::noop()).is_pending());
-                let waker = Calls::when_dropped(move || drop(another));
+                let waker = Calls::waker(When::Dropped, move || drop(another));
                 let mut waits = mutex.lock();
                 assert!(poll_with(&mut waits, &waker).is_pending());
                 drop(waker);

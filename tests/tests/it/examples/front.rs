@@ -1,9 +1,7 @@
 //! The examples that a reader meets first, with nothing installed.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-
 use super::*;
+use crate::tower::prelude::{AsyncReadExt, AsyncWriteExt, TcpStream};
 
 #[tokio::test]
 async fn quickstart() {
@@ -34,10 +32,11 @@ async fn orders() {
     let mut program = start("orders", &[("PORT", "0")]);
     let said = program.next_line(BOUND).await;
     let address = said.strip_prefix("listening on ").unwrap();
-    let paid = send(address, "POST /orders/42/pay HTTP/1.1", r#"{"cents":1250}"#).await;
-    assert!(paid.starts_with("HTTP/1.1 200"), "{paid}");
-    let refunded = send(address, "POST /orders/42/refund HTTP/1.1", r#"{"cents":250}"#).await;
-    assert!(refunded.starts_with("HTTP/1.1 200"), "{refunded}");
+    for (what, cents) in [("pay", 1250), ("refund", 250)] {
+        let request = format!("POST /orders/42/{what} HTTP/1.1");
+        let answer = send(address, &request, &format!("{{\"cents\":{cents}}}")).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
     let order = send(address, "GET /orders/42 HTTP/1.1", "").await;
     assert!(order.ends_with(r#"{"order":"42","cents":1000}"#), "{order}");
     assert!(end(&mut program, Signal::TERM).await.success());

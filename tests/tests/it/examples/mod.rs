@@ -5,7 +5,7 @@ mod kinds;
 mod servers;
 mod services;
 
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 
 use lock_tests::{Worker, eventually};
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,14 +23,12 @@ const VARIABLES: [&str; 7] =
 /// Starts an example with these variables, and none of a developer's own.
 fn start(name: &str, envs: &[(&str, &str)]) -> Worker {
     let program = example(name);
-    let mut args: Vec<&str> = VARIABLES.iter().flat_map(|name| ["-u", name]).collect();
-    args.push(program.to_str().unwrap());
+    let mut args: Vec<String> =
+        VARIABLES.iter().flat_map(|name| ["-u".to_owned(), (*name).to_owned()]).collect();
     // `env` removes what it inherits, so it gets what is to stay as words of its own.
-    let set: Vec<String> = envs.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let program = args.pop().unwrap();
-    args.extend(set.iter().map(String::as_str));
-    args.push(program);
-    Worker::spawn("env", &args, &[])
+    args.extend(envs.iter().map(|(name, value)| format!("{name}={value}")));
+    args.push(program.to_str().unwrap().to_owned());
+    Worker::spawn("env", &args.iter().map(String::as_str).collect::<Vec<_>>(), &[])
 }
 
 /// Runs an example to its end, and returns the lines that it prints.
@@ -56,6 +54,17 @@ async fn run_both(name: &str, check: impl Fn(&[String])) {
     soon!("no lock is left", locks(&server).await.is_empty());
 }
 
+/// A test of the example of that name, in memory and on a Redis.
+macro_rules! both {
+    ($name:ident, |$lines:ident| $check:block) => {
+        #[tokio::test]
+        async fn $name() {
+            run_both(stringify!($name), |$lines: &[String]| $check).await;
+        }
+    };
+}
+use both;
+
 /// The names that are locked. What a lock leaves behind on purpose are strings: counters, notes, the permits of a semaphore.
 async fn locks(server: &RedisServer) -> Vec<String> {
     let (raw, mut locks) = (server.client(), Vec::new());
@@ -67,17 +76,6 @@ async fn locks(server: &RedisServer) -> Vec<String> {
         }
     }
     locks
-}
-
-/// Runs an example that has to fail, and returns what it says.
-fn run_without_servers(name: &str) -> String {
-    let mut program = Command::new(example(name));
-    for name in VARIABLES {
-        program.env_remove(name);
-    }
-    let output = program.output().unwrap();
-    assert!(!output.status.success(), "{name} has ended well without servers");
-    String::from_utf8(output.stderr).unwrap()
 }
 
 /// Asks an example to end, and returns how it did.
@@ -124,7 +122,7 @@ fn every_example_has_a_test() {
         };
         found += 1;
         let is_run =
-            ["run", "run_both", "start"].map(|run| tests.contains(&format!("{run}(\"{name}\"")));
+            ["run(\"", "start(\"", "both!("].map(|run| tests.contains(&format!("{run}{name}")));
         assert!(is_run.contains(&true), "no test of tests/it/examples runs the example {name}");
         let is_entry = read(&manifest).contains(&format!("name = \"{name}\""));
         assert!(is_entry, "{name} is not in {}", manifest.display());

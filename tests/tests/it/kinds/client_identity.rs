@@ -1,6 +1,7 @@
 //! Who a client is, from outside; whether it is ready; and how it starts without its server.
 
 use crate::prelude::*;
+use crate::support::quorum::{quorum_of, servers};
 
 /// The names of the connections that this server has.
 async fn names(server: &RedisServer) -> Vec<String> {
@@ -38,12 +39,10 @@ async fn a_holder_is_found_by_its_id() {
     // Each has a subscription, for surveys.
     assert!(server.client_kill(ClientType::PubSub).await > 0);
     has_connection(&server, &client).await;
-    let one = LockOptions::new().replicas(Replicas::new(1, ms(20)));
-    let one = one.wait(Wait::None);
+    let one = waits(Wait::None).replicas(Replicas::new(1, ms(20)));
     client.mutex("b").with(one).lock().await.unwrap_err();
-    let two =
-        async || names(&server).await.iter().filter(|its| **its == name(&client)).count() == 2;
-    eventually(SOON, "both connections have the name", two).await;
+    let ours = async || names(&server).await.iter().filter(|its| **its == name(&client)).count();
+    soon!("both connections have the name", ours().await == 2);
     drop(guard);
 }
 
@@ -53,16 +52,14 @@ async fn a_connection_has_the_name_of_its_service() {
     let server = RedisServer::start().await;
     let url = server.url();
     let service = |name: &str| LockClient::builder().service(name);
-    for (service, expected) in
-        [(service("billing"), ":billing@"), (service("Büro 2\n"), ":B_ro_2_@")]
-    {
-        let client = service.connect(&url).await.unwrap();
-        let start = format!("lock-runtime:{}{expected}", client.id());
+    for (client, expected) in [
+        (service("billing").connect(&url).await, ":billing@"),
+        (service("Büro 2\n").connect(&url).await, ":B_ro_2_@"),
+        (service("later").connect_lazy(&url), ":later@"),
+    ] {
+        let start = format!("lock-runtime:{}{expected}", client.as_ref().unwrap().id());
         soon!(&start, names(&server).await.iter().any(|name| name.starts_with(&start)));
     }
-    let lazy = service("later").connect_lazy(&url).unwrap();
-    let start = format!("lock-runtime:{}:later@", lazy.id());
-    soon!(&start, names(&server).await.iter().any(|name| name.starts_with(&start)));
 }
 
 #[tokio::test]
@@ -83,11 +80,8 @@ async fn behind_sentinels_in_a_cluster_and_of_a_quorum() {
     assert!(error.is_retryable(), "{error:?}");
     cluster.node(2).resume();
 
-    let servers =
-        [RedisServer::start().await, RedisServer::start().await, RedisServer::start().await];
-    let builder = LockClient::builder();
-    let urls = servers.each_ref().map(RedisServer::url);
-    let quorum = builder.connect_quorum(urls, RestartGuard::Off).await.unwrap();
+    let servers = servers(3).await;
+    let quorum = quorum_of(&servers).await;
     for server in &servers {
         has_connection(server, &quorum).await;
     }
@@ -122,27 +116,20 @@ async fn ping_asks_the_server() {
     assert!(client.health().is_healthy());
     server.resume();
     soon!("it is ready again", client.ready().await.is_ok());
-    server.kill();
-    client.ready().await.unwrap_err();
-    client.shutdown(Duration::ZERO).await;
-    assert!(matches!(client.ready().await, Err(LockError::Closed)));
-}
 
-/// A service that starts before its Redis: not ready, then ready, without being started anew.
-#[tokio::test]
-async fn a_lazy_client_starts_without_redis() {
-    let server = RedisServer::start().await;
-    let url = server.url();
+    // A service that starts before its Redis: not ready, then ready, without being started anew.
     server.kill();
-    LockClient::connect(&url).await.unwrap_err();
-    let client = LockClient::connect_lazy(&url).unwrap();
-    assert!(client.ready().await.is_err());
-    let error = client.mutex("a").try_lock().await.unwrap_err();
+    LockClient::connect(&server.url()).await.unwrap_err();
+    let lazy = LockClient::connect_lazy(&server.url()).unwrap();
+    assert!(client.ready().await.is_err() && lazy.ready().await.is_err());
+    let error = lazy.mutex("a").try_lock().await.unwrap_err();
     assert!(error.is_retryable(), "{error:?}");
+    client.shutdown(Duration::ZERO).await;
     server.restart().await;
-    soon!("it is ready", client.ready().await.is_ok());
-    client.mutex("a").lock().await.unwrap().release().await.unwrap();
-    has_connection(&server, &client).await;
+    soon!("it is ready", lazy.ready().await.is_ok());
+    lazy.mutex("a").lock().await.unwrap().release().await.unwrap();
+    has_connection(&server, &lazy).await;
+    assert!(matches!(client.ready().await, Err(LockError::Closed)));
     // An address that cannot be used is wrong at once.
     assert!(matches!(LockClient::connect_lazy("http://one"), Err(LockError::Store(_))));
 }
@@ -150,6 +137,5 @@ async fn a_lazy_client_starts_without_redis() {
 #[test]
 fn a_lazy_client_is_made_without_a_runtime() {
     let client = LockClient::connect_lazy("redis://127.0.0.1:1").unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(client.ready()).unwrap_err();
+    lock_runtime::block_on(client.ready()).unwrap_err();
 }

@@ -1,16 +1,9 @@
 //! A task that the code inside of a hold happens to poll is not inside of the hold (S-6).
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use lock_runtime::{Mutex, scope};
 use tokio::task::LocalSet;
 
 use crate::prelude::*;
-
-async fn clients() -> (RedisServer, [LockClient; 2]) {
-    let (server, client) = world().await;
-    (server, [client, LockClient::in_memory()])
-}
 
 /// Whether the caller is inside of a hold, and whether it gets the lock at once.
 async fn is_inside(lock: &Mutex) -> (bool, bool) {
@@ -23,71 +16,43 @@ const OUTSIDE: (bool, bool) = (false, false);
 
 #[tokio::test]
 async fn tasks_of_a_local_set_inherit_nothing() {
-    let (_server, clients) = clients().await;
-    for client in clients {
-        let (lock, set) = (client.mutex("local"), LocalSet::new());
-        let guard = lock.lock().await.unwrap();
-        let stranger = lock.clone();
-        let stranger = set.spawn_local(async move { is_inside(&stranger).await });
-        let (own, child) = (lock.clone(), lock.clone());
-        let body = set.run_until(async {
-            // The body itself is inside; of its tasks, those that are told to be.
-            let told = scope::inherit(async move { is_inside(&child).await });
-            let told = tokio::task::spawn_local(told);
-            let child = own.clone();
-            let untold = tokio::task::spawn_local(async move { is_inside(&child).await });
-            (
-                is_inside(&own).await,
-                told.await.unwrap(),
-                untold.await.unwrap(),
-                stranger.await.unwrap(),
-            )
-        });
-        let seen = guard.run(body).await.unwrap();
-        assert_eq!(seen, (INSIDE, INSIDE, OUTSIDE, OUTSIDE));
-        guard.release().await.unwrap();
-    }
+    let client = LockClient::in_memory();
+    let (lock, set) = (client.mutex("local"), LocalSet::new());
+    let guard = lock.lock().await.unwrap();
+    let stranger = lock.clone();
+    let stranger = set.spawn_local(async move { is_inside(&stranger).await });
+    let (own, child) = (lock.clone(), lock.clone());
+    let body = set.run_until(async {
+        // The body itself is inside; of its tasks, those that are told to be.
+        let told = scope::inherit(async move { is_inside(&child).await });
+        let told = tokio::task::spawn_local(told);
+        let child = own.clone();
+        let untold = tokio::task::spawn_local(async move { is_inside(&child).await });
+        (is_inside(&own).await, told.await.unwrap(), untold.await.unwrap(), stranger.await.unwrap())
+    });
+    let seen = guard.run(body).await.unwrap();
+    assert_eq!(seen, (INSIDE, INSIDE, OUTSIDE, OUTSIDE));
+    guard.release().await.unwrap();
 }
 
 /// A task that is told to be inside is so wherever it is polled, and so is what runs inside of it.
 #[tokio::test]
 async fn what_was_inherited_is_inside_wherever_it_is_polled() {
-    let (_server, clients) = clients().await;
-    for client in clients {
-        let (lock, set) = (client.mutex("told"), LocalSet::new());
-        let guard = lock.lock().await.unwrap();
-        let child = lock.clone();
-        let mut told = None;
-        let body = guard.run(async {
-            let run = async move {
-                let nested = child.lock().await.unwrap();
-                nested.run(is_inside(&child)).await.unwrap()
-            };
-            told = Some(set.spawn_local(scope::inherit(run)));
-        });
-        body.await.unwrap();
-        assert_eq!(set.run_until(told.unwrap()).await.unwrap(), INSIDE);
-        guard.release().await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn futures_of_one_task_inherit() {
-    let (_server, clients) = clients().await;
-    for client in clients {
-        let lock = client.mutex("one");
-        let several = async || {
-            let mut all: FuturesUnordered<_> = (0..3).map(|_| is_inside(&lock)).collect();
-            let mut seen = Vec::new();
-            while let Some(one) = all.next().await {
-                seen.push(one.0);
-            }
-            let (one, other) = tokio::join!(is_inside(&lock), async { LockGuard::current() });
-            seen.extend([one.0, other.is_some()]);
-            seen
+    let client = LockClient::in_memory();
+    let (lock, set) = (client.mutex("told"), LocalSet::new());
+    let guard = lock.lock().await.unwrap();
+    let child = lock.clone();
+    let mut told = None;
+    let body = guard.run(async {
+        let run = async move {
+            let nested = child.lock().await.unwrap();
+            nested.run(is_inside(&child)).await.unwrap()
         };
-        assert_eq!(lock.run(several()).await.unwrap(), [true; 5]);
-    }
+        told = Some(set.spawn_local(scope::inherit(run)));
+    });
+    body.await.unwrap();
+    assert_eq!(set.run_until(told.unwrap()).await.unwrap(), INSIDE);
+    guard.release().await.unwrap();
 }
 
 /// Whether the caller's client is the one that holds "taken".
@@ -99,19 +64,17 @@ async fn uses_its_client() -> bool {
 /// A client is not exclusive: all tasks that the code inside polls use it, also inside of their own holds and in what they start.
 #[tokio::test]
 async fn tasks_of_a_local_set_use_its_client() {
-    let (_server, clients) = clients().await;
-    for client in clients {
-        let (lock, set) = (client.mutex("own"), LocalSet::new());
-        let taken = client.mutex("taken").lock().await.unwrap();
-        let task = set.spawn_local(async move {
-            let told = tokio::spawn(scope::inherit(uses_its_client()));
-            let inside = lock.run(uses_its_client()).await.unwrap();
-            (uses_its_client().await, inside, told.await.unwrap())
-        });
-        let seen = client.scope(set.run_until(task)).await.unwrap();
-        assert_eq!(seen, (true, true, true));
-        taken.release().await.unwrap();
-    }
+    let client = LockClient::in_memory();
+    let (lock, set) = (client.mutex("own"), LocalSet::new());
+    let taken = client.mutex("taken").lock().await.unwrap();
+    let task = set.spawn_local(async move {
+        let told = tokio::spawn(scope::inherit(uses_its_client()));
+        let inside = lock.run(uses_its_client()).await.unwrap();
+        (uses_its_client().await, inside, told.await.unwrap())
+    });
+    let seen = client.scope(set.run_until(task)).await.unwrap();
+    assert_eq!(seen, (true, true, true));
+    taken.release().await.unwrap();
 }
 
 /// A body on a thread may drive a runtime: what it blocks on is its own code, and the tasks there are not.

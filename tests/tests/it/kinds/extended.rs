@@ -73,14 +73,10 @@ async fn extensions_end(client: &LockClient, peer: &LockClient) {
     assert!(left <= LEASE, "the store keeps it for {left:?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_extension_does_not_pass_to_the_next_in_memory() {
-    let (client, peer) = two_in_memory();
-    extensions_end(&client, &peer).await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_extension_does_not_pass_to_the_next_on_redis() {
+async fn an_extension_does_not_pass_to_the_next() {
     let (_server, client, peer) = world_of_two().await;
-    extensions_end(&client, &peer).await;
+    for (client, peer) in [two_in_memory(), (client, peer)] {
+        extensions_end(&client, &peer).await;
+    }
 }

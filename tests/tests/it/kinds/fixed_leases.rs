@@ -28,6 +28,9 @@ async fn all_learn_of_it(client: &LockClient, other: &LockClient) {
             assert!(other.admin().force_release(&name).await.unwrap(), "{kind}");
         }
         learns_of_it(kind, guard).await;
+        // What is left of several goes with the guard.
+        let next = take_one_or_several(other, kind, kind, waits(SOON)).await;
+        next.unwrap_or_else(|error| panic!("{kind}: {error}")).release().await.unwrap();
     });
     join_all(guards).await;
 }
@@ -35,13 +38,9 @@ async fn all_learn_of_it(client: &LockClient, other: &LockClient) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fixed_hold_learns_that_its_lock_was_taken_away() {
     let (_server, client, other) = world_of_two().await;
-    all_learn_of_it(&client, &other).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_fixed_hold_in_memory_learns_that_its_lock_was_taken_away() {
-    let (client, other) = crate::support::kinds::two_in_memory();
-    all_learn_of_it(&client, &other).await;
+    for (client, other) in [crate::support::kinds::two_in_memory(), (client, other)] {
+        all_learn_of_it(&client, &other).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,38 +79,6 @@ async fn asked(raw: &RawClient) -> u64 {
     };
     // As `renew_plain.lua` and `renew.lua` do.
     calls("hget") + calls("hexists")
-}
-
-/// Asking moves no end, neither here nor in the store.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fixed_lease_ends_when_it_was_to_end() {
-    let (server, client) = world().await;
-    let (lease, raw) = (secs(3), server.client());
-    for kind in KINDS.map(|(kind, _)| kind) {
-        let asked_at = Instant::now();
-        let guard = take_named(&client, kind, fixed(lease)).await.unwrap();
-        let taken = Instant::now();
-        let before = asked(&raw).await;
-        let mut ends = lease;
-        while !guard.is_lost() {
-            let waited = taken.elapsed();
-            if let Ttl::Left(left) = raw.pttl(kind).await
-                && kind != "semaphore"
-            {
-                assert!(left <= ends, "{kind}: {left:?} after {ends:?}");
-                ends = left;
-            }
-            assert!(guard.remaining() <= lease.saturating_sub(waited) + ms(1), "{kind}");
-            sleep(ms(50)).await;
-        }
-        if kind != "semaphore" {
-            assert!(asked(&raw).await > before, "{kind} was not asked for");
-        }
-        assert!(asked_at.elapsed() >= lease * 9 / 10, "{kind} ended early");
-        let next = take_named(&client, kind, fixed(lease)).await.unwrap();
-        assert!(taken.elapsed() < patience(lease * 2), "{kind} was kept for {:?}", taken.elapsed());
-        next.release().await.unwrap();
-    }
 }
 
 /// A key without an end, which an operator made so, is not ended by the question.

@@ -72,18 +72,6 @@ async fn a_latch_has_redissons_layout() {
     assert!(!raw.exists("wire").await);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_open_latch_is_one_round_trip() {
-    let (server, client) = world().await;
-    client.latch("open").count().await.unwrap();
-    server.wait_for_subscribers(SURVEYS, 1).await;
-    server.reset_stats().await;
-    client.latch("open").reached().await.unwrap();
-    let calls = server.command_calls().await;
-    assert_eq!(calls.get("evalsha"), Some(&1), "{calls:?}");
-    assert!(!calls.contains_key("subscribe"), "{calls:?}");
-}
-
 /// S-15, S-30: the last one to count down wakes the waiters of every client, and only the last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_count_wakes_every_client() {
@@ -110,38 +98,21 @@ async fn the_last_count_wakes_every_client() {
     timeout(BY_MESSAGE, waiter).await.expect("not woken").unwrap().unwrap();
 }
 
-/// S-15: opened without any message, the waiter goes on within the poll cap.
+/// S-15: opened without any message, the waiter goes on within the poll cap; and the reconnect wakes it, not the poll, where
+/// the subscription was down.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_message_costs_at_most_the_poll_cap() {
+async fn a_lost_message_costs_the_poll_cap_or_a_reconnect() {
     let server = RedisServer::start().await;
-    let cap = ms(500);
-    let client = LockClient::builder().poll_cap(cap).connect(&server.url()).await.unwrap();
-    client.latch("lost").try_set_count(1).await.unwrap();
-    let waiter = waiter(&server, &client, "lost").await;
-    assert!(server.client().del("lost").await);
-    timeout(cap * 3, waiter).await.expect("hangs").unwrap().unwrap();
-}
-
-/// S-15: opened while the subscription was down, the reconnect wakes the waiter, not the poll.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reconnect_wakes_the_waiter() {
-    let server = RedisServer::start().await;
-    let cap = secs(60);
-    let client = LockClient::builder().poll_cap(cap).connect(&server.url()).await.unwrap();
-    client.latch("again").try_set_count(1).await.unwrap();
-    let waiter = waiter(&server, &client, "again").await;
-    assert!(server.client().del("again").await);
-    assert!(server.client_kill(ClientType::PubSub).await > 0);
-    timeout(SOON, waiter).await.expect("not woken").unwrap().unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_during_a_wait_is_survived() {
-    let (server, client) = world().await;
-    client.latch("restart").try_set_count(1).await.unwrap();
-    let waiter = waiter(&server, &client, "restart").await;
-    server.restart().await;
-    timeout(SOON, waiter).await.expect("hangs").unwrap().unwrap();
+    for (cap, reconnects) in [(ms(500), false), (secs(60), true)] {
+        let client = LockClient::builder().poll_cap(cap).connect(&server.url()).await.unwrap();
+        client.latch("lost").try_set_count(1).await.unwrap();
+        let waiter = waiter(&server, &client, "lost").await;
+        assert!(server.client().del("lost").await);
+        if reconnects {
+            assert!(server.client_kill(ClientType::PubSub).await > 0);
+        }
+        timeout(SOON.min(cap * 3), waiter).await.expect("not woken").unwrap().unwrap();
+    }
 }
 
 /// S-33: an unreachable store is never taken for an open latch, nor for a shut one, and each of those
@@ -171,18 +142,14 @@ async fn patience_ends_every_wait_at_once() {
 async fn a_wait_ends_as_the_options_say() {
     let (server, client) = world().await;
     let latch = client.latch("limits");
-    let (brief, never) = (waits(ms(200)), waits(Wait::None));
+    let (brief, never) = (latch.clone().with(waits(ms(200))), waits(Wait::None));
     latch.try_set_count(1).await.unwrap();
-    let (first, in_line) = (latch.clone().with(brief.clone()), latch.clone().with(brief));
-    for outcome in join_all([spawn(&first), spawn(&in_line)]).await {
-        let error = outcome.unwrap().unwrap_err();
+    for outcome in joined([spawn(&brief), spawn(&brief)]).await {
+        let error = outcome.unwrap_err();
         let LockError::LatchClosed { key, waited, count, .. } = &error else { panic!("{error:?}") };
-        assert_eq!(key, "limits");
-        assert!(count.is_none_or(|count| count == 1), "{error:?}");
-        let text = error.to_string();
-        assert!(text.starts_with("latch \"limits\" is still closed after waiting "), "{text}");
-        assert!(!text.contains("held") && error.is_timeout(), "{text}");
-        assert!((ms(200)..BY_MESSAGE).contains(waited), "{waited:?}");
+        assert!(key == "limits" && count.is_none_or(|count| count == 1), "{error:?}");
+        assert!(error.to_string().contains("is still closed after waiting"), "{error}");
+        assert!(error.is_timeout() && (ms(200)..BY_MESSAGE).contains(waited), "{waited:?}");
     }
     let error = latch.clone().with(never.clone()).reached().await.unwrap_err();
     assert!(matches!(error, LockError::LatchClosed { count: Some(1), .. }), "{error:?}");
@@ -194,14 +161,14 @@ async fn a_wait_ends_as_the_options_say() {
     assert!(server.client().del("beside").await);
     beside.with(never).reached().await.unwrap();
     waiter.abort();
-    let few = LockOptions::new().max_waiters(1);
-    let crowd: Vec<_> = (0..3).map(|_| spawn(&latch.clone().with(few.clone()))).collect();
+    let few = latch.clone().with(LockOptions::new().max_waiters(1));
+    let crowd = [(); 3].map(|()| spawn(&few));
     soon!("one is too many", crowd.iter().any(JoinHandle::is_finished));
     latch.count_down().await.unwrap();
-    let outcomes = join_all(crowd).await.into_iter().map(Result::unwrap);
-    let errors: Vec<_> = outcomes.filter_map(Result::err).collect();
-    let busy = |error| matches!(error, LockError::Busy { reason: BusyReason::TooManyWaiters, .. });
-    assert!(errors.len() == 1 && errors.into_iter().all(busy));
+    let refused: Vec<_> = joined(crowd).await.into_iter().filter_map(Result::err).collect();
+    let [LockError::Busy { reason: BusyReason::TooManyWaiters, .. }] = refused[..] else {
+        panic!("{refused:?}")
+    };
 }
 
 /// S-20: a shutdown wakes the waiters, and nothing works afterwards.
@@ -245,61 +212,33 @@ async fn an_unanswered_count_is_not_repeated() {
 async fn a_count_outlasts_a_missing_connection() {
     let (_server, proxy) = proxied().await;
     // The connection comes back somewhere in the middle of an attempt; of four, one in its second half.
-    let counts = (0..4).map(|count| {
-        let proxy = &proxy;
-        async move {
-            let client = LockClient::builder()
-                .command_timeout(ms(800))
-                .store_patience(SOON)
-                .connect(&proxy.url())
-                .await
-                .unwrap();
-            let latch = client.latch(format!("later:{count}"));
-            latch.try_set_count(2).await.unwrap();
-            latch
-        }
-    });
-    let counts = join_all(counts).await;
+    let mut latches = Vec::new();
+    for count in 0..4 {
+        let builder = LockClient::builder().command_timeout(ms(800)).store_patience(SOON);
+        let latch = builder.connect(&proxy.url()).await.unwrap().latch(format!("later:{count}"));
+        latch.try_set_count(2).await.unwrap();
+        latches.push(latch);
+    }
     proxy.refuse();
     proxy.sever_all();
-    for latch in &counts {
+    let mut counting = Vec::new();
+    for (latch, at) in latches.into_iter().zip(0..) {
         soon!("the connection is gone", {
             let brief = latch.clone().with(waits(Wait::None)).reached().await;
             store_kind(brief) == Some(StoreErrorKind::Unavailable)
         });
-    }
-    let counting = counts.iter().enumerate().map(|(at, latch)| {
-        let latch = latch.clone();
-        lock_tests::spawn(async move {
-            tokio::time::sleep(ms(200) * u32::try_from(at).unwrap()).await;
+        counting.push(lock_tests::spawn(async move {
+            sleep(ms(200) * at).await;
             latch.count_down().await
-        })
-    });
-    let counting: Vec<_> = counting.collect();
-    // Longer than one attempt takes.
-    tokio::time::sleep(ms(1800)).await;
-    assert!(!counting.iter().any(|counting| counting.is_finished()));
-    proxy.delay_replies(ms(500));
-    for counted in timeout(SOON, join_all(counting)).await.expect("hangs") {
-        assert_eq!(counted.unwrap().unwrap(), 1);
+        }));
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_waiters_ask_as_one() {
-    let (server, client) = world().await;
-    let latch = client.latch("crowd");
-    latch.try_set_count(1).await.unwrap();
-    server.reset_stats().await;
-    let first = waiter(&server, &client, "crowd").await;
-    let crowd: Vec<_> = (0..99).map(|_| latch.reached()).collect();
-    let mut crowd = std::pin::pin!(join_all(crowd));
-    assert!(futures_util::poll!(&mut crowd).is_pending(), "open too early");
-    latch.count_down().await.unwrap();
-    let outcomes = timeout(BY_MESSAGE, crowd).await.expect("not woken");
-    outcomes.into_iter().chain([first.await.unwrap()]).for_each(Result::unwrap);
-    let calls = server.command_calls().await;
-    assert!(calls["evalsha"] <= 6, "{calls:?}");
+    // Longer than one attempt takes.
+    sleep(ms(1800)).await;
+    assert!(!counting.iter().any(JoinHandle::is_finished));
+    proxy.delay_replies(ms(500));
+    for counted in joined(counting).await {
+        assert_eq!(counted.unwrap(), 1);
+    }
 }
 
 /// S-30: an answer from before somebody came is not taken for theirs: the latch was shut anew.
@@ -335,34 +274,6 @@ async fn the_line_outlives_its_first() {
     assert!(first.await.unwrap_err().is_cancelled());
     client.latch("head").count_down().await.unwrap();
     timeout(BY_MESSAGE, second).await.expect("not woken").unwrap().unwrap();
-}
-
-/// S-32: other things at the name are named, and left alone. Zero is no count.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn foreign_keys_are_left_alone() {
-    let (server, client) = world().await;
-    let raw = server.client();
-    raw.cmd(&["SET", "text", "abc"]).await;
-    let _mutex = client.mutex("hash").lock().await.unwrap();
-    let four = 4.try_into().unwrap();
-    let _permit = client.semaphore("permits", four).acquire().await.unwrap();
-    for (name, there) in [("text", "a string"), ("hash", "a mutex"), ("permits", "a semaphore")] {
-        let (latch, before) = (client.latch(name), raw.cmd(&["DUMP", name]).await);
-        let errors = [
-            latch.try_set_count(1).await.map(drop),
-            latch.count_down().await.map(drop),
-            latch.count().await.map(drop),
-            latch.remove().await.map(drop),
-            latch.reached().await,
-        ];
-        for error in errors {
-            let collides = matches!(&error, Err(LockError::KeyCollision { key, found, .. }) if key == name && found.contains(there));
-            assert!(collides, "{name}: {error:?}");
-        }
-        assert_eq!(raw.cmd(&["DUMP", name]).await, before, "{name} was touched");
-    }
-    assert!(matches!(client.latch("z").try_set_count(0).await, Err(LockError::InvalidOptions(_))));
-    assert!(matches!(client.latch("").reached().await, Err(LockError::InvalidKey { .. })));
 }
 
 /// S-19: a latch can be counted down and removed when memory is short, though not set.

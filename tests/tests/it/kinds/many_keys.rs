@@ -23,24 +23,12 @@ async fn keys_of_scripts(raw: &RawClient) -> Vec<usize> {
     scripts.map(|(_, _, _, words, ..)| words[2].parse().unwrap()).collect()
 }
 
-/// Counts the keys of all scripts while holds are taken, renewed and released.
-async fn most_keys(take: impl AsyncFnOnce(&LockClient, LockOptions) -> Vec<LockGuard>) -> usize {
-    let server = RedisServer::start().await;
-    let raw = server.client();
+/// Has the server log all commands from here on.
+async fn log_all(raw: &RawClient) {
     raw.cmd(&["CONFIG", "SET", "slowlog-max-len", "100000"]).await;
-    let client = connect(&server).await;
-    let lease = secs(6);
-    let options = watched(lease);
-    let guards = take(&client, options).await;
     raw.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
+    // An acquire may have been slow enough for the log by itself.
     raw.cmd(&["SLOWLOG", "RESET"]).await;
-    let renewed = async || keys_of_scripts(&raw).await.iter().sum::<usize>() >= 600;
-    eventually(SOON, "they are renewed", renewed).await;
-    for guard in join_all(guards.into_iter().map(LockGuard::release)).await {
-        guard.unwrap();
-    }
-    assert!(client.shutdown(SOON).await.is_clean());
-    keys_of_scripts(&raw).await.into_iter().max().unwrap()
 }
 
 /// Asked of the store at once; each hold gets its own answer.
@@ -62,15 +50,11 @@ async fn many_holds_are_renewed_by_several_scripts() {
     for gone in ["hold:1", "hold:129", "hold:300"] {
         assert!(raw.del(gone).await);
     }
-    raw.cmd(&["CONFIG", "SET", "slowlog-max-len", "100000"]).await;
-    raw.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
-    // An acquire may have been slow enough for the log by itself.
-    raw.cmd(&["SLOWLOG", "RESET"]).await;
+    log_all(&raw).await;
     let answers = store.renew(holds, SOON).await.unwrap();
-    for (at, answer) in answers.iter().enumerate() {
-        let is_gone = [1, 129, 300].contains(&(at + 1));
-        let expected = if is_gone { Ownership::NotOwner } else { Ownership::Owner };
-        assert_eq!(*answer, expected, "{at}");
+    for (number, answer) in (1..).zip(answers) {
+        let is_gone = [1, 129, 300].contains(&number);
+        assert_eq!(answer == Ownership::NotOwner, is_gone, "{number}: {answer:?}");
     }
     // A mutex has one key there.
     let keys = keys_of_scripts(&raw).await;
@@ -80,14 +64,18 @@ async fn many_holds_are_renewed_by_several_scripts() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holds_of_many_names_are_renewed_by_several_scripts() {
-    let most = most_keys(async |client, options| {
-        let taken = (0..5).map(|number| {
-            let names = names(&format!("of {number}").replace(' ', ":"), MAX_MULTI_NAMES);
-            client.multi_lock(names).with(options.clone()).lock()
-        });
-        join_all(taken).await.into_iter().map(Result::unwrap).collect()
+    let (server, client) = world().await;
+    let raw = server.client();
+    let taken = (0..5).map(|number| {
+        let names = names(&format!("of:{number}"), MAX_MULTI_NAMES);
+        client.multi_lock(names).with(watched(secs(6))).lock()
     });
-    let most = most.await;
+    let guards: Vec<_> = join_all(taken).await.into_iter().map(Result::unwrap).collect();
+    log_all(&raw).await;
+    soon!("they are renewed", keys_of_scripts(&raw).await.iter().sum::<usize>() >= 600);
+    release_all(guards).await;
+    assert!(client.shutdown(SOON).await.is_clean());
+    let most = keys_of_scripts(&raw).await.into_iter().max().unwrap();
     assert!(most <= MAX_KEYS, "a script has {most} keys");
 }
 
@@ -102,11 +90,6 @@ fn is_refused<T: std::fmt::Debug>(outcome: Result<T, LockError>) {
 
 #[distributed_lock(keys = names)]
 async fn with_all(names: Vec<LockKey>) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(keys = names, kind = fair)]
-async fn with_all_fair(names: Vec<LockKey>) -> Result<(), LockError> {
     Ok(())
 }
 
@@ -125,11 +108,9 @@ async fn too_many_names_are_refused() {
             names.iter().map(|name| LockKey::new(name).unwrap()).collect()
         };
         is_refused(client.scope(with_all(keys(&more))).await);
-        is_refused(client.scope(with_all_fair(keys(&more))).await);
         // The same name twice is once.
         let twice = most.iter().chain(&most);
         client.multi_lock(twice).lock().await.unwrap().release().await.unwrap();
         client.scope(with_all(keys(&most))).await.unwrap();
-        client.scope(with_all_fair(keys(&most))).await.unwrap();
     }
 }

@@ -57,35 +57,6 @@ async fn a_thousand_calls_make_no_tasks() {
     }
 }
 
-#[distributed_lock(keys = ["pair:{x}", "pair:{y}"], kind = fair, wait = "30s")]
-async fn annotated(x: u32, y: u32, inside: &AtomicUsize) -> Result<(), LockError> {
-    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
-    tokio::task::yield_now().await;
-    inside.fetch_sub(1, Ordering::SeqCst);
-    Ok(())
-}
-
-/// S-14: the same by the attribute, on Redis.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn annotated_calls_make_no_tasks() {
-    let (_server, client) = world().await;
-    client
-        .scope(async {
-            let inside = AtomicUsize::new(0);
-            annotated(1, 2, &inside).await.unwrap();
-            let (before, most) = (alive_tasks(), AtomicUsize::new(0));
-            let watched = async |_| {
-                let called = annotated(1, 2, &inside).await;
-                most.fetch_max(alive_tasks(), Ordering::Relaxed);
-                called.unwrap();
-            };
-            timeout(SOON, join_all((0..200).map(watched))).await.expect("a task starves");
-            let more = most.into_inner().saturating_sub(before);
-            assert!(more <= 8, "{more} more tasks for 200 calls");
-        })
-        .await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_crowd_is_bounded() {
     for kind in KINDS {
@@ -128,44 +99,25 @@ async fn a_crowd_counts_for_its_client() {
     }
 }
 
-/// S-32: the same names as another kind are another lock, here as in the store.
-#[tokio::test(start_paused = true)]
-async fn kinds_are_not_mixed_up() {
-    let (client, _) = two_in_memory();
-    let reads = [both(&client, LockKind::Read), both(&client, LockKind::Read)];
-    let [one, two] = [reads[0].try_lock().await, reads[1].try_lock().await];
-    let (one, two) = (one.unwrap().expect("readers share"), two.unwrap().expect("readers share"));
-    assert!(both(&client, LockKind::Write).try_lock().await.unwrap().is_none());
-    let collision = both(&client, LockKind::Fair).try_lock().await.unwrap_err();
-    assert!(matches!(collision, LockError::KeyCollision { .. }), "{collision:?}");
-    one.release().await.unwrap();
-    two.release().await.unwrap();
-    let write = both(&client, LockKind::Write).try_lock().await.unwrap().expect("free");
-    assert!(both(&client, LockKind::Read).try_lock().await.unwrap().is_none());
-    write.release().await.unwrap();
-    let fair = both(&client, LockKind::Fair).try_lock().await.unwrap().expect("free");
-    fair.release().await.unwrap();
-}
-
 /// S-30: each call has as many permits as it asks for.
 #[tokio::test(start_paused = true)]
 async fn each_call_has_its_permits() {
-    let (client, _) = two_in_memory();
-    let semaphore = client.semaphore("s", 3);
-    let with = |permits| {
-        let members = [client.rw_lock("r")].map(|lock| MultiMember::read(&lock)).into_iter();
-        MultiLock::of(members.chain([MultiMember::permits(&semaphore, permits)]))
+    let client = LockClient::in_memory();
+    let (semaphore, rw) = (client.semaphore("s", 3), client.rw_lock("r"));
+    let tried = async |permits| {
+        let parts = [MultiMember::read(&rw), MultiMember::permits(&semaphore, permits)];
+        MultiLock::of(parts).try_lock().await.unwrap()
     };
-    let (two, one) = (with(2).try_lock().await.unwrap(), with(1).try_lock().await.unwrap());
-    assert!(with(1).try_lock().await.unwrap().is_none(), "a fourth permit of three");
+    let (two, one) = (tried(2).await, tried(1).await);
+    assert!(two.is_some() && one.is_some());
+    assert!(tried(1).await.is_none(), "a fourth permit of three");
     drop(one);
     soon!("one permit is free", {
-        let free = with(1).try_lock().await.unwrap();
-        assert!(with(2).try_lock().await.unwrap().is_none(), "two permits of one");
-        free.is_some()
+        assert!(tried(2).await.is_none(), "two permits of one");
+        tried(1).await.is_some()
     });
     drop(two);
-    soon!("all are free", with(3).try_lock().await.unwrap().is_some());
+    soon!("all are free", tried(3).await.is_some());
 }
 
 /// S-28: with another client each set of clients has one engine, and each client's end ends it.

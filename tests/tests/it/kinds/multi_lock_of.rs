@@ -1,7 +1,5 @@
 //! Locks of several kinds and several clients as one (S-28).
 
-use lock_runtime::acquire::Acquire;
-
 use crate::prelude::*;
 
 const PATIENCE: Duration = ms(400);
@@ -73,15 +71,11 @@ async fn opposite_orders_never_deadlock() {
     let mut processes = Vec::new();
     for process in 0..4 {
         // One name on both servers, whose order is that in which a process made its clients.
-        let mut urls = world.servers.each_ref().map(RedisServer::url);
-        if process % 2 == 0 {
-            urls.reverse();
-        }
-        let mut members = Vec::new();
-        for url in urls {
-            let client = LockClient::connect(&url).await.unwrap();
-            members.push(MultiMember::from(client.mutex("s")));
-        }
+        let mut servers = world.servers.each_ref();
+        servers.rotate_left(process % 2);
+        let [one, two] = servers;
+        let clients = [connect(one).await, connect(two).await];
+        let members = clients.map(|client| MultiMember::from(client.mutex("s")));
         let (both, alone) = (MultiLock::of(members), Arc::clone(&alone));
         processes.push(lock_tests::spawn(async move {
             for _ in 0..15 {
@@ -100,37 +94,40 @@ async fn opposite_orders_never_deadlock() {
 async fn members_of_every_kind() {
     let world = World::new().await;
     let [one, two] = &world.clients;
-    let (prices, stock) = (one.rw_lock("prices"), two.rw_lock("stock"));
     let all = MultiLock::of([
         one.mutex("m1").into(),
         one.mutex("m2").into(),
         two.fair_mutex("fair").into(),
-        MultiMember::read(&prices),
-        MultiMember::write(&stock),
+        MultiMember::read(&one.rw_lock("prices")),
+        MultiMember::write(&two.rw_lock("stock")),
         MultiMember::permits(&two_of(two, "permits"), 2),
     ]);
+    let [others_one, others_two] = World::clients(&world.servers).await;
+    // What others find free of it, which is all or none.
+    let free = async || {
+        let tried = [
+            others_one.mutex("m1").try_lock().await,
+            others_one.mutex("m2").try_lock().await,
+            others_two.fair_mutex("fair").try_lock().await,
+            others_one.rw_lock("prices").try_write().await,
+            others_two.rw_lock("stock").try_read().await,
+            two_of(&others_two, "permits").try_acquire().await,
+        ];
+        let guards: Vec<_> = tried.into_iter().filter_map(Result::unwrap).collect();
+        let count = guards.len();
+        release_all(guards).await;
+        count
+    };
     let guard = all.lock().await.unwrap();
-    let [raw_one, raw_two] = world.servers.each_ref().map(RedisServer::client);
-    assert!(raw_one.exists("m1").await && raw_one.exists("m2").await);
-    let others = World::clients(&world.servers).await;
-    assert!(others[1].fair_mutex("fair").try_lock().await.unwrap().is_none());
-    let (their_prices, their_stock) = (others[0].rw_lock("prices"), others[1].rw_lock("stock"));
-    assert!(their_prices.try_write().await.unwrap().is_none());
-    their_prices.try_read().await.unwrap().unwrap().release().await.unwrap();
-    assert!(their_stock.try_read().await.unwrap().is_none());
-    let permits = two_of(&others[1], "permits");
-    assert!(permits.try_acquire().await.unwrap().is_none());
+    assert_eq!(free().await, 0);
+    drop(others_one.rw_lock("prices").try_read().await.unwrap().expect("readers share"));
     // Each is renewed in its own way.
     guard.extend(secs(300)).await.unwrap();
     assert!(guard.remaining() > secs(290));
     guard.release().await.unwrap();
-    others[1].fair_mutex("fair").try_lock().await.unwrap().unwrap().release().await.unwrap();
-    their_prices.try_write().await.unwrap().unwrap().release().await.unwrap();
-    their_stock.try_write().await.unwrap().unwrap().release().await.unwrap();
-    drop((permits.try_acquire().await.unwrap().unwrap(), permits.try_acquire().await.unwrap()));
-    assert!(!raw_one.exists("m1").await && !raw_two.exists("fair").await);
+    soon!("all are free", free().await == 6);
     // Held by somebody in its line, a fair mutex is still had in the end.
-    let held = others[1].fair_mutex("fair").lock().await.unwrap();
+    let held = others_two.fair_mutex("fair").lock().await.unwrap();
     let waiter = lock_tests::spawn(async move { all.lock().await.unwrap() });
     world.servers[0].wait_for_subscribers("redisson_lock__channel:{m1}", 1).await;
     held.release().await.unwrap();
@@ -176,52 +173,22 @@ async fn a_token_that_one_refuses_leaves_nothing_held() {
 async fn one_failing_release_does_not_keep_the_others() {
     let world = World::new().await;
     let raw = world.servers[0].client();
-    let guard = world.both().lock().await.unwrap();
-    world.servers[1].pause();
-    let release = lock_tests::spawn(guard.release());
-    eventually(PATIENCE, "the other is free", async || !raw.exists("a").await).await;
-    assert!(matches!(release.await.unwrap(), Err(LockError::Store(_))));
-    world.servers[1].resume();
-    soon!("this one as well", world.held().await == [false, false]);
-    let guard = world.both().lock().await.unwrap();
-    world.servers[1].pause();
-    drop(guard);
-    eventually(PATIENCE, "the other is free", async || !raw.exists("a").await).await;
-    world.servers[1].resume();
-    soon!("this one as well", world.held().await == [false, false]);
-}
-
-/// S-12: a member that is lost is the loss of all, and they go with the guard.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn losing_one_is_losing_all() {
-    let world = World::new().await;
-    let options = watched(ms(900));
-    let guard = world.both().with(options).lock().await.unwrap();
-    sleep(ms(1_500)).await;
-    assert!(!guard.is_lost() && world.held().await == [true, true]);
-    world.servers[1].client().del("b").await;
-    let lost = timeout(SOON, guard.lost()).await.expect("the loss went unnoticed");
-    assert!(matches!(lost, LockError::Lost { cause: LossCause::NotOwner, .. }), "{lost:?}");
-    drop(guard);
-    eventually(PATIENCE, "the other is given back", async || !world.held().await[0]).await;
-}
-
-/// S-23: its token is above all earlier ones of each name, and below all later ones.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tokens_grow_for_every_member() {
-    let world = World::new().await;
-    let [one, two] = &world.clients;
-    let ahead = (1u64 << 53) + 7;
-    let counter = ["SET", "redisson_lock_token:{b}", &ahead.to_string()];
-    world.servers[1].client().cmd(&counter).await;
-    let joint = world.both().lock().await.unwrap();
-    assert!(joint.token().get() > ahead);
-    let token = joint.token();
-    joint.release().await.unwrap();
-    for mutex in [one.mutex("a"), two.mutex("b")] {
-        let guard = mutex.lock().await.unwrap();
-        assert!(guard.token() > token, "{} after {token}", guard.token());
-        guard.release().await.unwrap();
+    for is_dropped in [false, true] {
+        let guard = world.both().lock().await.unwrap();
+        world.servers[1].pause();
+        let release = match is_dropped {
+            true => {
+                drop(guard);
+                None
+            }
+            false => Some(lock_tests::spawn(guard.release())),
+        };
+        eventually(PATIENCE, "the other is free", async || !raw.exists("a").await).await;
+        if let Some(release) = release {
+            assert!(matches!(release.await.unwrap(), Err(LockError::Store(_))));
+        }
+        world.servers[1].resume();
+        soon!("this one as well", world.held().await == [false, false]);
     }
 }
 
@@ -234,10 +201,13 @@ async fn re_entry_knows_the_members() {
     let inside = async {
         let options = waits(secs(1));
         // One after the other: side by side they exclude each other.
-        let token = async |nested: Acquire| nested.await.unwrap().token();
-        assert_eq!(token(one.mutex("a").with(options.clone()).lock()).await, guard.token());
-        assert_eq!(token(two.mutex("b").with(options.clone()).lock()).await, guard.token());
-        assert_eq!(token(world.both().with(options.clone()).lock()).await, guard.token());
+        for nested in [
+            one.mutex("a").with(options.clone()).lock(),
+            two.mutex("b").with(options.clone()).lock(),
+            world.both().with(options.clone()).lock(),
+        ] {
+            assert_eq!(nested.await.unwrap().token(), guard.token());
+        }
         // The same name in another client is another lock.
         two.mutex("a").lock().await.unwrap().release().await.unwrap();
         let more = one.multi_lock(["a", "c"]).with(options).lock().await;
@@ -270,12 +240,11 @@ async fn wrong_members_are_refused() {
     let [one, two] = &world.clients;
     let lock = one.rw_lock("x");
     let too_many = MultiMember::permits(&two_of(two, "p"), 3);
-    let cases: [(MultiLock, &str); 3] = [
+    for (wrong, says) in [
         (MultiLock::of([]), "name at least one"),
         (MultiLock::of([MultiMember::read(&lock), MultiMember::write(&lock)]), "name it once"),
         (MultiLock::of([one.mutex("m").into(), too_many]), "3 permits are wanted"),
-    ];
-    for (wrong, says) in cases {
+    ] {
         let error = wrong.try_lock().await.unwrap_err();
         assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
         assert!(error.to_string().contains(says), "{error}");

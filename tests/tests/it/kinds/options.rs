@@ -13,39 +13,29 @@ async fn of_policy(client: &LockClient) -> Result<(), LockError> {
     panic!("called without its lock");
 }
 
+/// How an acquire of a held lock ends, and after how many seconds.
+async fn waited<T: std::fmt::Debug>(acquire: impl Future<Output = Result<T, LockError>>) -> u64 {
+    let start = Instant::now();
+    let error = acquire.await.unwrap_err();
+    assert!(error.is_timeout() && !error.is_busy() && error.is_retryable(), "{error:?}");
+    start.elapsed().as_secs()
+}
+
 /// S-18: a lock that nothing bounds is waited for half a minute, a latch too, and that is a timeout and not busy.
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_by_itself() {
     let (client, other) = two_in_memory();
     let held = other.mutex("m").lock().await.unwrap();
-    let waited = |start: Instant| (start.elapsed().as_secs(), start.elapsed() < secs(31));
-    let start = Instant::now();
-    let error = client.mutex("m").lock().await.unwrap_err();
-    assert_eq!(waited(start), (30, true));
-    assert!(error.is_timeout() && !error.is_busy() && error.is_retryable(), "{error:?}");
-    // The same for a task of the process that holds it.
-    let start = Instant::now();
-    assert!(other.mutex("m").lock().await.unwrap_err().is_timeout());
-    assert_eq!(waited(start), (30, true));
     client.latch("l").try_set_count(1).await.unwrap();
-    let start = Instant::now();
-    let error = client.latch("l").reached().await.unwrap_err();
-    assert!(error.is_timeout() && !error.is_busy(), "{error:?}");
-    assert_eq!(waited(start), (30, true));
-    let start = Instant::now();
-    assert!(annotated(&client).await.unwrap_err().is_timeout());
-    assert_eq!(waited(start), (30, true));
     let config = LockConfig::from_toml("[lock.policies.p]\nlease = \"5s\"").unwrap();
     let configured = LockClient::builder().config(config).in_memory().unwrap();
-    let around = configured.mutex("m").lock().await.unwrap();
-    let start = Instant::now();
-    assert!(of_policy(&configured).await.unwrap_err().is_timeout());
-    assert_eq!(waited(start), (30, true));
-    let start = Instant::now();
-    let by_policy = configured.policy_lock("p", ["m"]);
-    assert!(by_policy.lock().await.unwrap_err().is_timeout());
-    assert_eq!(waited(start), (30, true));
-    around.release().await.unwrap();
+    let _around = configured.mutex("m").lock().await.unwrap();
+    assert_eq!(waited(client.mutex("m").lock()).await, 30);
+    assert_eq!(waited(other.mutex("m").lock()).await, 30, "in the process that holds it");
+    assert_eq!(waited(client.latch("l").reached()).await, 30);
+    assert_eq!(waited(annotated(&client)).await, 30);
+    assert_eq!(waited(of_policy(&configured)).await, 30);
+    assert_eq!(waited(configured.policy_lock("p", ["m"]).lock()).await, 30);
     // Forever is said.
     let forever = client.mutex("m").wait(Wait::Forever).lock();
     assert!(timeout(secs(3600), forever).await.is_err(), "it ended");
@@ -60,10 +50,8 @@ async fn options_are_merged() {
     let held = client.mutex("m").lock().await.unwrap();
     assert!(held.remaining() <= secs(5), "{:?}", held.remaining());
     assert!(client.mutex("m").lock().await.unwrap_err().is_busy());
-    let start = Instant::now();
     let waits = client.mutex("m").with(LockOptions::new().wait(secs(2)));
-    assert!(waits.lock().await.unwrap_err().is_timeout());
-    assert!(start.elapsed() >= secs(2) && start.elapsed() < secs(3), "{:?}", start.elapsed());
+    assert_eq!(waited(waits.lock()).await, 2);
     held.release().await.unwrap();
     // Its lease is still the client's, and the setters are over both.
     assert!(waits.lock().await.unwrap().remaining() <= secs(5));
@@ -82,38 +70,30 @@ async fn options_are_merged() {
 async fn options_are_checked_when_a_lock_is_acquired() {
     let client = LockClient::in_memory();
     let zero = Duration::ZERO;
-    let invalid = |result: Result<LockGuard, LockError>, kind: &str| {
+    let replicas = LockOptions::new().replicas(Replicas::new(0, secs(1)));
+    for (acquire, kind) in [
+        (client.mutex("a").lease(secs(9)).max_hold(secs(1)).lock(), "mutex"),
+        (client.mutex("a").max_hold(secs(1)).lease(secs(9)).lock(), "mutex"),
+        (client.fair_mutex("a").wait(zero).lock(), "fair"),
+        (client.rw_lock("a").at_least(zero).read(), "read"),
+        (client.rw_lock("a").lease(ms(1)).write(), "write"),
+        (client.semaphore("a", 2).max_hold(zero).acquire(), "permit"),
+        (client.multi_lock(["a", "b"]).with(replicas).lock(), "multi"),
+        (client.any_lock(LockKind::Mutex, ["a"]).at_least(zero).lock(), "any"),
+        (client.semaphore("a", 0).acquire(), "no permits"),
+        (client.any_lock(LockKind::Semaphore(0), ["a"]).lock(), "no permits"),
+        (client.semaphore("a", 2).acquire_many(0), "no permits"),
+    ] {
+        let result = acquire.await;
         assert!(matches!(result, Err(LockError::InvalidOptions(_))), "{kind}: {result:?}");
-    };
-    invalid(client.mutex("a").lease(secs(9)).max_hold(secs(1)).lock().await, "mutex");
-    invalid(client.mutex("a").max_hold(secs(1)).lease(secs(9)).lock().await, "mutex");
-    invalid(client.fair_mutex("a").wait(zero).lock().await, "fair");
-    invalid(client.rw_lock("a").at_least(zero).read().await, "read");
-    invalid(client.rw_lock("a").lease(ms(1)).write().await, "write");
-    invalid(client.semaphore("a", 2).max_hold(zero).acquire().await, "permit");
-    invalid(
-        client
-            .multi_lock(["a", "b"])
-            .with(LockOptions::new().replicas(Replicas::new(0, secs(1))))
-            .lock()
-            .await,
-        "multi",
-    );
-    invalid(client.any_lock(LockKind::Mutex, ["a"]).at_least(zero).lock().await, "any");
-    invalid(client.semaphore("a", 0).acquire().await, "no permits");
-    invalid(client.any_lock(LockKind::Semaphore(0), ["a"]).lock().await, "no permits");
-    invalid(client.semaphore("a", 2).acquire_many(0).await, "no permits");
+    }
     let waits = client.latch("l").with(LockOptions::new().wait(zero)).reached().await;
     assert!(matches!(waits, Err(LockError::InvalidOptions(_))), "{waits:?}");
     // A fixed lease ends within the limit of renewals, which stays for a lease of another place.
     let fixed = client.mutex("a").max_hold(secs(9)).lease(secs(1));
-    let guard = fixed.clone().lock().await.unwrap();
-    assert!(guard.remaining() <= secs(1));
-    guard.release().await.unwrap();
-    assert_eq!(
-        LockOptions::new().lease(secs(1)).or(LockOptions::new().max_hold(secs(9))).max_hold,
-        Some(secs(9))
-    );
+    assert!(fixed.lock().await.unwrap().remaining() <= secs(1));
+    let merged = LockOptions::new().lease(secs(1)).or(LockOptions::new().max_hold(secs(9)));
+    assert_eq!(merged.max_hold, Some(secs(9)));
     fixed.lease(Lease::Watchdog(secs(1))).lock().await.unwrap().release().await.unwrap();
 }
 
@@ -141,23 +121,22 @@ async fn a_body_that_fails_and_a_lock_that_fails() {
     #[derive(Debug, PartialEq)]
     enum Failed {
         Body,
-        Busy,
-        Other,
+        Lock { is_busy: bool },
     }
     impl From<LockError> for Failed {
         fn from(error: LockError) -> Self {
-            if error.is_busy() { Self::Busy } else { Self::Other }
+            Self::Lock { is_busy: error.is_busy() }
         }
     }
     let (client, other) = two_in_memory();
     let mutex = client.mutex("m").wait(Wait::None);
-    assert_eq!(mutex.try_run(async { Ok::<_, Failed>(7) }).await, Ok(7));
+    let body = async || Ok::<_, Failed>(7);
+    assert_eq!(mutex.try_run(body()).await, Ok(7));
     assert_eq!(mutex.try_run(async { Err::<u32, _>(Failed::Body) }).await, Err(Failed::Body));
-    let held = other.mutex("m").lock().await.unwrap();
-    assert_eq!(mutex.try_run(async { Ok::<_, Failed>(7) }).await, Err(Failed::Busy));
-    held.release().await.unwrap();
-    let invalid = client.semaphore("s", 0).try_run(async { Ok::<_, Failed>(7) }).await;
-    assert_eq!(invalid, Err(Failed::Other));
     // Released, whatever the body returned.
-    assert!(other.mutex("m").try_lock().await.unwrap().is_some());
+    let held = other.mutex("m").try_lock().await.unwrap().unwrap();
+    assert_eq!(mutex.try_run(body()).await, Err(Failed::Lock { is_busy: true }));
+    let invalid = client.semaphore("s", 0).try_run(body()).await;
+    assert_eq!(invalid, Err(Failed::Lock { is_busy: false }));
+    held.release().await.unwrap();
 }

@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 use crate::support::authority::Authority;
-use crate::support::quorum::on;
+use crate::support::quorum::{on, quorum_of, servers};
 
 /// S-33: one server that refuses the password is an error, also when the others are a majority and
 /// quicker; and one sentence that does not show it.
@@ -23,11 +23,8 @@ async fn a_minority_that_refuses_the_password_is_said_at_once() {
             let mut urls = vec![one.clone(), two.clone()];
             urls.insert(place, refused.clone());
             let start = Instant::now();
-            let error = LockClient::builder()
-                .connect_quorum(&urls, RestartGuard::Off)
-                .await
-                .map(drop)
-                .unwrap_err();
+            let quorum = LockClient::builder().connect_quorum(&urls, RestartGuard::Off);
+            let error = quorum.await.map(drop).unwrap_err();
             assert!(start.elapsed() < patience(secs(1)), "{:?}", start.elapsed());
             let shown = format!("{error:?}");
             let (kind, sentence) = kind_and_sentence(error);
@@ -44,11 +41,8 @@ async fn a_minority_that_refuses_the_password_is_said_at_once() {
 async fn a_minority_that_refuses_later_is_logged() {
     let log = Log::start_at(tracing::Level::WARN);
     let count = |text: &str| log.text().matches(text).count();
-    let servers = join_all((0..3).map(|_| RedisServer::start())).await;
-    let quorum = LockClient::builder()
-        .connect_quorum(servers.iter().map(RedisServer::url), RestartGuard::Off)
-        .await
-        .unwrap();
+    let servers = servers(3).await;
+    let quorum = quorum_of(&servers).await;
     let round = async |quorum: &LockClient| {
         let guard = quorum.mutex("n").lock().await.unwrap();
         soon!("a majority", on(&servers, "n").await >= 2);
@@ -81,43 +75,36 @@ async fn a_minority_that_refuses_later_is_logged() {
     round(&quorum).await;
 }
 
-/// S-29: the TLS options are those of every connection.
+/// S-29: the TLS options are those of every connection, also after a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quorum_of_tls_servers_needs_their_authority() {
     let authority = Authority::new("ours");
     let identity = authority.issue_for("127.0.0.1");
     let servers = join_all((0..3).map(|_| identity.server().password("secret").start())).await;
-    let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
-    let with = |tls: TlsOptions| LockClient::builder().tls(tls);
-    let quorum = with(authority.trusted()).connect_quorum(&urls, RestartGuard::Off).await.unwrap();
-    let guard = quorum.mutex("t").lock().await.unwrap();
-    soon!("it is on all", on(&servers, "t").await == 3);
-    guard.release().await.unwrap();
-    soon!("nothing is left", on(&servers, "t").await == 0);
-    // After a restart, with the same authority.
-    servers[0].restart().await;
-    soon!("it is on all again", {
-        let guard = quorum.mutex("t").lock().await.unwrap();
-        let counter = servers[0].client().exists("redisson_lock_token:{t}").await;
-        guard.release().await.unwrap();
-        counter
-    });
-
     let plain = RedisServer::start().await;
+    let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
+    let connect = async |tls: Option<TlsOptions>, urls: &[String]| {
+        let builder = tls.into_iter().fold(LockClient::builder(), LockClientBuilder::tls);
+        builder.connect_quorum(urls, RestartGuard::Off).await
+    };
+    let quorum = connect(Some(authority.trusted()), &urls).await.unwrap();
+    for restarts in [false, true] {
+        if restarts {
+            servers[0].restart().await;
+        }
+        soon!("it is on the first", {
+            let guard = quorum.mutex("t").lock().await.unwrap();
+            let on_first = servers[0].client().exists("redisson_lock_token:{t}").await;
+            guard.release().await.unwrap();
+            on_first
+        });
+    }
     let mixed = [urls[0].clone(), urls[1].clone(), plain.url()];
+    let other = Authority::new("other").trusted();
     for (outcome, says) in [
-        (
-            LockClient::builder().connect_quorum(&urls, RestartGuard::Off).await,
-            "`TlsOptions::root_certificate`",
-        ),
-        (
-            with(Authority::new("other").trusted()).connect_quorum(&urls, RestartGuard::Off).await,
-            "root_certificate",
-        ),
-        (
-            with(authority.trusted()).connect_quorum(&mixed, RestartGuard::Off).await,
-            "write rediss://host:port",
-        ),
+        (connect(None, &urls).await, "`TlsOptions::root_certificate`"),
+        (connect(Some(other), &urls).await, "root_certificate"),
+        (connect(Some(authority.trusted()), &mixed).await, "write rediss://host:port"),
     ] {
         let (kind, sentence) = kind_and_sentence(outcome.map(drop).unwrap_err());
         assert_eq!(kind, StoreErrorKind::Config, "{sentence}");

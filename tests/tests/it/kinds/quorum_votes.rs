@@ -61,77 +61,6 @@ async fn lost_answers_to_a_release_are_no_votes() {
     }
 }
 
-/// S-29: when the two that answer disagree, the third is waited for no longer than the request may
-/// take, whatever a server may. What it grants later is given back (S-21).
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_server_does_not_make_the_whole_late() {
-    let servers = servers(3).await;
-    let proxies = proxies(&servers).await;
-    let taken = servers[1].client();
-    for hangs in [true, false] {
-        // A fresh one each time: who has been late before is not waited for at all.
-        let client = LockClient::builder().command_timeout(ms(400));
-        let builder = client.server_timeout(SOON);
-        let quorum = through(builder, &proxies).await;
-        // On all, or a request to the first might still be under way when it gets slow.
-        on_all(&quorum, &servers, "t").await.release().await.unwrap();
-        gone(&servers, "t").await;
-        taken.cmd(&["HSET", "t", "somebody:1", "1"]).await;
-        taken.cmd(&["PEXPIRE", "t", "60000"]).await;
-        match hangs {
-            true => servers[0].pause(),
-            false => proxies[0].delay_replies(ms(1_500)),
-        }
-        let start = Instant::now();
-        let outcome = quorum.mutex("t").try_lock().await.unwrap();
-        let took = start.elapsed();
-        assert!(outcome.is_none(), "hangs: {hangs}");
-        assert!((ms(350)..ms(1_200)).contains(&took), "hangs: {hangs}: {took:?}");
-        let free = async || !servers[2].client().exists("t").await;
-        eventually(ms(300), "what was granted is given back", free).await;
-        match hangs {
-            true => servers[0].resume(),
-            false => assert!(servers[0].client().exists("t").await, "it has been granted"),
-        }
-        taken.del("t").await;
-        gone(&servers, "t").await;
-        proxies[0].pass();
-        // The last word of the late one: nothing takes it for longer than its release takes, which the shutdown waits
-        // for.
-        assert!(quorum.shutdown(SOON).await.is_clean());
-        gone(&servers, "t").await;
-    }
-}
-
-/// S-9: what is held on a majority is among what the client holds, and is late when the majority is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_client_knows_what_the_quorum_holds() {
-    let servers = servers(3).await;
-    let quorum = quorum_of(&servers).await;
-    let (client, lease) = (&quorum, ms(3_000));
-    let watched = watched(lease);
-    let guard = quorum.mutex("h").with(watched).lock().await.unwrap();
-    let held = client.admin().held();
-    let [info] = &held[..] else { panic!("{held:?}") };
-    assert_eq!((info.key.as_str(), info.kind), ("h", HoldKind::Mutex));
-    assert_eq!(info.token, guard.token());
-    servers[0].pause();
-    let renewed = Instant::now() + lease;
-    eventually(2 * lease, "a majority renews it", async || Instant::now() > renewed).await;
-    assert!(client.health().is_healthy(), "{:?}", client.health());
-    servers[1].pause();
-    eventually(lease, "it is late", async || !client.health().is_healthy()).await;
-    let health = client.health();
-    assert!(health.last_renewal_failed, "{health:?}");
-    assert_eq!(health.late[0].token, guard.token());
-    servers[..2].iter().for_each(RedisServer::resume);
-    let good = async || client.health().is_healthy() && !client.health().last_renewal_failed;
-    eventually(guard.remaining(), "it is well again", good).await;
-    assert!(!guard.is_lost());
-    guard.release().await.unwrap();
-    assert_eq!(client.admin().held(), []);
-}
-
 /// S-23, S-28: a quorum's mutex that is part of a joint lock gets its token on a majority, so that the
 /// next majority, which has one server in common with that one, goes on above it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -162,32 +91,6 @@ async fn tokens_of_a_joint_lock_reach_the_next_majority() {
         guard.release().await.unwrap();
         servers[out].resume();
         gone(&servers, "q").await;
-    }
-}
-
-/// S-23: nor do tokens fall when the server that two majorities had in common has lost its data.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tokens_grow_after_a_server_forgot() {
-    let servers = servers(3).await;
-    let quorum = quorum_of(&servers).await;
-    let mut last = 0;
-    for common in 0..3 {
-        let (first, second) = ((common + 1) % 3, (common + 2) % 3);
-        for (out, forgets) in [(first, true), (second, false)] {
-            servers[out].pause();
-            for _ in 0..3 {
-                let guard = quorum.mutex("f").lock().await.unwrap();
-                let token = guard.token().get();
-                assert!(token > last, "common: {common}, out: {out}: {token} after {last}");
-                last = token;
-                guard.release().await.unwrap();
-            }
-            if forgets {
-                servers[common].restart().await;
-            }
-            servers[out].resume();
-            gone(&servers, "f").await;
-        }
     }
 }
 

@@ -13,12 +13,9 @@ async fn take_each(locks: &LockClient) {
         locks.rw_lock("write").write().await,
         locks.multi_lock(["one", "two"]).lock().await,
         MultiLock::of([locks.fair_mutex("mixed").into(), locks.mutex("other").into()]).lock().await,
+        locks.semaphore("permits", 1).acquire().await,
     ];
-    for guard in guards {
-        guard.unwrap().release().await.unwrap();
-    }
-    let permit = locks.semaphore("permits", 1).acquire().await.unwrap();
-    permit.release().await.unwrap();
+    release_all(guards.into_iter().map(Result::unwrap)).await;
 }
 
 const NAMES: [&str; 9] =
@@ -28,16 +25,14 @@ const NAMES: [&str; 9] =
 async fn counters_end_in(server: &RedisServer, seconds: u64) {
     for name in NAMES {
         let counter = format!("redisson_lock_token:{{{name}}}");
-        let left: i64 = server.client().get(&["PTTL", &counter]).await;
-        let left = u64::try_from(left).unwrap_or_default() / 1000;
+        let left = left(server.client().pttl(&counter).await).as_secs();
         assert!((seconds - 120..=seconds).contains(&left), "{name}: {left} s of {seconds} s");
     }
 }
 
 #[tokio::test]
 async fn counters_are_kept_as_long_as_the_client_says() {
-    let text = format!("[lock]\ntoken_ttl = '{}h'", 5);
-    let config = LockConfig::from_toml(&text).unwrap();
+    let config = LockConfig::from_toml("[lock]\ntoken_ttl = '5h'").unwrap();
     for (builder, seconds) in [
         (LockClient::builder(), 24 * HOUR),
         (LockClient::builder().token_ttl(secs(HOUR)), HOUR),
@@ -48,11 +43,9 @@ async fn counters_are_kept_as_long_as_the_client_says() {
         take_each(&locks).await;
         counters_end_in(&server, seconds).await;
         // Not before the hold that it counts.
-        let long = fixed(secs(7 * HOUR));
-        let _guard = locks.mutex("long").with(long).lock().await.unwrap();
-        let left: i64 = server.client().get(&["PTTL", "redisson_lock_token:{long}"]).await;
-        let left = left / 1000;
-        let expected = i64::try_from(seconds.max(7 * HOUR)).unwrap();
+        let _guard = locks.mutex("long").with(fixed(secs(7 * HOUR))).lock().await.unwrap();
+        let left = left(server.client().pttl("redisson_lock_token:{long}").await).as_secs();
+        let expected = seconds.max(7 * HOUR);
         assert!((expected - 120..=expected).contains(&left), "{left} of {expected}");
     }
 }

@@ -1,7 +1,7 @@
 //! A try right after a drop waits for the release that is under way (S-14, S-33).
 
 use crate::prelude::*;
-use crate::support::kinds::{KINDS_AND_SEVERAL, take_one_or_several, two_in_memory};
+use crate::support::kinds::{take_one_or_several, two_in_memory};
 
 const ROUNDS: usize = 60;
 
@@ -14,19 +14,6 @@ async fn clients(server: &RedisServer) -> [LockClient; 2] {
 async fn try_one(client: &LockClient, kind: &str, name: &str) -> Result<LockGuard, LockError> {
     let never = waits(Wait::None);
     take_one_or_several(client, kind, name, never).await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_was_dropped_is_free_for_the_next_try() {
-    let server = RedisServer::start().await;
-    for client in clients(&server).await {
-        for kind in KINDS_AND_SEVERAL {
-            for round in 0..ROUNDS {
-                let guard = try_one(&client, kind, kind).await;
-                drop(guard.unwrap_or_else(|error| panic!("{kind}, round {round}: {error:?}")));
-            }
-        }
-    }
 }
 
 /// A lock of several and each of its locks, in either order of dropping.

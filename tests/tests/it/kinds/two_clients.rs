@@ -1,5 +1,7 @@
 //! Two clients of one server in one process: a lock that both name is one lock (S-6, S-28).
 
+use lock_runtime::acquire::Acquire;
+
 use crate::prelude::*;
 use crate::support::kinds::two_in_memory;
 
@@ -35,26 +37,20 @@ fn two_of(client: &LockClient, name: &str) -> Semaphore {
 }
 
 /// Each kind of lock, once by each of two clients.
-fn twice(one: &LockClient, two: &LockClient) -> Vec<(&'static str, Vec<MultiMember>)> {
-    let (read, write) = (
-        |c: &LockClient| MultiMember::read(&c.rw_lock("read")),
-        |c: &LockClient| MultiMember::write(&c.rw_lock("write")),
-    );
-    vec![
-        ("mutex", vec![one.mutex("mutex").into(), two.mutex("mutex").into()]),
-        ("fair", vec![one.fair_mutex("fair").into(), two.fair_mutex("fair").into()]),
-        ("read", vec![read(one), read(two)]),
-        ("write", vec![write(one), write(two)]),
-        ("permits", vec![two_of(one, "permits").into(), two_of(two, "permits").into()]),
+fn twice(one: &LockClient, two: &LockClient) -> [(&'static str, Vec<MultiMember>); 7] {
+    let each = |member: fn(&LockClient) -> MultiMember| vec![member(one), member(two)];
+    [
+        ("mutex", each(|it| it.mutex("mutex").into())),
+        ("fair", each(|it| it.fair_mutex("fair").into())),
+        ("read", each(|it| MultiMember::read(&it.rw_lock("read")))),
+        ("write", each(|it| MultiMember::write(&it.rw_lock("write")))),
+        ("permits", each(|it| two_of(it, "permits").into())),
         // The mutexes of one client are acquired together.
         (
             "several",
-            vec![
-                one.mutex("a").into(),
-                one.mutex("b").into(),
-                two.mutex("b").into(),
-                two.mutex("c").into(),
-            ],
+            [one.mutex("a"), one.mutex("b"), two.mutex("b"), two.mutex("c")]
+                .map(MultiMember::from)
+                .into(),
         ),
         (
             "sides",
@@ -92,33 +88,24 @@ async fn several_locks_do_not_count_one_lock_twice() {
     }
 }
 
-/// S-28: the same name is another lock on another server, in another database and under another namespace; and the same
-/// lock if the namespaces make it so.
+/// S-6, S-28: the same name is another lock on another server, in another database and under another namespace, which a call
+/// may hold as well; and it is the same lock if the namespaces make it so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_locks_of_one_name_differ_by_server_database_and_namespace() {
-    let (server, another) = (RedisServer::start().await, RedisServer::start().await);
-    let client = connect(&server).await;
-    let within = |namespace: &'static str| {
-        let url = server.url();
-        async move {
-            let builder = LockClient::builder().namespace(namespace);
-            builder.connect(&url).await.unwrap()
-        }
-    };
-    let elsewhere = [
-        connect(&another).await,
-        connected(&format!("{}/1", server.url().trim_end_matches('/'))).await,
-        within("shop").await,
-        LockClient::in_memory(),
-    ];
-    for other in &elsewhere {
+async fn locks_of_one_name_differ_by_server_database_and_namespace() {
+    let (server, client) = world().await;
+    let another = RedisServer::start().await;
+    let shop = LockClient::builder().namespace("shop").connect(&server.url()).await.unwrap();
+    let database = connected(&format!("{}/1", server.url().trim_end_matches('/'))).await;
+    for other in [connect(&another).await, database, shop.clone(), LockClient::in_memory()] {
         let both = MultiLock::of([client.mutex("m").into(), other.mutex("m").into()]);
         let guard = timeout(SOON, both.lock()).await.expect("held").unwrap();
         assert!(client.mutex("m").try_lock().await.unwrap().is_none());
         assert!(other.mutex("m").try_lock().await.unwrap().is_none());
         guard.release().await.unwrap();
+        let guard = client.mutex("m").lock().await.unwrap();
+        let both = timeout(SOON, guard.run(other.mutex("m").lock())).await.expect("held").unwrap();
+        release_all([both.unwrap(), guard]).await;
     }
-    let shop = &elsewhere[2];
     let both = MultiLock::of([client.mutex("shop:m").into(), shop.mutex("m").into()]);
     would_deadlock("a namespace", both.lock()).await;
 }
@@ -143,37 +130,32 @@ async fn a_call_does_not_wait_for_itself_through_another_client() {
     let server = RedisServer::start().await;
     for (one, two) in pairs(&server).await {
         let guard = one.mutex("m").lock().await.unwrap();
-        would_deadlock("mutex", async { guard.run(two.mutex("m").lock()).await.unwrap() }).await;
-        let wait = two.mutex("m").wait(Wait::Forever);
-        would_deadlock("for ever", async { guard.run(wait.lock()).await.unwrap() }).await;
-        let several = two.multi_lock(["k", "m"]);
-        would_deadlock("several", async { guard.run(several.lock()).await.unwrap() }).await;
-        let mixed = MultiLock::of([two.mutex("m").into(), MultiMember::read(&two.rw_lock("r"))]);
-        would_deadlock("mixed", async { guard.run(mixed.lock()).await.unwrap() }).await;
+        let mutex = two.mutex("m");
+        let refused = async |what: &str, acquire: Acquire| {
+            would_deadlock(what, async { guard.run(acquire).await.unwrap() }).await;
+        };
+        refused("mutex", mutex.lock()).await;
+        refused("for ever", mutex.clone().wait(Wait::Forever).lock()).await;
+        refused("several", two.multi_lock(["k", "m"]).lock()).await;
+        let mixed = MultiLock::of([mutex.clone().into(), MultiMember::read(&two.rw_lock("r"))]);
+        refused("mixed", mixed.lock()).await;
         // Behind a task that waits for this hold, it would wait for itself as well.
-        let waiter = two.mutex("m");
-        let waiter = lock_tests::spawn(async move { waiter.lock().await });
+        let waiter = lock_tests::spawn(mutex.lock());
         soon!("it waits", two.admin().waiting().len() == 1);
-        would_deadlock("in line", async { guard.run(two.mutex("m").lock()).await.unwrap() }).await;
+        refused("in line", mutex.lock()).await;
         // Trying waits for nothing, and another name is another lock.
-        let tried = guard.run(two.mutex("m").try_lock()).await.unwrap();
-        assert!(tried.unwrap().is_none());
-        let other = guard.run(two.mutex("n").lock()).await.unwrap().unwrap();
-        other.release().await.unwrap();
+        assert!(guard.run(mutex.try_lock()).await.unwrap().unwrap().is_none());
+        guard.run(two.mutex("n").lock()).await.unwrap().unwrap().release().await.unwrap();
         assert!(!guard.is_lost());
         guard.release().await.unwrap();
         waiter.await.unwrap().unwrap().release().await.unwrap();
 
         let fair = one.fair_mutex("f").lock().await.unwrap();
         would_deadlock("fair", async { fair.run(two.fair_mutex("f").lock()).await.unwrap() }).await;
-        fair.release().await.unwrap();
-
         let several = one.multi_lock(["k", "l"]).lock().await.unwrap();
-        would_deadlock("one of several", async {
-            several.run(two.mutex("l").lock()).await.unwrap()
-        })
-        .await;
-        several.release().await.unwrap();
+        let part = async { several.run(two.mutex("l").lock()).await.unwrap() };
+        would_deadlock("one of several", part).await;
+        release_all([fair, several]).await;
     }
 }
 
@@ -202,37 +184,4 @@ async fn sides_of_two_clients_do_not_wait_for_each_other() {
 
 fn client_with_one_permit(client: &LockClient) -> Semaphore {
     client.semaphore("s", 1)
-}
-
-/// S-6: the same name in another database is another lock, which a call may hold as well.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_acquires_the_same_name_elsewhere() {
-    let (server, client) = world().await;
-    let database = connected(&format!("{}/1", server.url().trim_end_matches('/'))).await;
-    for other in [database, LockClient::in_memory()] {
-        let guard = client.mutex("m").lock().await.unwrap();
-        let both = timeout(SOON, guard.run(other.mutex("m").lock())).await.expect("held").unwrap();
-        both.unwrap().release().await.unwrap();
-        guard.release().await.unwrap();
-    }
-}
-
-#[distributed_lock(key = "job", wait = "60s")]
-async fn job() -> Result<(), LockError> {
-    Ok(())
-}
-
-/// S-6: annotated functions find the client of their scope, which may not be the client of the hold around them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_annotated_function_does_not_wait_for_its_caller() {
-    let server = RedisServer::start().await;
-    for (one, two) in pairs(&server).await {
-        let guard = one.mutex("job").lock().await.unwrap();
-        would_deadlock("a function", async {
-            guard.run(async { two.scope(job()).await }).await.unwrap()
-        })
-        .await;
-        guard.release().await.unwrap();
-        two.scope(job()).await.unwrap();
-    }
 }

@@ -14,11 +14,6 @@ fn a_name_is_parsed_and_read_as_text() {
         (text, key.as_str(), key.to_string().as_str()),
         ("order:42", "order:42", "order:42")
     );
-    // What takes text takes a key.
-    fn length(text: impl AsRef<str>) -> usize {
-        text.as_ref().len()
-    }
-    assert_eq!(length(&key), 8);
 }
 
 /// Parsing checks what every other way to make a name checks.

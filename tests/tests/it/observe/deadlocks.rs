@@ -1,5 +1,6 @@
 //! Which waits of holders for each other a survey reports as a deadlock, and which it does not (S-35).
 
+use lock_runtime::acquire::Acquire;
 use lock_runtime::admin::Deadlock;
 
 use crate::observe::survey::waits;
@@ -18,48 +19,43 @@ async fn deadlocks(client: &LockClient) -> Vec<Deadlock> {
 /// Each edge as `holds waits_for`, sorted.
 fn edges(deadlock: &Deadlock) -> Vec<String> {
     let edges = deadlock.edges.iter().map(|edge| format!("{} {}", edge.holds, edge.waits_for));
-    let mut edges: Vec<_> = edges.collect();
-    edges.sort();
-    edges
+    edges.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// A reader waits behind a writer, which waits for a reader, which waits for the first.
+/// Waits for a lock inside of a hold, as the only wait of its client.
+async fn inside(client: &LockClient, held: LockGuard, lock: Acquire) -> JoinHandle<()> {
+    let task = lock_tests::spawn(async move { drop(held.run(lock).await) });
+    waits(client, 1).await;
+    task
+}
+
+/// A reader waits behind a writer, which waits for a reader, which waits for the first. Without a writer in between it is
+/// no deadlock: the second one's turn comes.
 #[tokio::test]
 async fn a_reader_behind_a_writer_waits_for_readers() {
-    let [reads, writes, late] = clients();
-    let side = reads.rw_lock("prices").read().await.unwrap();
-    let stock = late.mutex("stock").lock().await.unwrap();
-    let _writer = lock_tests::spawn(writes.rw_lock("prices").write());
-    waits(&writes, 1).await;
-    // A moment, so that the order of the two waits shows in whole milliseconds.
-    sleep(ms(5)).await;
-    let prices = late.rw_lock("prices");
-    let _late = lock_tests::spawn(async move { stock.run(prices.read()).await.map(drop) });
-    waits(&late, 1).await;
-    assert_eq!(deadlocks(&reads).await, [], "no circle yet");
-
-    let inner = reads.mutex("stock");
-    let _first = lock_tests::spawn(async move { side.run(inner.lock()).await.map(drop) });
-    waits(&reads, 1).await;
-    let found = deadlocks(&reads).await;
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(edges(&found[0]), ["prices stock", "stock prices"]);
-}
-
-/// Readers that do not wait for a writer are no deadlock: the second one's turn comes.
-#[tokio::test]
-async fn readers_alone_are_no_deadlock() {
-    let [reads, late] = clients();
-    let side = reads.rw_lock("prices").read().await.unwrap();
-    let stock = late.mutex("stock").lock().await.unwrap();
-    let inner = reads.mutex("stock");
-    let first = lock_tests::spawn(async move { side.run(inner.lock()).await.map(drop) });
-    waits(&reads, 1).await;
-    let prices = late.rw_lock("prices");
-    stock.run(prices.read()).await.unwrap().map(drop).unwrap();
-    assert_eq!(deadlocks(&reads).await, []);
-    drop(stock);
-    first.await.unwrap().unwrap();
+    for with_writer in [false, true] {
+        let [reads, writes, late] = clients();
+        let side = reads.rw_lock("prices").read().await.unwrap();
+        let stock = late.mutex("stock").lock().await.unwrap();
+        if !with_writer {
+            let first = inside(&reads, side, reads.mutex("stock").lock()).await;
+            stock.run(late.rw_lock("prices").read()).await.unwrap().map(drop).unwrap();
+            assert_eq!(deadlocks(&reads).await, []);
+            drop(stock);
+            first.await.unwrap();
+            continue;
+        }
+        let _writer = lock_tests::spawn(writes.rw_lock("prices").write());
+        waits(&writes, 1).await;
+        // A moment, so that the order of the two waits shows in whole milliseconds.
+        sleep(ms(5)).await;
+        inside(&late, stock, late.rw_lock("prices").read()).await;
+        assert_eq!(deadlocks(&reads).await, [], "no circle yet");
+        inside(&reads, side, reads.mutex("stock").lock()).await;
+        let found = deadlocks(&reads).await;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(edges(&found[0]), ["prices stock", "stock prices"]);
+    }
 }
 
 /// A hold that waits for two others is part of two circles; both are named, and a third wait that leads to none is not.
@@ -67,34 +63,38 @@ async fn readers_alone_are_no_deadlock() {
 async fn each_circle_of_one_hold_is_found() {
     let [one, two, three, idle] = clients();
     let outer = one.mutex("a").lock().await.unwrap();
-    let (b, c, d) = (one.mutex("b"), one.mutex("c"), one.mutex("d"));
     let _idle = idle.mutex("d").lock().await.unwrap();
     for (client, name) in [(&two, "b"), (&three, "c")] {
         let held = client.mutex(name).lock().await.unwrap();
-        let a = client.mutex("a");
-        lock_tests::spawn(async move { held.run(a.lock()).await.map(drop) });
-        waits(client, 1).await;
+        inside(client, held, client.mutex("a").lock()).await;
     }
-    lock_tests::spawn(async move {
-        outer.run(async { drop(tokio::join!(b.lock(), c.lock(), d.lock())) }).await
-    });
+    let all = ["b", "c", "d"].map(|name| one.mutex(name).lock());
+    lock_tests::spawn(async move { outer.run(join_all(all)).await.map(drop) });
     waits(&one, 3).await;
     let mut found: Vec<_> = deadlocks(&one).await.iter().map(edges).collect();
     found.sort();
     assert_eq!(found, [["a b", "b a"], ["a c", "c a"]]);
 }
 
-/// Several locks at once are waited for one by one, and so is a hold of several.
+/// Several locks at once are waited for one by one, and so is a hold of several. A wait for a permit is none for one holder
+/// of a permit.
 #[tokio::test]
-async fn multi_locks_are_part_of_circles() {
+async fn multi_locks_are_part_of_circles_and_semaphores_are_not() {
     let [one, two] = clients();
     let both = one.multi_lock(["a", "b"]).lock().await.unwrap();
     let held = two.mutex("x").lock().await.unwrap();
-    let (inner, b) = (one.mutex("x"), two.multi_lock(["b", "c"]));
-    lock_tests::spawn(async move { both.run(inner.lock()).await.map(drop) });
-    lock_tests::spawn(async move { held.run(b.lock()).await.map(drop) });
-    waits(&one, 1).await;
-    eventually(SOON, "it is found", async || deadlocks(&one).await.len() == 1).await;
+    let b = two.multi_lock(["b", "c"]).lock();
+    lock_tests::spawn(async move { held.run(b).await.map(drop) });
+    inside(&one, both, one.mutex("x").lock()).await;
+    soon!("it is found", deadlocks(&one).await.len() == 1);
+
+    let [one, two] = clients();
+    let permit = one.semaphore("mail", 2).acquire().await.unwrap();
+    let _other = two.semaphore("mail", 2).acquire().await.unwrap();
+    let held = two.mutex("x").lock().await.unwrap();
+    inside(&one, permit, one.mutex("x").lock()).await;
+    inside(&two, held, two.semaphore("mail", 2).acquire()).await;
+    assert_eq!(deadlocks(&one).await, []);
 }
 
 /// A hold that tasks of one process hand to each other is no circle, though each waits for it inside of another.
@@ -102,42 +102,19 @@ async fn multi_locks_are_part_of_circles() {
 async fn hand_offs_are_no_deadlock() {
     let [client, asking] = clients();
     let done = Arc::new(AtomicBool::new(false));
-    let tasks: Vec<_> = (0..6)
-        .map(|number| {
-            let (client, done) = (client.clone(), Arc::clone(&done));
-            lock_tests::spawn(async move {
-                let outer = client.mutex(format!("outer:{number}"));
-                let hot = client.mutex("hot");
-                while !done.load(Ordering::Relaxed) {
-                    let held = outer.lock().await.unwrap();
-                    held.run(hot.run(async { tokio::task::yield_now().await }))
-                        .await
-                        .unwrap()
-                        .unwrap();
-                    held.release().await.unwrap();
-                }
-            })
+    let tasks = [(); 6].map(|()| client.clone()).into_iter().enumerate().map(|(number, client)| {
+        let done = Arc::clone(&done);
+        lock_tests::spawn(async move {
+            let (outer, hot) = (client.mutex(format!("outer:{number}")), client.mutex("hot"));
+            while !done.load(Ordering::Relaxed) {
+                outer.run(hot.run(tokio::task::yield_now())).await.unwrap().unwrap();
+            }
         })
-        .collect();
+    });
+    let tasks: Vec<_> = tasks.collect();
     for _ in 0..20 {
         assert_eq!(deadlocks(&asking).await, []);
     }
     done.store(true, Ordering::Relaxed);
-    join_all(tasks).await.into_iter().for_each(|task| task.unwrap());
-}
-
-/// A wait for a permit is none for one holder of a permit.
-#[tokio::test]
-async fn semaphores_make_no_deadlock() {
-    let [one, two] = clients();
-    let permits = 2;
-    let own = one.semaphore("mail", permits);
-    let _other = two.semaphore("mail", permits).acquire().await.unwrap();
-    let held = two.mutex("x").lock().await.unwrap();
-    let (x, mail) = (one.mutex("x"), two.semaphore("mail", permits));
-    lock_tests::spawn(async move { own.run(x.lock()).await.map(drop) });
-    waits(&one, 1).await;
-    lock_tests::spawn(async move { held.run(mail.acquire()).await.map(drop) });
-    waits(&two, 1).await;
-    assert_eq!(deadlocks(&one).await, []);
+    joined(tasks).await;
 }

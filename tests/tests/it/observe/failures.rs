@@ -1,6 +1,7 @@
 //! Every failure that is logged names the lock, where it was asked for, and its policy.
 
-use crate::observe::outcomes::memory;
+use lock_runtime::acquire::Acquire;
+
 use crate::observe::scenario::*;
 
 const HERE: &str = "tests/tests/it/observe/failures.rs:";
@@ -22,180 +23,123 @@ pub(crate) fn assert_named(log: &Log, what: &str, name: &str, policy: &str) {
     }
 }
 
-fn warnings(log: &Log) -> Vec<String> {
-    let text = log.text();
-    let is_warning = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
-    text.lines().filter(is_warning).map(str::to_owned).collect()
-}
-
-/// However the hold was taken: by a call, a try, a permit, a re-entry, a hand-off.
+/// However the hold was taken: by a call, a try, a permit, several at once.
 #[tokio::test(start_paused = true)]
 async fn losses() {
     let client = builder().in_memory().unwrap();
     let brief = fixed(ms(300));
-    let one = 1;
-    let (mutex, fair) =
-        (client.mutex("a").with(brief.clone()), client.fair_mutex("fair").with(brief.clone()));
-    let (sides, permits) =
-        (client.rw_lock("sides").with(brief.clone()), client.semaphore("permits", one));
-    let permits = permits.with(brief.clone());
+    let mutex = client.mutex("a").with(brief.clone());
+    let fair = client.fair_mutex("fair").with(brief.clone());
+    let sides = client.rw_lock("sides").with(brief.clone());
+    let permits = client.semaphore("permits", 1).with(brief.clone());
     let multi = client.multi_lock(["one", "two"]).with(brief.clone());
-    let holds: [BoxFuture<'_, _>; 9] = [
-        Box::pin(async { mutex.lock().await }),
-        Box::pin(async { Ok(mutex.try_lock().await?.unwrap()) }),
-        Box::pin(async { fair.lock().await }),
-        Box::pin(async { sides.read().await }),
-        Box::pin(async { Ok(sides.try_write().await?.unwrap()) }),
-        Box::pin(permits.acquire()),
-        Box::pin(async { Ok(permits.try_acquire().await?.unwrap()) }),
-        Box::pin(async { multi.lock().await }),
-        Box::pin(async { Ok(multi.try_lock().await?.unwrap()) }),
-    ];
-    for hold in holds {
+    let checkout = client.policy_lock("checkout", ["c"]).with(brief);
+    let tried = async |acquire: Acquire<Option<LockGuard>>| acquire.await.map(Option::unwrap);
+    for hold in [
+        mutex.lock().boxed(),
+        Box::pin(tried(mutex.try_lock())),
+        fair.lock().boxed(),
+        sides.read().boxed(),
+        Box::pin(tried(sides.try_write())),
+        permits.acquire().boxed(),
+        Box::pin(tried(permits.try_acquire())),
+        multi.lock().boxed(),
+        Box::pin(tried(multi.try_lock())),
+        checkout.lock().boxed(),
+    ] {
         let log = Log::start();
-        let guard: LockGuard = Result::<_, LockError>::unwrap(hold.await);
+        let guard: LockGuard = hold.await.unwrap();
         assert!(guard.lost().await.is_lost());
-        assert_named(&log, "lock lost", guard.key().as_str(), "none");
+        let name = guard.key().as_str();
+        assert_named(&log, "lock lost", name, if name == "c" { "checkout" } else { "none" });
         drop(guard);
-        tokio::time::sleep(secs(1)).await;
+        sleep(secs(1)).await;
     }
-    let log = Log::start();
-    let guard = client.policy_lock("checkout", ["c"]).with(brief).lock().await.unwrap();
-    assert!(guard.lost().await.is_lost());
-    assert_named(&log, "lock lost", "c", "checkout");
 }
 
-/// Renewals and releases of a server that does not answer.
+/// Renewals and releases of a server that hangs, and of one that is gone; of several locks, in part.
 #[tokio::test]
 async fn renewals_and_releases() {
-    let log = Log::start();
-    let server = RedisServer::start().await;
+    let (log, server) = (Log::start(), RedisServer::start().await);
     let client = builder().connect(&server.url()).await.unwrap();
-    let short = watched(ms(900));
-    let kept = client.policy_lock("checkout", ["kept"]).with(short.clone()).lock().await.unwrap();
-    let dropped = client.policy_lock("checkout", ["dropped"]).with(short).lock().await.unwrap();
+    let checkout = |name| client.policy_lock("checkout", [name]).with(watched(ms(900)));
+    let overdue = checkout("overdue").lock().await.unwrap();
+    server.pause();
+    assert!(overdue.lost().await.is_lost());
+    server.resume();
+    assert_named(&log, "renewal has no answer yet", "overdue", "checkout");
+    let kept = checkout("kept").lock().await.unwrap();
+    let dropped = checkout("dropped").lock().await.unwrap();
     server.kill();
     drop(dropped);
     assert!(kept.lost().await.is_lost());
-    let given_up = async || !log.lines_with("release given up").is_empty();
-    eventually(SOON, "the release is given up", given_up).await;
-    assert_named(&log, "renewal failed", "kept", "checkout");
-    assert_named(&log, "lock lost", "kept", "checkout");
+    soon!("the release is given up", !log.lines_with("release given up").is_empty());
+    assert!(!log.lines_with("renewal failed").is_empty());
     assert_named(&log, "release failed, trying again", "dropped", "checkout");
     assert_named(&log, "release given up", "dropped", "checkout");
-}
 
-/// A server that hangs: the renewal is overdue before it fails.
-#[tokio::test]
-async fn overdue_renewals() {
-    let log = Log::start();
-    let server = RedisServer::start().await;
-    let client = builder().connect(&server.url()).await.unwrap();
-    let short = watched(ms(900));
-    let kept = client.mutex("kept").with(short).lock().await.unwrap();
-    server.pause();
-    assert!(kept.lost().await.is_lost());
-    server.resume();
-    assert_named(&log, "renewal has no answer yet", "kept", "none");
+    let (log, servers) = (Log::start(), [RedisServer::start().await, RedisServer::start().await]);
+    let one = builder().connect(&servers[0].url()).await.unwrap();
+    let two = builder().connect(&servers[1].url()).await.unwrap();
+    let both = MultiLock::of([one.mutex("a").into(), two.mutex("b").into()]);
+    let guard = both.with(watched(secs(2))).lock().await.unwrap();
+    servers[1].client().cmd(&["ACL", "SETUSER", "default", "-evalsha"]).await;
+    soon!("it is lost", guard.is_lost());
+    servers[1].client().cmd(&["ACL", "SETUSER", "default", "+evalsha"]).await;
+    let mut lines = log.lines_with("renewal failed");
+    lines.retain(|line| line.contains("WARN"));
+    assert!(!lines.is_empty(), "{}", log.text());
+    for field in ["lock.name=", "lock.site=", "lock.policy="] {
+        assert!(lines.iter().all(|line| line.contains(field)), "{field}: {lines:#?}");
+    }
 }
 
 #[distributed_lock(key = "nightly:{day}", on_busy = skip, client = client)]
 async fn nightly(client: &LockClient, day: u32) -> Option<u32> {
-    let _ = client;
     Some(day)
 }
 
 #[distributed_lock(key = "hourly:{hour}", on_busy = skip, policy = "checkout", wait = "50ms", client = client)]
-async fn hourly(client: &LockClient, hour: u32) {
-    let _ = (client, hour);
-}
+async fn hourly(client: &LockClient, hour: u32) {}
 
 /// A job whose return type has no room for an error: beside a dead Redis the log says at ERROR which
 /// job did not run, and why; a job that another process runs is no failure.
 #[tokio::test]
 async fn a_job_beside_a_dead_redis_is_told_from_a_skipped_one() {
-    let log = Log::start();
-    let server = RedisServer::start().await;
-    let connect = async || builder().connect(&server.url()).await.unwrap();
-    let (client, other) = (connect().await, connect().await);
-    let long = fixed(SOON);
-    let held = other.mutex("nightly:7").with(long.clone()).lock().await.unwrap();
-    let held_too = other.mutex("hourly:3").with(long).lock().await.unwrap();
+    let (log, server) = (Log::start(), RedisServer::start().await);
+    let Pair { client, other } = redis(&server).await;
+    let _held = other.mutex("nightly:7").with(fixed(SOON)).lock().await.unwrap();
+    let _held_too = other.mutex("hourly:3").with(fixed(SOON)).lock().await.unwrap();
     assert_eq!(nightly(&client, 7).await, None);
     hourly(&client, 3).await;
-    assert_eq!(warnings(&log), Vec::<String>::new(), "a skipped job is no failure");
-    let skipped = "skipped: another holder has the lock";
-    let lines = log.lines_with(skipped);
+    for level in [" WARN ", " ERROR "] {
+        assert_eq!(log.lines_with(level), [""; 0], "a skipped job is no failure");
+    }
+    let lines = log.lines_with("skipped: another holder has the lock");
     assert!(lines.iter().any(|line| line.contains("lock.name=\"nightly:7\"")), "{lines:?}");
     assert!(lines.iter().any(|line| line.contains("lock.policy=\"checkout\"")), "{lines:?}");
 
     server.kill();
     assert_eq!(nightly(&client, 8).await, None);
     hourly(&client, 4).await;
-    assert_eq!(log.lines_with(skipped), lines, "a failure is no skip");
+    assert_eq!(log.lines_with("skipped: "), lines, "a failure is no skip");
     let failed = log.lines_with(" ERROR ");
     assert_eq!(failed.len(), 2, "{failed:?}");
     for (line, (name, policy, site)) in failed
         .iter()
-        .zip([("nightly:8", "none", "::nightly ("), ("hourly:4", "checkout", "::hourly (")])
+        .zip([("nightly:8", "none", "nightly ("), ("hourly:4", "checkout", "hourly (")])
     {
         assert!(line.contains(&format!("lock.name={name:?} ")), "{line}");
         assert!(line.contains(&format!("lock.policy={policy:?} ")), "{line}");
-        let site = format!("failures{site}{HERE}");
-        assert!(line.contains(&site), "no {site}: {line}");
-        assert!(line.contains("error="), "{line}");
-        assert!(line.contains("the call did not run"), "{line}");
+        assert!(line.contains(&format!("failures::{site}{HERE}")), "no {site}: {line}");
+        assert!(line.contains("error=") && line.contains("the call did not run"), "{line}");
     }
-    drop((held, held_too));
 }
 
 #[distributed_lock(key = "stopped", on_busy = skip, policy = "checkout", client = client)]
 async fn is_stopped(client: &LockClient) {
     client.admin().force_release("stopped").await.unwrap();
-    std::future::pending().await
-}
-
-/// Its data has to be looked at, other than that of a job that did not run.
-#[tokio::test(start_paused = true)]
-async fn a_job_that_is_stopped_is_told_from_one_that_did_not_run() {
-    let log = Log::start();
-    let Pair { client, .. } = memory().await;
-    is_stopped(&client).await;
-    assert_named(&log, "the call was stopped before its end", "stopped", "checkout");
-    assert_eq!(log.lines_with("did not run"), Vec::<String>::new());
-}
-
-/// One line when a client is ready, and one when the store is back after a line that said that it is away.
-#[tokio::test]
-async fn beginnings_are_logged() {
-    let log = Log::start();
-    let server = RedisServer::start().await;
-    let client = builder().namespace("shop").connect(&server.url()).await.unwrap();
-    let lines = log.lines_with("lock client is ready");
-    let [line] = &lines[..] else { panic!("{lines:?}") };
-    let id = client.id().to_string();
-    let port = format!("127.0.0.1:{}", server.port());
-    for part in [&id[..8], &*port, "namespace=\"shop\"", env!("CARGO_PKG_VERSION")] {
-        assert!(line.contains(part), "no {part} in {line}");
-    }
-    assert!(!line.contains(&id), "the whole id: {line}");
-
-    let (_server, proxy) = proxied().await;
-    let client = builder().connect(&proxy.url()).await.unwrap();
-    proxy.refuse();
-    proxy.reset_all();
-    soon!("it is away", !log.lines_with("cannot connect to the lock store yet").is_empty());
-    proxy.pass();
-    soon!("it is back", !log.lines_with("the lock store answers again").is_empty());
-    let line = log.lines_with("the lock store answers again").remove(0);
-    assert!(line.contains("away=") && line.contains("server="), "{line}");
-    drop(client);
-}
-
-#[distributed_lock(key = "job", lease = "150ms", on_lost = finish, policy = "checkout", client = client)]
-async fn outlives(client: &LockClient) -> Result<(), LockError> {
-    let _ = client;
-    Ok(())
+    pending().await
 }
 
 #[distributed_lock(key = "job", policy = "checkout", client = client)]
@@ -204,54 +148,56 @@ async fn is_freed(client: &LockClient) -> Result<(), LockError> {
     Ok(())
 }
 
-/// A body whose hold is found gone by its release.
-#[tokio::test]
-async fn releases_of_annotated_functions() {
-    let log = Log::start();
-    let Pair { client, .. } = memory().await;
-    outlives(&client).await.unwrap();
+/// The data of a job that was stopped has to be looked at, other than that of a job that did not run. A body whose hold is
+/// found gone by its release is told as well.
+#[tokio::test(start_paused = true)]
+async fn jobs_that_lose_their_lock() {
+    let (log, client) = (Log::start(), builder().in_memory().unwrap());
+    is_stopped(&client).await;
+    assert_named(&log, "the call was stopped before its end", "stopped", "checkout");
+    assert_eq!(log.lines_with("did not run"), [""; 0]);
     is_freed(&client).await.unwrap();
     assert_named(&log, "its release failed", "job", "checkout");
+}
+
+/// One line when a client is ready, and one when the store is back after a line that said that it is away.
+#[tokio::test]
+async fn beginnings_are_logged() {
+    let log = Log::start();
+    let (server, proxy) = proxied().await;
+    let client = builder().namespace("shop").connect(&proxy.url()).await.unwrap();
+    let lines = log.lines_with("lock client is ready");
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    let id = client.id().to_string();
+    for part in [&id[..8], "127.0.0.1:", "namespace=\"shop\"", env!("CARGO_PKG_VERSION")] {
+        assert!(line.contains(part), "no {part} in {line}");
+    }
+    assert!(!line.contains(&id), "the whole id: {line}");
+    proxy.refuse();
+    proxy.reset_all();
+    soon!("it is away", !log.lines_with("cannot connect to the lock store yet").is_empty());
+    proxy.pass();
+    soon!("it is back", !log.lines_with("the lock store answers again").is_empty());
+    let line = log.lines_with("the lock store answers again").remove(0);
+    assert!(line.contains("away=") && line.contains("server="), "{line}");
+    drop(server);
 }
 
 /// What other fields say beside them stays: why, and which lock it is in which policy.
 #[tokio::test]
 async fn a_grant_that_comes_too_late() {
-    let options = fixed(ms(200));
-    let options = options.wait(secs(2));
     let log = Log::start();
     let (_server, proxy) = proxied().await;
     let client = builder().connect(&proxy.url()).await.unwrap();
     proxy.delay_replies(ms(250));
-    client.mutex("late").with(options).lock().await.unwrap_err();
+    client.mutex("late").with(fixed(ms(200)).wait(secs(2))).lock().await.unwrap_err();
     assert_named(&log, "granted too late", "late", "none");
-}
-
-#[tokio::test]
-async fn a_renewal_that_fails_in_part() {
-    let log = Log::start();
-    let servers = [RedisServer::start().await, RedisServer::start().await];
-    let one = builder().connect(&servers[0].url()).await.unwrap();
-    let two = builder().connect(&servers[1].url()).await.unwrap();
-    let options = watched(secs(2));
-    let both = MultiLock::of([one.mutex("a").into(), two.mutex("b").into()]);
-    let guard = both.with(options).lock().await.unwrap();
-    servers[1].client().cmd(&["ACL", "SETUSER", "default", "-evalsha"]).await;
-    soon!("it is lost", guard.is_lost());
-    servers[1].client().cmd(&["ACL", "SETUSER", "default", "+evalsha"]).await;
-    let lines = log.lines_with("renewal failed");
-    let lines: Vec<_> = lines.iter().filter(|line| line.contains("WARN")).collect();
-    assert!(!lines.is_empty(), "{}", log.text());
-    for field in ["lock.name=", "lock.site=", "lock.policy="] {
-        assert!(lines.iter().all(|line| line.contains(field)), "{field}: {lines:#?}");
-    }
 }
 
 /// The line on a loss says which hold it was and for how long, and whether the process stood still.
 #[tokio::test]
 async fn a_loss_says_what_was_lost() {
-    let server = RedisServer::start().await;
-    let client = builder().connect(&server.url()).await.unwrap();
+    let (_server, client) = world().await;
     let log = Log::start();
     let guard = client.mutex("cut").with(watched(ms(900))).lock().await.unwrap();
     sleep(ms(100)).await;
@@ -260,10 +206,9 @@ async fn a_loss_says_what_was_lost() {
     assert!(guard.lost().await.is_lost());
     soon!("it is logged", !log.lines_with("lock lost").is_empty());
     let line = log.lines_with("lock lost").remove(0);
-    assert!(line.contains(&format!("lock.token={}", guard.token())), "{line}");
-    assert!(line.contains("lock.held=1."), "{line}");
-    assert!(line.contains("stood still for 1."), "{line}");
-
+    for part in [&format!("lock.token={}", guard.token()), "lock.held=1.", "stood still for 1."] {
+        assert!(line.contains(part), "{line}");
+    }
     let log = Log::start();
     let guard = client.mutex("gone").with(watched(ms(900))).lock().await.unwrap();
     client.admin().force_release("gone").await.unwrap();

@@ -1,27 +1,16 @@
 //! What the span of a layer's hold says of a handler or a body that does not come to its end.
 
-use http_body::Body;
+use http_body::Body as HttpBody;
 use lock_runtime::observe::SPAN_HOLD;
 
 use crate::observe::scenario::*;
 use crate::observe::tracer::Tracer;
 use crate::tower::http::*;
 
-/// What a body does when it is polled for the second time; at the first, it has nothing yet.
-#[derive(Debug, Clone, Copy)]
-enum Then {
-    Ends,
-    Fails,
-    Panics,
-    Hangs,
-}
+/// A body that has nothing yet when it is polled first, and then does this.
+struct Then(fn() -> Poll<Option<Result<Frame<Bytes>, &'static str>>>, bool);
 
-struct Stream {
-    begun: bool,
-    then: Then,
-}
-
-impl Body for Stream {
+impl HttpBody for Then {
     type Data = Bytes;
     type Error = &'static str;
 
@@ -29,16 +18,11 @@ impl Body for Stream {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
-        if !std::mem::replace(&mut self.begun, true) {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
+        if std::mem::replace(&mut self.1, true) {
+            return (self.0)();
         }
-        match self.then {
-            Then::Ends => Poll::Ready(None),
-            Then::Fails => Poll::Ready(Some(Err("as the test wants it"))),
-            Then::Panics => panic!("as the test wants it"),
-            Then::Hangs => Poll::Pending,
-        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -46,13 +30,6 @@ const LIMIT: Duration = secs(7);
 
 fn layer(client: &LockClient) -> HttpLockLayerBuilder {
     LockLayer::http().client(client.clone()).key("job").max_body_hold(LIMIT)
-}
-
-async fn body(layer: HttpLockLayerBuilder, then: Then) -> LockBody<Stream> {
-    let service = layer.build().unwrap().layer(service_fn(move |_| async move {
-        Ok::<_, Infallible>(Response::new(Stream { begun: false, then }))
-    }));
-    service.oneshot(Request::post("/").body(()).unwrap()).await.unwrap().into_body()
 }
 
 /// A body is done when it says so itself; what the layer or a panic stops is cancelled.
@@ -64,21 +41,29 @@ async fn bodies() {
     let all = || layer(&client);
     // The handler has a span of its own, before.
     let outcome = || tracer.spans(SPAN_HOLD).pop().unwrap().field("lock.outcome").to_owned();
-    let brief = all().options(fixed(ms(200)));
-    for (what, layer, then, expected) in [
-        ("the end", all(), Then::Ends, "done"),
-        ("an error of its own", all(), Then::Fails, "done"),
-        ("a panic", all(), Then::Panics, "cancelled"),
-        ("the limit", all(), Then::Hangs, "cancelled"),
-        ("a loss", brief, Then::Hangs, "lost"),
-    ] {
+    let body = async |layer: HttpLockLayerBuilder, then| -> LockBody<Then> {
+        let service = layer.build().unwrap().layer(service_fn(move |_| async move {
+            Ok::<_, Infallible>(Response::new(Then(then, false)))
+        }));
+        service.oneshot(Request::post("/").body(()).unwrap()).await.unwrap().into_body()
+    };
+    type Step = fn() -> Poll<Option<Result<Frame<Bytes>, &'static str>>>;
+    let hangs: Step = || Poll::Pending;
+    let rows: [(&str, HttpLockLayerBuilder, Step, &str); 5] = [
+        ("the end", all(), || Poll::Ready(None), "done"),
+        ("an error of its own", all(), || Poll::Ready(Some(Err("planned"))), "done"),
+        ("a panic", all(), || panic!("planned"), "cancelled"),
+        ("the limit", all(), hangs, "cancelled"),
+        ("a loss", all().options(fixed(ms(200))), hangs, "lost"),
+    ];
+    for (what, layer, then, expected) in rows {
         let mut body = body(layer, then).await;
         let end = AssertUnwindSafe(body.frame()).catch_unwind().await;
         assert!(!matches!(end, Ok(Some(Ok(_)))), "{what}: {end:?}");
         assert_eq!(outcome(), expected, "{what}");
     }
     let begun = async || {
-        let mut body = body(all(), Then::Hangs).await;
+        let mut body = body(all(), hangs).await;
         assert!(body.frame().now_or_never().is_none());
         body
     };
@@ -104,7 +89,7 @@ async fn handlers_that_panic() {
         assert!(request.uri().path() != "/panics", "as the test wants it");
         Ok::<_, Infallible>(Response::new(http_body_util::Empty::<Bytes>::new()))
     });
-    let name = |_: &Request<()>| lock_runtime::LockKey::new("job").map(Some);
+    let name = |_: &Request<()>| LockKey::new("job").map(Some);
     let generic = LockLayer::new(client.clone(), name).layer(handler);
     let http = layer(&client).build().unwrap().layer(handler);
     for (path, expected) in [("/", "done"), ("/panics", "cancelled")] {

@@ -1,10 +1,8 @@
 //! S-36: a wait of ten seconds is logged, once, with what this process knows of the holder.
 
-use lock_runtime::acquire::Acquire;
 use lock_runtime::scope;
 use tracing::Level;
 
-use crate::observe::outcomes::memory;
 use crate::observe::scenario::*;
 
 const HERE: &str = "tests/tests/it/observe/long_waits.rs:";
@@ -12,8 +10,7 @@ const LONG: Duration = secs(11);
 
 /// A client, and what is logged from now on.
 fn in_memory() -> (Log, LockClient) {
-    let log = Log::start();
-    (log, LockClient::in_memory())
+    (Log::start(), builder().in_memory().unwrap())
 }
 
 /// So many lines about long waits.
@@ -39,40 +36,29 @@ async fn waits_in_vain(acquire: impl Future, how_long: Duration) {
     assert!(timeout(how_long, acquire).await.is_err(), "no task has it");
 }
 
-/// The three mistakes of newcomers hang; the log says which it is.
+/// The mistakes of newcomers hang; the log says which it is. Where no subscriber wants spans, a task in the queue waits in
+/// another future.
 #[tokio::test(start_paused = true)]
 async fn a_second_lock_beside_a_plain_guard() {
-    let log = Log::start();
-    let Pair { client, .. } = memory().await;
-    let lock = client.policy_lock("checkout", ["a"]);
-    let _guard = client.mutex("a").lock().await.unwrap();
-    waits_in_vain(lock.clone().with(leased(Lease::default())).wait(Wait::Forever).lock(), secs(60))
-        .await;
-    let line = told(&log);
-    for part in ["lock.policy=\"checkout\"", "this process", "plain guard", "scope::inherit"] {
-        assert!(line.contains(part), "no {part:?}: {line}");
+    for level in [Level::TRACE, Level::WARN] {
+        let (log, client) = (Log::start_at(level), builder().in_memory().unwrap());
+        let _guard = client.mutex("a").lock().await.unwrap();
+        let lock = client.policy_lock("checkout", ["a"]).wait(Wait::Forever);
+        waits_in_vain(lock.lock(), secs(60)).await;
+        let line = told(&log);
+        for part in ["lock.policy=\"checkout\"", "this process", "plain guard", "scope::inherit"] {
+            assert!(line.contains(part), "no {part:?}: {line}");
+        }
+        // Where the holder took it, too.
+        assert_eq!(line.matches(HERE).count(), 2, "{line}");
     }
-    // Where the holder took it, too.
-    assert_eq!(line.matches(HERE).count(), 2, "{line}");
-}
-
-/// Where no subscriber wants spans, a task in the queue waits in another future.
-#[tokio::test(start_paused = true)]
-async fn a_wait_in_the_queue_without_spans() {
-    let log = Log::start_at(Level::WARN);
-    let client = LockClient::in_memory();
-    let _guard = client.mutex("a").lock().await.unwrap();
-    waits_in_vain(client.mutex("a").wait(Wait::Forever).lock(), secs(60)).await;
-    assert!(told(&log).contains("plain guard"));
 }
 
 /// It is logged once, although the task waits on in the store.
 #[tokio::test(start_paused = true)]
 async fn a_wait_in_the_queue_and_then_in_the_store() {
     let log = Log::start_at(Level::WARN);
-    let store = MemoryStore::new();
-    let client = builder().store(store.clone()).unwrap();
-    let other = builder().store(store.peer()).unwrap();
+    let Pair { client, other } = memory();
     let _held = other.mutex("a").lock().await.unwrap();
     let contender = lock_tests::spawn(client.mutex("a").lock());
     tokio::task::yield_now().await;
@@ -85,17 +71,21 @@ async fn a_wait_in_the_queue_and_then_in_the_store() {
     lines(&log, 2);
 }
 
+/// In a spawned task, and beside another call inside of the hold.
 #[tokio::test(start_paused = true)]
-async fn a_nested_lock_in_a_spawned_task() {
+async fn a_nested_lock_that_hangs() {
     let (log, client) = in_memory();
     let lock = client.mutex("a");
     let guard = lock.lock().await.unwrap();
-    let body = async {
-        let spawned = lock_tests::spawn(async move { lock.lock().await.map(drop) });
-        waits_in_vain(spawned, LONG).await;
-    };
-    guard.run(body).await.unwrap();
+    guard.run(waits_in_vain(lock_tests::spawn(lock.lock()), LONG)).await.unwrap();
     assert!(told(&log).contains("scope::inherit"));
+    let log = Log::start();
+    let body = async {
+        let _first = lock.lock().await.unwrap();
+        waits_in_vain(lock_tests::spawn(scope::inherit(lock.clone().lock())), LONG).await;
+    };
+    let _ = guard.run(async { timeout(LONG * 2, body).await }).await;
+    assert!(told(&log).contains("this process"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,31 +96,16 @@ async fn two_locks_in_opposite_orders() {
         sleep(ms(10)).await;
         let _second = client.mutex(second).lock().await.unwrap();
     };
-    waits_in_vain(futures_util::future::join(both("a", "a2"), both("a2", "a")), LONG).await;
+    waits_in_vain(join_all([both("a", "a2"), both("a2", "a")]), LONG).await;
     let lines = lines(&log, 2);
     assert!(lines.iter().all(|line| line.contains("this process")), "{lines:#?}");
     assert!(lines.iter().any(|line| line.contains("lock.name=\"a2\"")), "{lines:#?}");
 }
 
-/// Two calls side by side inside of one hold.
-#[tokio::test(start_paused = true)]
-async fn a_re_entry_beside_another() {
-    let (log, client) = in_memory();
-    let lock = client.mutex("a");
-    let guard = lock.lock().await.unwrap();
-    let body = async {
-        let _first = lock.lock().await.unwrap();
-        waits_in_vain(lock_tests::spawn(scope::inherit(lock.clone().lock())), LONG).await;
-    };
-    let _ = guard.run(async { timeout(LONG * 2, body).await }).await;
-    assert!(told(&log).contains("this process"));
-}
-
 /// Several locks of other kinds, one of which this process holds by itself or together with others.
 #[tokio::test(start_paused = true)]
 async fn several_locks_of_this_process() {
-    let clients: [_; 3] = std::array::from_fn(|_| LockClient::in_memory());
-    let [one, two, three] = &clients;
+    let [one, two, three]: [_; 3] = std::array::from_fn(|_| LockClient::in_memory());
     let together =
         |other: &LockClient| MultiLock::of([one.mutex("a").into(), other.fair_mutex("b").into()]);
     for holder in 0..3 {
@@ -138,83 +113,58 @@ async fn several_locks_of_this_process() {
         let held = match holder {
             0 => one.mutex("a").lock().await,
             1 => two.fair_mutex("b").lock().await,
-            _ => together(three).lock().await,
+            _ => together(&three).lock().await,
         };
-        waits_in_vain(together(two).lock(), LONG).await;
+        waits_in_vain(together(&two).lock(), LONG).await;
         let line = told(&log);
         assert!(line.contains("lock.holder=this process"), "{holder}: {line}");
         held.unwrap().release().await.unwrap();
     }
 }
 
-/// Every kind, held by another client: the log says what is left of the holder's lease.
+/// Every kind, held by another client: the log says what is left of the holder's lease. A task in line behind a local one
+/// that asks the store knows what that was told.
 #[tokio::test(start_paused = true)]
 async fn a_lock_of_another_process() {
-    let one = 1;
-    let kinds = [
-        LockKind::Mutex,
-        LockKind::Fair,
-        LockKind::Read,
-        LockKind::Write,
-        LockKind::Semaphore(one),
-    ];
-    for kind in kinds {
+    use LockKind::{Fair, Mutex, Read, Semaphore, Write};
+    let lease = fixed(secs(40));
+    for kind in [Mutex, Fair, Read, Write, Semaphore(1)] {
         let log = Log::start();
-        let store = MemoryStore::new();
-        let client = builder().store(store.clone()).unwrap();
-        let other = builder().store(store.peer()).unwrap();
-        let held_as = if kind == LockKind::Read { LockKind::Write } else { kind };
-        let lease = fixed(secs(40));
-        let _held = other.any_lock(held_as, ["a"]).with(lease).lock().await.unwrap();
+        let Pair { client, other } = memory();
+        let held_as = if kind == Read { Write } else { kind };
+        let _held = other.any_lock(held_as, ["a"]).with(lease.clone()).lock().await.unwrap();
         waits_in_vain(client.any_lock(kind, ["a"]).lock(), LONG).await;
         let line = told(&log);
         assert!(line.contains("lock.holder=another client"), "{kind:?}: {line}");
         // A quarter of the lease is over.
-        assert!(
-            line.contains("has 30.0s left") || line.contains("has 29.9s left"),
-            "{kind:?}: {line}"
-        );
-        let waits = client.any_lock(LockKind::Mutex, ["b", "c"]);
+        let left = ["has 30.0s left", "has 29.9s left"].iter().any(|left| line.contains(left));
+        assert!(left, "{kind:?}: {line}");
         let _held = other.mutex("b").lock().await.unwrap();
-        waits_in_vain(waits.lock(), secs(9)).await;
+        waits_in_vain(client.any_lock(Mutex, ["b", "c"]).lock(), secs(9)).await;
         told(&log);
     }
-}
-
-/// Who stands in line behind a local task that asks the store knows what that was told.
-#[tokio::test(start_paused = true)]
-async fn a_line_behind_another_process() {
     let log = Log::start();
-    let Pair { client, other } = memory().await;
-    let lease = fixed(secs(40));
+    let Pair { client, other } = memory();
     let _held = other.mutex("a").with(lease).lock().await.unwrap();
-    let lock = client.mutex("a");
-    let line: Vec<Acquire> = (0..3).map(|_| lock.lock()).collect();
-    waits_in_vain(futures_util::future::join_all(line), LONG).await;
+    waits_in_vain(join_all([(); 3].map(|()| client.mutex("a").lock())), LONG).await;
     let lines = lines(&log, 3);
     assert!(lines.iter().all(|line| line.contains("another client")), "{lines:#?}");
 }
 
-/// A latch has no holder.
+#[distributed_lock(key = "a:{id}", client = client)]
+async fn annotated(client: &LockClient, id: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
+/// A latch has no holder, and an annotated function is named as such.
 #[tokio::test(start_paused = true)]
-async fn a_latch_that_does_not_open() {
+async fn a_latch_and_an_annotated_function() {
     let (log, client) = in_memory();
     let latch = client.latch("a");
     assert!(latch.try_set_count(2).await.unwrap());
     waits_in_vain(latch.reached(), LONG).await;
     let line = told(&log);
     assert!(line.contains("counted down") && !line.contains("process"), "{line}");
-}
-
-#[distributed_lock(key = "a:{id}", client = client)]
-async fn annotated(client: &LockClient, id: u32) -> Result<(), lock_runtime::LockError> {
-    let _ = (client, id);
-    Ok(())
-}
-
-/// An annotated function is named as such.
-#[tokio::test(start_paused = true)]
-async fn an_annotated_function() {
     let (log, client) = in_memory();
     let _held = client.mutex("a:1").lock().await.unwrap();
     waits_in_vain(annotated(&client, 1), LONG).await;

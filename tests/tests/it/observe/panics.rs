@@ -1,42 +1,7 @@
 //! A recorder that panics costs no lock.
 
-use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-
-use crate::observe::outcomes::memory;
+use crate::observe::recorder::Kept;
 use crate::observe::scenario::*;
-
-/// Panics when something with that prefix is to be recorded.
-#[derive(Debug)]
-struct Broken(&'static str);
-
-impl Broken {
-    fn check(&self, key: &Key) {
-        assert!(!key.name().starts_with(self.0), "{key} is not recorded");
-    }
-}
-
-impl Recorder for Broken {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        self.check(key);
-        Counter::noop()
-    }
-
-    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        self.check(key);
-        Gauge::noop()
-    }
-
-    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        self.check(key);
-        Histogram::noop()
-    }
-}
 
 /// The hold passes from task to task in this process and is freed at the end, by releases or by drops.
 async fn passes_on(pair: &Pair, releases: bool) {
@@ -59,23 +24,19 @@ async fn passes_on(pair: &Pair, releases: bool) {
     pair.other.mutex("a").wait(SOON).lock().await.unwrap().release().await.unwrap();
 }
 
-/// A waiter of the same process comes in after a loss.
-async fn is_lost(pair: &Pair) {
-    let mutex = pair.client.mutex("b").wait(SOON);
-    let lost = mutex.clone().with(fixed(ms(100))).lock().await.unwrap();
-    let (cause, next) = tokio::join!(lost.lost(), mutex.lock());
-    assert!(cause.is_lost());
-    next.unwrap().release().await.unwrap();
-}
-
 #[tokio::test]
 async fn a_recorder_that_panics_loses_no_lock() {
     // All metrics; and one that is recorded after the next waiter was taken out of the queue, before it has the hold.
-    for broken in [Broken("lock_"), Broken("lock_hold_seconds")] {
+    for broken in [Kept::broken("lock_"), Kept::broken("lock_hold_seconds")] {
         let _here = metrics::set_default_local_recorder(&broken);
-        let pair = memory().await;
+        let pair = memory();
         passes_on(&pair, true).await;
         passes_on(&pair, false).await;
-        is_lost(&pair).await;
+        // A waiter of the same process comes in after a loss.
+        let mutex = pair.client.mutex("b").wait(SOON);
+        let lost = mutex.clone().with(fixed(ms(100))).lock().await.unwrap();
+        let (cause, next) = tokio::join!(lost.lost(), mutex.lock());
+        assert!(cause.is_lost());
+        next.unwrap().release().await.unwrap();
     }
 }

@@ -14,7 +14,11 @@ type Labels = BTreeMap<String, String>;
 
 /// Installed for its thread by [`here`](Self::here).
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Kept(Arc<Mutex<All>>);
+pub(crate) struct Kept {
+    all: Arc<Mutex<All>>,
+    /// It panics when something with that prefix is to be recorded.
+    breaks: Option<&'static str>,
+}
 
 #[derive(Debug, Default)]
 struct All {
@@ -40,8 +44,13 @@ impl Kept {
         (seen.clone(), metrics::set_default_local_recorder(seen))
     }
 
+    /// A recorder that panics when something with that prefix is to be recorded.
+    pub(crate) fn broken(prefix: &'static str) -> Self {
+        Self { breaks: Some(prefix), ..Self::default() }
+    }
+
     fn all(&self) -> MutexGuard<'_, All> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn matching(&self, name: &str, labels: &[(&str, &str)]) -> Vec<Value> {
@@ -98,11 +107,10 @@ impl Kept {
 
     /// No gauge shows anything, and none has been below nothing.
     pub(crate) fn assert_idle(&self) {
-        for name in ["lock_held", "lock_waiting"] {
-            for ((its, labels), value) in &self.all().series {
-                let idle = value.number.abs() < 0.5 && value.lowest > -0.5;
-                assert!(its != name || idle, "{name} {labels:?} is {value:?}");
-            }
+        for ((name, labels), value) in &self.all().series {
+            let is_gauge = name == "lock_held" || name == "lock_waiting";
+            let is_idle = value.number.abs() < 0.5 && value.lowest > -0.5;
+            assert!(!is_gauge || is_idle, "{name} {labels:?} is {value:?}");
         }
     }
 
@@ -110,7 +118,15 @@ impl Kept {
         self.is("lock_held", &[], 0) && self.is("lock_waiting", &[], 0)
     }
 
+    /// Waits until all gauges are at zero.
+    pub(crate) async fn idle(&self) {
+        soon!("all gauges are zero", self.is_idle());
+        self.assert_idle();
+    }
+
     fn series(&self, key: &Key) -> Arc<Series> {
+        let breaks = self.breaks.is_some_and(|prefix| key.name().starts_with(prefix));
+        assert!(!breaks, "{key} is not recorded");
         let labels = key.labels().map(|it| (it.key().to_owned(), it.value().to_owned())).collect();
         Arc::new(Series(self.clone(), (key.name().to_owned(), labels)))
     }

@@ -18,7 +18,7 @@ pub(crate) struct Pair {
 
 /// What the first client of a [`Pair`] is built with.
 pub(crate) fn builder() -> LockClientBuilder {
-    let config = LockConfig::from_deserializer(toml::Deserializer::parse(CONFIG).unwrap()).unwrap();
+    let config = LockConfig::from_toml(CONFIG).unwrap();
     let a_moment = ms(300);
     LockClient::builder()
         .config(config)
@@ -27,15 +27,26 @@ pub(crate) fn builder() -> LockClientBuilder {
         .store_patience(a_moment)
 }
 
+/// Clients of one store in memory.
+pub(crate) fn memory() -> Pair {
+    let store = MemoryStore::new();
+    let client = builder().store(store.clone()).unwrap();
+    Pair { client, other: builder().store(store.peer()).unwrap() }
+}
+
+/// Clients of a server.
+pub(crate) async fn redis(server: &RedisServer) -> Pair {
+    let connect = async || builder().connect(&server.url()).await.unwrap();
+    Pair { client: connect().await, other: connect().await }
+}
+
 #[distributed_lock(key = "job:{id}", policy = "trial", client = client)]
 pub(crate) async fn try_out(client: &LockClient, id: u64) -> Result<(), LockError> {
-    let _ = (client, id);
     Ok(())
 }
 
 #[distributed_lock(key = "job:{id}", policy = "checkout", client = client)]
 pub(crate) async fn check_out(client: &LockClient, id: u64) -> Result<(), LockError> {
-    let _ = (client, id);
     Ok(())
 }
 
@@ -48,10 +59,7 @@ pub(crate) async fn acquires(Pair { client, other }: &Pair, seen: &Kept, name: &
     let mutex = client.mutex("job:1");
     mutex.clone().with(waits(ms(30))).lock().await.unwrap_err();
     assert!(mutex.try_lock().await.unwrap().is_none());
-    let mut dropped = Box::pin(mutex.lock());
-    let brief = tokio::time::timeout(ms(30), &mut dropped);
-    assert!(brief.await.is_err());
-    drop(dropped);
+    assert!(timeout(ms(30), mutex.lock()).await.is_err());
     client.fair_mutex("job:1").lock().await.unwrap_err();
     held.release().await.unwrap();
     hand_over(client, other, seen).await;

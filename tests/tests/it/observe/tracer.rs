@@ -19,7 +19,7 @@ pub(crate) struct Tracer(Arc<Mutex<All>>);
 struct All {
     spans: Vec<Spanned>,
     entered: Vec<u64>,
-    events: Vec<(Option<u64>, BTreeMap<String, String>)>,
+    events: Vec<(Option<u64>, String)>,
 }
 
 /// One span.
@@ -70,7 +70,7 @@ impl Tracer {
     pub(crate) fn events_in(&self, span: u64) -> Vec<String> {
         let all = self.all();
         let inside = all.events.iter().filter(|(around, _)| *around == Some(span));
-        inside.map(|(_, fields)| fields.get("message").cloned().unwrap_or_default()).collect()
+        inside.map(|(_, message)| message.clone()).collect()
     }
 }
 
@@ -131,7 +131,7 @@ impl Subscriber for Tracer {
         let mut fields = BTreeMap::new();
         event.record(&mut Fields(&mut fields));
         let around = all.entered.last().copied();
-        all.events.push((around, fields));
+        all.events.push((around, fields.remove("message").unwrap_or_default()));
     }
 
     fn enter(&self, span: &Id) {

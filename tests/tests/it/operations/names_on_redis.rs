@@ -2,7 +2,7 @@
 
 use lock_runtime::store::{ClusterStore, NamesCursor};
 
-use super::world::{acquire, key, names, pages, set};
+use super::world::{acquire_all, key, names, pages, set};
 use crate::prelude::*;
 
 /// An owner as Redisson names its own.
@@ -122,8 +122,7 @@ async fn missing_permissions_are_named() {
     client.cmd(&["ACL", "SETUSER", "noscan", "on", ">pw", "~*", "&*", "+@all", "-scan"]).await;
     client.cmd(&["ACL", "SETUSER", "some", "on", ">pw", "~m:*", "&*", "+@all"]).await;
     let store = RedisStore::connect(&url("noscan")).await.unwrap();
-    acquire(&store, &Target::mutex(key("m:1"))).await.expect("locks go on");
-    acquire(&store, &Target::mutex(key("n:1"))).await.expect("locks go on");
+    acquire_all(&store, &["m:1", "n:1"].map(|name| Target::mutex(key(name)))).await;
     let error = store.names("", NamesCursor::start(), SOON).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Denied);
     assert!(error.to_string().contains("`+scan`"), "{error}");
@@ -139,9 +138,7 @@ async fn a_moved_slot_keeps_its_names_in_the_list() {
     let store = ClusterStore::connect([cluster.node(0).url()]).await.unwrap();
     let expected = set((0..900).map(|number| format!("m:{number}")));
     let targets: Vec<_> = expected.iter().map(|name| Target::mutex(key(name))).collect();
-    let taken = targets.iter().map(|target| acquire(&store, target));
-    assert!(join_all(taken).await.iter().all(Option::is_some));
-
+    acquire_all(&store, &targets).await;
     let mut found = BTreeSet::new();
     let (mut next, mut listed, mut visited) = (Some(NamesCursor::start()), 0, 0);
     let mut moved = false;
@@ -152,9 +149,8 @@ async fn a_moved_slot_keeps_its_names_in_the_list() {
         next = page.next;
         visited += 1;
         // A name that has not been listed goes to the master of the first ones.
-        let here = cluster
-            .owner(cluster.slot(page.names.first().map_or("", |it| it.as_str())).await)
-            .await;
+        let first = page.names.first().map_or("", |it| it.as_str());
+        let here = cluster.owner(cluster.slot(first).await).await;
         if !moved && visited > 2 {
             for name in expected.difference(&found).take(3) {
                 let slot = cluster.slot(name).await;

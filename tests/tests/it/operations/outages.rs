@@ -2,7 +2,7 @@
 
 use lock_runtime::store::ClusterStore;
 
-use super::world::{CHANNEL, Inbox, QUIET, until_delivered};
+use super::world::{CHANNEL, Inbox, QUIET, acquire, key, until_delivered};
 use crate::prelude::*;
 
 /// A listener can come before the connection and outside of a runtime, and stays for later connections.
@@ -72,39 +72,46 @@ async fn refusals(server: &RedisServer, command: &str) -> u64 {
     refused.map_or(0, |refused| refused.parse().unwrap())
 }
 
-/// Locks go on without the permission for the channel, and the log has one line.
+/// What a user reads who may not use the channel.
+#[track_caller]
+fn is_denied<T: std::fmt::Debug>(outcome: Result<T, StoreError>) {
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Denied);
+    assert!(error.to_string().contains("grant the user its pattern"), "{error}");
+}
+
+/// The listener insists on nothing, and the log has one line.
+async fn is_refused_once(node: &RedisServer, command: &str, log: &Log) {
+    soon!("it is refused", refusals(node, command).await > 0);
+    // Longer than the link's task takes to look again.
+    sleep(ms(2_500)).await;
+    assert_eq!(refusals(node, command).await, 1, "it insists");
+    let lines = log.lines_with("refuses a subscription");
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert!(line.contains("DEBUG") && line.contains(CHANNEL), "{line}");
+}
+
+const RULES: [&str; 9] =
+    ["ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "resetchannels", "&redisson*"];
+
+/// Locks go on without the permission for the channel.
 #[tokio::test]
 async fn a_refused_channel_disturbs_nothing() {
     let server = RedisServer::start().await;
-    let rules = ["ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all"];
-    server.client().cmd(&[&rules[..], &["resetchannels", "&redisson*"]].concat()).await;
+    server.client().cmd(&RULES).await;
     let log = Log::start_at(tracing::Level::DEBUG);
-    let store = RedisStore::connect(&format!("redis://locks:pw@127.0.0.1:{}", server.port()))
-        .await
-        .unwrap();
+    let url = format!("redis://locks:pw@127.0.0.1:{}", server.port());
+    let store = RedisStore::connect(&url).await.unwrap();
     let mut inbox = Inbox::of(&store, CHANNEL);
-    soon!("it is refused", refusals(&server, "subscribe").await > 0);
-    // Longer than the link's task takes to look again.
-    sleep(ms(2_500)).await;
-    assert_eq!(refusals(&server, "subscribe").await, 1, "it insists");
-    let lines = log.lines_with("refuses a subscription");
-    assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(lines[0].contains("DEBUG") && lines[0].contains(CHANNEL), "{lines:?}");
-
+    is_refused_once(&server, "subscribe", &log).await;
     for _ in 0..2 {
-        let error = store.listened(CHANNEL, SOON).await.unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Denied);
-        assert!(error.to_string().contains("grant the user its pattern"), "{error}");
+        is_denied(store.listened(CHANNEL, SOON).await);
     }
-    let error = store.publish(CHANNEL, b"no", SOON).await.unwrap_err();
-    assert!(error.to_string().contains("grant the user its pattern"), "{error}");
-    assert_eq!(error.kind(), StoreErrorKind::Denied);
+    is_denied(store.publish(CHANNEL, b"no", SOON).await);
 
     // A lock on the same store: acquired, waited for, released, noticed.
-    let target = Target::mutex(LockKey::new("job").unwrap());
-    let owner = OwnerId::new(&client_id(), 1, 1);
-    let acquire = AcquireRequest::new(Arc::clone(&target), owner.clone(), secs(30), SOON);
-    assert!(matches!(store.acquire(acquire).await.unwrap(), AcquireReply::Granted(_)));
+    let target = Target::mutex(key("job"));
+    let owner = acquire(&store, &target).await.expect("it is free");
     let mut waiter = store.subscribe(&target, SOON).await.unwrap();
     store.release(ReleaseRequest::new(target, owner, SOON)).await.unwrap();
     timeout(SOON, waiter.notified()).await.expect("it is notified");
@@ -121,24 +128,15 @@ async fn a_refused_channel_disturbs_nothing() {
 async fn a_refused_channel_disturbs_no_cluster() {
     let cluster = RedisCluster::start().await;
     for at in 0..3 {
-        let rules = ["ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all"];
-        let rules = [&rules[..], &["resetchannels", "&redisson*"]].concat();
-        cluster.node(at).client().cmd(&rules).await;
+        cluster.node(at).client().cmd(&RULES).await;
     }
     let log = Log::start_at(tracing::Level::DEBUG);
     let url = format!("redis://locks:pw@127.0.0.1:{}", cluster.node(0).port());
     let store = ClusterStore::connect([url]).await.unwrap();
     let _inbox = Inbox::of(&store, CHANNEL);
-    let node = cluster.owner_of(CHANNEL).await;
-    soon!("it is refused", refusals(node, "ssubscribe").await > 0);
-    sleep(ms(2_500)).await;
-    assert_eq!(refusals(node, "ssubscribe").await, 1, "it insists");
-    assert_eq!(log.lines_with("refuses a subscription").len(), 1);
-    let error = store.listened(CHANNEL, SOON).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Denied);
-    assert!(error.to_string().contains("grant the user its pattern"), "{error}");
-    let error = store.publish(CHANNEL, b"no", SOON).await.unwrap_err();
-    assert!(error.to_string().contains("grant the user its pattern"), "{error}");
+    is_refused_once(cluster.owner_of(CHANNEL).await, "ssubscribe", &log).await;
+    is_denied(store.listened(CHANNEL, SOON).await);
+    is_denied(store.publish(CHANNEL, b"no", SOON).await);
 }
 
 /// A message notifies no waiter, and a release is no message.
@@ -148,7 +146,7 @@ async fn messages_do_not_mix_with_releases() {
     let store = RedisStore::connect(&server.url()).await.unwrap();
     let mut inbox = Inbox::of(&store, CHANNEL);
     store.listened(CHANNEL, SOON).await.unwrap();
-    let target = Target::mutex(LockKey::new("job").unwrap());
+    let target = Target::mutex(key("job"));
     let mut waiter = store.subscribe(&target, SOON).await.unwrap();
     store.publish(CHANNEL, b"0", SOON).await.unwrap();
     assert_eq!(inbox.next().await, b"0");

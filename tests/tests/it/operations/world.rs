@@ -82,36 +82,35 @@ pub(crate) async fn acquire(store: &dyn Store, target: &Arc<Target>) -> Option<O
     matches!(reply, AcquireReply::Granted(_)).then_some(owner)
 }
 
-/// Stores of several processes on the same locks. The servers end with it.
-pub(crate) struct World {
-    pub(crate) stores: Vec<Box<dyn Store>>,
-    _server: Option<RedisServer>,
-    _cluster: Option<RedisCluster>,
+/// The same for all of them at once, which are free.
+pub(crate) async fn acquire_all(store: &dyn Store, targets: &[Arc<Target>]) -> Vec<OwnerId> {
+    let taken = join_all(targets.iter().map(|target| acquire(store, target))).await;
+    taken.into_iter().map(|owner| owner.expect("it is free")).collect()
 }
 
+/// Stores of two processes on the same locks, and the servers, which end with it.
+pub(crate) struct World([Box<dyn Store>; 2], #[expect(dead_code)] Box<dyn std::any::Any>);
+
 impl World {
-    pub(crate) fn in_memory() -> Self {
+    pub(crate) async fn memory() -> Self {
         let store = MemoryStore::new();
-        let stores = vec![Box::new(store.peer()) as Box<dyn Store>, Box::new(store)];
-        Self { stores, _server: None, _cluster: None }
+        Self([Box::new(store.peer()), Box::new(store)], Box::new(()))
     }
 
-    pub(crate) async fn on_redis() -> Self {
+    pub(crate) async fn redis() -> Self {
         let server = RedisServer::start().await;
-        let connect = async || RedisStore::connect(&server.url()).await.unwrap();
-        let stores = vec![Box::new(connect().await) as Box<dyn Store>, Box::new(connect().await)];
-        Self { stores, _server: Some(server), _cluster: None }
+        let connect = async || Box::new(RedisStore::connect(&server.url()).await.unwrap());
+        Self([connect().await, connect().await], Box::new(server))
     }
 
-    pub(crate) async fn in_a_cluster() -> Self {
+    pub(crate) async fn cluster() -> Self {
         let cluster = RedisCluster::start().await;
-        let connect = async || ClusterStore::connect([cluster.node(0).url()]).await.unwrap();
-        let stores = vec![Box::new(connect().await) as Box<dyn Store>, Box::new(connect().await)];
-        Self { stores, _server: None, _cluster: Some(cluster) }
+        let connect = async || Box::new(ClusterStore::connect(cluster.urls()).await.unwrap());
+        Self([connect().await, connect().await], Box::new(cluster))
     }
 
     pub(crate) fn two(&self) -> (&dyn Store, &dyn Store) {
-        (&*self.stores[0], &*self.stores[1])
+        (&*self.0[0], &*self.0[1])
     }
 }
 
@@ -119,25 +118,22 @@ impl World {
 macro_rules! on_every_store {
     ($($case:ident),* $(,)?) => {
         mod memory {
-            $(#[tokio::test]
-            async fn $case() {
-                super::$case(&crate::operations::world::World::in_memory()).await;
-            })*
+            crate::operations::world::on_every_store!(@ memory $($case)*);
         }
 
         mod redis {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                super::$case(&crate::operations::world::World::on_redis().await).await;
-            })*
+            crate::operations::world::on_every_store!(@ redis $($case)*);
         }
 
         mod cluster {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                super::$case(&crate::operations::world::World::in_a_cluster().await).await;
-            })*
+            crate::operations::world::on_every_store!(@ cluster $($case)*);
         }
     };
+    (@ $store:ident $($case:ident)*) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $case() {
+            super::$case(&crate::operations::world::World::$store().await).await;
+        }
+    )*};
 }
 pub(crate) use on_every_store;

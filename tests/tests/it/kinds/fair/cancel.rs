@@ -2,47 +2,6 @@
 
 use crate::kinds::fair::world::*;
 
-/// S-21: dropped when it had been granted and did not know it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_grant_that_no_task_waits_for_any_more_is_undone() {
-    let world = World::start().await;
-    let proxy = Proxy::start(world.server.port()).await;
-    let client = connect(&proxy).await;
-    let other = world.client_that_only_listens().await;
-    proxy.delay_replies(ms(300));
-    let mut acquire = Box::pin(client.fair_mutex("g").lock());
-    let taken = async {
-        soon!("it is taken", world.holder("g").await.is_some());
-    };
-    tokio::select! {
-        _ = &mut acquire => panic!("the answer came early"),
-        () = taken => {}
-    }
-    let (waiting, _) = world.waiter(&other, "g").await;
-    drop(acquire);
-    granted(waiting).await.release().await.unwrap();
-    world.nothing_left("g").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_out_of_time_leaves_the_line() {
-    let world = World::start().await;
-    let client = world.client_that_only_listens().await;
-    let guard = client.fair_mutex("t").lock().await.unwrap();
-    let limit = ms(300);
-    let short = waits(limit);
-    let start = Instant::now();
-    let timed = lock_tests::spawn(client.fair_mutex("t").with(short).lock());
-    soon!("it is in line", world.queue("t").await.len() == 1);
-    let (waiting, behind) = world.waiter(&client, "t").await;
-    let error = timeout(PROMPTLY, timed).await.expect("waits on").unwrap().unwrap_err();
-    assert!(error.is_timeout() && start.elapsed() >= limit, "{error:?}");
-    soon!("it has left", world.queue("t").await.iter().eq([&behind]));
-    guard.release().await.unwrap();
-    granted(waiting).await.release().await.unwrap();
-    world.nothing_left("t").await;
-}
-
 /// S-17: given the lock and then dropped before it knows, it gives the lock to the next, which nothing but that can wake here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_that_is_not_taken_goes_to_the_next() {

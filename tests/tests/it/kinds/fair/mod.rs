@@ -3,7 +3,6 @@
 mod cancel;
 mod channel;
 mod faults;
-mod limits;
 mod mixed_line;
 mod order;
 mod peer;

@@ -2,27 +2,6 @@
 
 use crate::kinds::fair::world::*;
 
-/// S-16, S-26: alone, one round trip takes it and one gives it back; the owner and the kind are in
-/// the hash, and nothing else is kept.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lone_holder_costs_two_round_trips() {
-    let world = World::start().await;
-    let client = world.client().await;
-    client.fair_mutex("warm").lock().await.unwrap().release().await.unwrap();
-    world.server.wait_for_subscribers(SURVEYS, 1).await;
-    world.server.reset_stats().await;
-    let guard = client.fair_mutex("l").lock().await.unwrap();
-    let hash = world.server.client().hgetall("l").await;
-    assert_eq!(hash.get("mode").map(String::as_str), Some("fair"), "{hash:?}");
-    assert_eq!(hash.len(), 2, "{hash:?}");
-    assert_eq!(world.queue("l").await, [""; 0]);
-    guard.release().await.unwrap();
-    let calls = world.server.command_calls().await;
-    assert_eq!(calls.get("evalsha"), Some(&2), "{calls:?}");
-    assert_eq!(calls.get("subscribe"), None, "{calls:?}");
-    world.nothing_left("l").await;
-}
-
 /// S-26: a place is a member of Redisson's list, its end the server's time plus the waiter lease,
 /// put off at a third; list and set end by themselves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -53,20 +32,6 @@ async fn a_place_is_refreshed() {
     world.nothing_left("p").await;
 }
 
-/// S-14: a hold is never handed over inside a process: each waiter is an owner of its own.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_handed_over() {
-    let world = World::start().await;
-    let client = world.client_that_only_listens().await;
-    let holder = client.fair_mutex("h").lock().await.unwrap();
-    let (waiting, owner) = world.waiter(&client, "h").await;
-    assert_ne!(world.holder("h").await, Some(owner.clone()));
-    holder.release().await.unwrap();
-    let guard = granted(waiting).await;
-    assert_eq!(world.holder("h").await, Some(owner));
-    guard.release().await.unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_head_is_told() {
     let world = World::start().await;
@@ -84,31 +49,6 @@ async fn only_the_head_is_told() {
     soon!("all was heard", heard.payloads().last().is_some_and(|last| last == "end"));
     let (_, number) = owner.split_once(':').unwrap();
     assert_eq!(heard.payloads(), [number, "end"]);
-}
-
-/// S-6: re-entry inside a run stands on the hold and asks no server; beside it, one waits.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reentry_does_not_line_up() {
-    let world = World::start().await;
-    let client = world.client().await;
-    let guard = client.fair_mutex("r").lock().await.unwrap();
-    let (waiting, _) = world.waiter(&world.client().await, "r").await;
-    world.server.reset_stats().await;
-    guard
-        .run(async {
-            let nested = client.fair_mutex("r").lock().await.unwrap();
-            assert_eq!(nested.token(), guard.token());
-            nested.release().await.unwrap();
-        })
-        .await
-        .unwrap();
-    assert_eq!(world.queue("r").await.len(), 1, "a re-entry lined up");
-    let short = waits(ms(50));
-    let beside = client.fair_mutex("r").with(short).lock().await.unwrap_err();
-    assert!(beside.is_timeout(), "{beside:?}");
-    guard.release().await.unwrap();
-    granted(waiting).await.release().await.unwrap();
-    world.nothing_left("r").await;
 }
 
 /// Asking without waiting respects the line and leaves nothing in it.

@@ -1,7 +1,5 @@
 //! Beside Redisson's fair lock, whose steps are done here by hand.
 
-use lock_tests::history::{Recorder, Rules};
-
 use crate::kinds::fair::peer::{PATIENCE, Peer};
 use crate::kinds::fair::world::*;
 
@@ -110,34 +108,6 @@ async fn the_first_of_ours_behind_redisson_hears_it() {
     world.nothing_left("b").await;
 }
 
-/// S-26: behind Redisson clients ours have time for what those will take from it, and no more than that:
-/// no waiter loses its turn, though each of them moves all that wait back by its patience.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_waiter_loses_its_turn_to_redissons_patience() {
-    let world = World::start().await;
-    // Refreshed too seldom to be put right in time.
-    let lease = secs(20);
-    let client = world.client_with_places(lease).await;
-    let [one, two] = ["java:1", "java:2"].map(|owner| Peer::new(&world, "t", owner));
-    let (first, head) = world.waiter_behind_a_holder(&client, "t").await;
-    one.line_up().await;
-    let (second, _) = world.waiter(&client, "t").await;
-    two.line_up().await;
-    let (third, _) = world.waiter(&client, "t").await;
-    let (fourth, last) = world.waiter(&client, "t").await;
-    let spare = world.score("t", &last).await.unwrap() - world.now().await - 2.0 * PATIENCE;
-    assert!(spare > 0.0 && spare <= 20_000.0, "{spare}");
-    head.release().await.unwrap();
-    granted(first).await.release().await.unwrap();
-    for (java, ours) in [(&one, second), (&two, third)] {
-        assert!(java.take().await, "not next");
-        java.unlock().await;
-        granted(ours).await.release().await.unwrap();
-    }
-    granted(fourth).await.release().await.unwrap();
-    world.nothing_left("t").await;
-}
-
 /// S-26: a place behind a Redisson client has time for what that will take from it, and neither for the lease of
 /// an earlier holder that the client lined up behind, nor for a patience that is not its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -228,27 +198,6 @@ async fn a_line_outlives_our_waiters() {
     world.nothing_left("o").await;
 }
 
-/// Swept by a Redisson client that thought it late, ours lines up anew, once, and gets its turn.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_place_that_redisson_swept_is_taken_anew() {
-    let world = World::start().await;
-    let client = world.client_with_places(ms(900)).await;
-    let [one, two] = ["java:1", "java:2"].map(|owner| Peer::new(&world, "x", owner));
-    assert!(one.take().await);
-    let (waiting, owner) = world.waiter(&client, "x").await;
-    two.line_up().await;
-    // By more than anybody knew of, in one step with the sweep.
-    let late = "redis.call('ZADD', KEYS[2], 1, ARGV[1]) return redis.call('LPOP', KEYS[1])";
-    let swept = ["EVAL", late, "2", &one.queue(), &one.ends(), &owner];
-    assert_eq!(world.server.client().get::<String>(&swept).await, owner);
-    one.unlock().await;
-    soon!("it is in line anew", world.queue("x").await == ["java:2", &owner]);
-    assert!(two.take().await);
-    two.unlock().await;
-    granted(waiting).await.release().await.unwrap();
-    world.nothing_left("x").await;
-}
-
 /// A Redisson client that died in line holds it up until its own time is over, and no longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_redisson_client_is_swept_when_its_time_is_over() {
@@ -262,77 +211,4 @@ async fn a_dead_redisson_client_is_swept_when_its_time_is_over() {
     java.cmd(&["ZADD", &java.ends(), &soon, java.owner]).await;
     granted(waiting).await.release().await.unwrap();
     world.nothing_left("d").await;
-}
-
-/// The places that `killed_behind` makes last so long.
-const PLACE: Duration = secs(1);
-
-/// Behind each number of Redisson clients lines up a process of ours that is then killed, and last a live
-/// waiter of ours. Returns the live one, once the lock is free and every Redisson client has had it.
-async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usize]) -> Waiting {
-    let lease = watched(lease);
-    let holder = world.client().await.fair_mutex(name).with(lease).lock().await.unwrap();
-    let history = tempfile::tempdir().unwrap();
-    let args = ["locks", &world.server.url(), history.path().to_str().unwrap(), "1000"];
-    let (mut workers, mut javas) = (Vec::new(), Vec::new());
-    for count in peers {
-        for _ in 0..*count {
-            let owner: &str = format!("java:{}", javas.len()).leak();
-            javas.push(Peer::new(world, name.to_owned().leak(), owner));
-            javas.last().unwrap().line_up().await;
-        }
-        let before = world.queue(name).await.len();
-        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[]);
-        assert_eq!(worker.next_line(4 * PROMPTLY).await, "ready");
-        worker.send(&format!("queue {name} 1"));
-        soon!("in line", world.queue(name).await.len() > before);
-        workers.push(worker);
-    }
-    let (live, _) = world.waiter(&world.client_with_places(PLACE).await, name).await;
-    let killer = Recorder::create(history.path()).unwrap();
-    for worker in &mut workers {
-        worker.sigkill();
-        killer.record_kill(worker.id());
-    }
-    holder.release().await.unwrap();
-    for java in javas {
-        eventually(4 * PROMPTLY, "its turn", async || java.take().await).await;
-        java.unlock().await;
-    }
-    let report = History::load(history.path()).unwrap().check(&Rules::default());
-    report.assert_clean();
-    assert_eq!((report.claims, report.events), (0, 2 * workers.len()), "{report}");
-    live
-}
-
-/// S-26: a waiter of ours that is killed behind Redisson clients delays the line by one of its places,
-/// whatever the holder's lease was when those lined up, and however many they are.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_waiter_killed_behind_redisson_delays_by_one_place() {
-    let world = World::start().await;
-    let one = |name, lease, peers: &'static [usize]| {
-        let world = &world;
-        async move {
-            let live = killed_behind(world, name, secs(lease), peers).await;
-            let free = Instant::now();
-            let guard = tokio::time::timeout(4 * PROMPTLY, live).await;
-            let guard = guard.unwrap_or_else(|_| panic!("{name}: stuck")).unwrap().unwrap();
-            let took = free.elapsed();
-            guard.release().await.unwrap();
-            world.nothing_left(name).await;
-            (name, took)
-        }
-    };
-    let all = tokio::join!(
-        one("ten", 10, &[1]),
-        one("thirty", 30, &[1]),
-        one("minute", 60, &[1]),
-        one("quarter", 900, &[1]),
-        one("two", 30, &[2]),
-        one("between", 30, &[1, 1]),
-    );
-    for (name, took) in [all.0, all.1, all.2, all.3, all.4, all.5] {
-        // Until the live one looks: a third of a place.
-        assert!(took < patience(2 * PLACE + PROMPTLY / 2), "{name}: {took:?}, {all:?}");
-    }
 }

@@ -97,43 +97,31 @@ async fn a_sleeper_behind_another_process_is_passed_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sleeping_reader_is_passed_over() {
-    for polls in 1..8 {
-        for held in [false, true] {
-            for trying in [false, true] {
-                let what = format!("{polls} polls, held: {held}, trying: {trying}");
-                let [holder, client] = clients("read", LEASE);
-                let writer = match held {
-                    true => Some(lock(&holder, "write", "r").await.unwrap()),
-                    false => None,
-                };
-                let mut sleeper = lock(&client, "read", "r");
-                if polled(&mut sleeper, polls).await {
-                    continue;
-                }
-                if let Some(writer) = writer {
-                    writer.release().await.unwrap();
-                }
-                let start = Instant::now();
-                reads(&client, trying, &what).await;
-                let waited = start.elapsed();
-                assert!(waited <= ms(1_300), "{what}: waited {waited:?}");
-                let late = timeout(BOUND, sleeper).await.unwrap_or_else(|_| panic!("{what}"));
-                late.unwrap().release().await.unwrap();
-            }
+    for (polls, held, tries) in (1..8).flat_map(|polls| {
+        [(false, false), (false, true), (true, false), (true, true)].map(|(a, b)| (polls, a, b))
+    }) {
+        let what = format!("{polls} polls, held: {held}, tries: {tries}");
+        let [holder, client] = clients("read", LEASE);
+        let mut writer = lock(&holder, "write", "r").await.ok();
+        if !held {
+            writer.take().unwrap().release().await.unwrap();
         }
+        let mut sleeper = lock(&client, "read", "r");
+        if polled(&mut sleeper, polls).await {
+            continue;
+        }
+        release_all(writer).await;
+        let reads = async {
+            let lock = client.rw_lock("r");
+            if tries { lock.try_read().await.map(Option::unwrap) } else { lock.read().await }
+        };
+        let start = Instant::now();
+        let guard = timeout(BOUND * 4, reads).await.unwrap_or_else(|_| panic!("{what}: hangs"));
+        let waited = start.elapsed();
+        assert!(waited <= ms(1_300), "{what}: waited {waited:?}");
+        let late = timeout(BOUND, sleeper).await.unwrap_or_else(|_| panic!("{what}"));
+        release_all([guard.unwrap(), late.unwrap()]).await;
     }
-}
-
-async fn reads(client: &LockClient, trying: bool, what: &str) {
-    let lock = client.rw_lock("r");
-    let guard = async {
-        match trying {
-            true => lock.try_read().await.unwrap().expect("no writer holds it"),
-            false => lock.read().await.unwrap(),
-        }
-    };
-    let guard = timeout(BOUND * 4, guard).await.unwrap_or_else(|_| panic!("{what}: hangs"));
-    guard.release().await.unwrap();
 }
 
 /// S-34: a `try_read` that has asked and is left alone keeps those beside it for a second.
@@ -195,5 +183,33 @@ async fn votes_count_that_have_come_in_time() {
         assert!(poll!(&mut acquiring).is_pending());
         sleep(secs(3)).await;
         acquiring.await.unwrap().release().await.unwrap();
+    }
+}
+
+/// S-34: contenders whose answers are slow keep their turns, those too whose requests share a script, and which have no
+/// timer of their own for signs of life.
+#[tokio::test]
+async fn contenders_with_slow_answers_keep_their_turns() {
+    const COUNT: u64 = 24;
+    let (server, proxy, client) = far_world_with(secs(20)).await;
+    let raw = server.client();
+    proxy.delay_replies(ms(2_500));
+    server.reset_stats().await;
+    let asked = Instant::now();
+    // A runtime of one thread polls them in this order: the first 16 go out alone, and the others queue before any task
+    // can send them.
+    let acquire = |n| lock_tests::spawn(lock(&client, "mutex", &format!("k{n}")));
+    let contenders: Vec<_> = (0..COUNT).map(acquire).collect();
+    soon!("all are granted", raw.keys().await.len() as u64 == 2 * COUNT);
+    let scripts = server.command_calls().await["evalsha"];
+    assert!(scripts <= 18, "{scripts} scripts, not what this is about");
+    let behind: Vec<_> = (0..COUNT).map(acquire).collect();
+    for (contender, behind) in contenders.into_iter().zip(behind) {
+        let guard = timeout(SOON, contender).await.expect("hangs").unwrap().unwrap();
+        assert!(asked.elapsed() >= ms(2_000), "not slow, not what this is about");
+        assert!(!behind.is_finished(), "passed over");
+        proxy.pass();
+        guard.release().await.unwrap();
+        timeout(SOON, behind).await.expect("hangs").unwrap().unwrap().release().await.unwrap();
     }
 }

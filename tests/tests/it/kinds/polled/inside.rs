@@ -1,6 +1,7 @@
 //! Inside one hold: re-entries that are left alone while they ask the store, or in line (S-6, S-27).
 
 use crate::kinds::polled::awaits::polled;
+use crate::kinds::polled::stress::{Pace, at_random};
 use crate::kinds::polled::*;
 
 /// The lease of every lock here that is renewed.
@@ -81,31 +82,6 @@ async fn a_sleeping_read_inside_a_write_is_passed_over() {
     }
 }
 
-/// S-34: what it was granted is given back by those who passed it over, as it is not polled.
-#[tokio::test(start_paused = true)]
-async fn the_grant_of_a_sleeping_read_is_given_back() {
-    for joint in [false, true] {
-        let what = format!("joint: {joint}");
-        let [client, other] = clients("write", LEASE);
-        let outer = write_hold(&client, joint).await;
-        let mut sleeper = read(&client);
-        let inside = async {
-            assert!(!polled(&mut sleeper, 1).await);
-            goes_on(write(&client), &what).await.release().await.unwrap();
-        };
-        outer.run(inside).await.unwrap();
-        outer.release().await.unwrap();
-        let theirs = is_free_for(&other, &what).await;
-        // Outside of the hold it is a reader as any other.
-        assert!(timeout(ms(200), &mut sleeper).await.is_err(), "{what}: a read beside a write");
-        theirs.release().await.unwrap();
-        let late = timeout(BOUND, sleeper).await.unwrap_or_else(|_| panic!("{what}: no turn"));
-        late.unwrap().release().await.unwrap();
-        let report = client.shutdown(Duration::from_secs(5)).await;
-        assert!(report.is_clean(), "{what}: {report:?}");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_try_beside_a_sleeping_read_succeeds_after_a_second() {
     let [client, _] = clients("write", LEASE);
@@ -125,22 +101,6 @@ async fn a_try_beside_a_sleeping_read_succeeds_after_a_second() {
     outer.release().await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_read_that_is_polled_within_a_second_keeps_its_place() {
-    let [client, _] = clients("write", LEASE);
-    let outer = write_hold(&client, false).await;
-    let inside = async {
-        let sleeper = polled_once(read(&client)).await;
-        let mut next = write(&client);
-        assert!(timeout(ms(900), &mut next).await.is_err(), "it overtook");
-        let guard = sleeper.await.unwrap();
-        assert!(timeout(ms(5_000), &mut next).await.is_err(), "a write beside a read");
-        guard.release().await.unwrap();
-        next.await.unwrap().release().await.unwrap();
-    };
-    outer.run(inside).await.unwrap();
-}
-
 /// S-6, S-34: a re-entry that has the lease made longer first, and is then not polled.
 #[tokio::test(start_paused = true)]
 async fn a_sleeping_re_entry_that_extends_is_passed_over() {
@@ -148,8 +108,8 @@ async fn a_sleeping_re_entry_that_extends_is_passed_over() {
     for lines_up in [false, true] {
         let what = format!("lines up: {lines_up}");
         let [client, other] = clients("mutex", LEASE);
-        let fixed = |secs| {
-            let options = fixed(Duration::from_secs(secs));
+        let fixed = |lease| {
+            let options = fixed(secs(lease));
             Box::pin(client.mutex("k").with(options).lock()) as Acquiring
         };
         let outer = fixed(10).await.unwrap();
@@ -158,18 +118,15 @@ async fn a_sleeping_re_entry_that_extends_is_passed_over() {
             let mut sleeper = fixed(20);
             if lines_up {
                 assert!(!polled(&mut sleeper, 1).await);
-                first.release().await.unwrap();
-                assert!(!polled(&mut sleeper, 1).await, "{what}: it did not extend");
-            } else {
-                first.release().await.unwrap();
-                assert!(!polled(&mut sleeper, 1).await, "{what}: it did not extend");
             }
+            first.release().await.unwrap();
+            assert!(!polled(&mut sleeper, 1).await, "{what}: it did not extend");
             let next = goes_on(fixed(1), &what).await;
             let early = timeout(ms(200), &mut sleeper).await;
             assert!(early.is_err(), "{what}: two are inside");
             next.release().await.unwrap();
             let late = sleeper.await.unwrap();
-            assert!(late.remaining() > Duration::from_secs(15), "{:?}", late.remaining());
+            assert!(late.remaining() > secs(15), "{:?}", late.remaining());
         };
         outer.run(inside).await.unwrap();
         outer.release().await.unwrap();
@@ -186,20 +143,18 @@ async fn many_sleepers_in_line_cost_a_second_in_all() {
         let [client, _] = clients("write", LEASE);
         let outer = write_hold(&client, false).await;
         let inside = async {
-            let first = write(&client).await.unwrap();
+            let mut first = Some(write(&client).await.unwrap());
             let mut sleepers = Vec::new();
             if behind_a_read {
-                first.release().await.unwrap();
+                release_all(first.take()).await;
                 sleepers.push(polled_once(read(&client)).await);
-                for _ in 0..4 {
-                    sleepers.push(polled_once(write(&client)).await);
-                }
-            } else {
-                for _ in 0..5 {
-                    sleepers.push(polled_once(write(&client)).await);
-                }
+            }
+            for _ in 0..4 {
+                sleepers.push(polled_once(write(&client)).await);
+            }
+            if let Some(first) = first {
                 let mut last = write(&client);
-                assert!(timeout(ms(3_000), &mut last).await.is_err(), "{what}: two are inside");
+                assert!(timeout(secs(3), &mut last).await.is_err(), "{what}: two are inside");
                 first.release().await.unwrap();
                 goes_on(last, &what).await.release().await.unwrap();
             }
@@ -212,32 +167,6 @@ async fn many_sleepers_in_line_cost_a_second_in_all() {
         };
         outer.run(inside).await.unwrap();
     }
-}
-
-/// S-34: also where the first in line is polled and waits for what is around the sleepers.
-#[tokio::test(start_paused = true)]
-async fn many_sleepers_behind_an_outsider_cost_a_second_in_all() {
-    let [client, _] = clients("write", LEASE);
-    let outer = write_hold(&client, false).await;
-    let inside = async {
-        let around = write(&client).await.unwrap();
-        let within = async {
-            let first = write(&client).await.unwrap();
-            let mut sleepers = Vec::new();
-            for _ in 0..5 {
-                sleepers.push(polled_once(write(&client)).await);
-            }
-            first.release().await.unwrap();
-            goes_on(write(&client), "behind an outsider").await.release().await.unwrap();
-        };
-        let around = async {
-            around.run(within).await.unwrap();
-            around.release().await.unwrap();
-        };
-        let (outsider, ()) = tokio::join!(write(&client), around);
-        outsider.unwrap().release().await.unwrap();
-    };
-    outer.run(inside).await.unwrap();
 }
 
 /// S-34: a waiter whose turn has not come keeps its place, though it is not polled, when a sleeper that it has
@@ -271,98 +200,20 @@ async fn a_waiter_whose_turn_has_not_come_keeps_its_place() {
     assert_eq!(*order.borrow(), ["sleeper", "behind"]);
 }
 
-/// S-17, S-34: sleepers that are dropped leave nothing, whichever state they were in.
-#[tokio::test(start_paused = true)]
-async fn dropped_sleepers_leave_nothing() {
-    for asleep in [ms(2), ms(100), ms(1_500), ms(4_000)] {
-        let what = format!("after {asleep:?}");
-        let [client, other] = clients("write", LEASE);
-        let outer = write_hold(&client, false).await;
-        let inside = async {
-            let sleepers = [polled_once(read(&client)).await, polled_once(write(&client)).await];
-            let mut next = write(&client);
-            let passed_over = timeout(asleep, &mut next).await;
-            drop(sleepers);
-            let next = match passed_over {
-                Ok(next) => next,
-                Err(_) => timeout(ms(100), next).await.unwrap_or_else(|_| panic!("{what}: hangs")),
-            };
-            next.unwrap().release().await.unwrap();
-        };
-        outer.run(inside).await.unwrap();
-        outer.release().await.unwrap();
-        is_free_for(&other, &what).await.release().await.unwrap();
-        let report = client.shutdown(Duration::from_secs(5)).await;
-        assert!(report.is_clean(), "{what}: {report:?}");
-    }
-}
-
-/// One that reads or writes again and again.
-enum Task {
-    Idle,
-    /// Polled again from then on. True if it writes.
-    Waiting(Acquiring, bool, Instant),
-    /// Released from then on.
-    Inside(LockGuard, bool, Instant),
-}
-
-/// S-6, S-17, S-34: whatever sleeps and for however long, a write inside of a write is alone, and all
+/// S-6, S-17, S-34: whatever sleeps, gives up, and for however long, a write inside of a write is alone, and all
 /// get inside in the end.
 #[tokio::test(start_paused = true)]
 async fn random_sleepers_inside_a_write_exclude_each_other_and_all_get_on() {
-    for joint in [false, true] {
-        for seed in 0..12 {
-            let what = format!("joint: {joint}, seed {seed}");
-            let [client, other] = clients("write", LEASE);
-            let outer = write_hold(&client, joint).await;
-            outer.run(at_random(&client, seed, &what)).await.unwrap();
-            outer.release().await.unwrap();
-            is_free_for(&other, &what).await.release().await.unwrap();
-            let report = client.shutdown(Duration::from_secs(5)).await;
-            assert!(report.is_clean(), "{what}: {report:?}");
-        }
-    }
-}
-
-async fn at_random(client: &LockClient, seed: u64, what: &str) {
-    const TASKS: usize = 6;
-    let mut random = fastrand::Rng::with_seed(seed);
-    let mut tasks: Vec<Task> = (0..TASKS).map(|_| Task::Idle).collect();
-    let mut grants = [0; TASKS];
-    let start = Instant::now();
-    while grants.iter().any(|grants| *grants < 4) {
-        let now = Instant::now();
-        assert!(start.elapsed() < ms(300_000), "{what}: hangs with {grants:?}");
-        let number = random.usize(..TASKS);
-        let task = std::mem::replace(&mut tasks[number], Task::Idle);
-        tasks[number] = match task {
-            Task::Idle if random.bool() => Task::Waiting(read(client), false, now),
-            Task::Idle => Task::Waiting(write(client), true, now),
-            Task::Waiting(waiting, writes, until) if until > now => {
-                Task::Waiting(waiting, writes, until)
-            }
-            // Some give up.
-            Task::Waiting(..) if random.usize(..200) == 0 => Task::Idle,
-            Task::Waiting(mut waiting, writes, _) => match futures_util::poll!(&mut waiting) {
-                Poll::Ready(guard) => {
-                    let beside = tasks.iter().filter(|task| match task {
-                        Task::Inside(_, other_writes, _) => writes || *other_writes,
-                        _ => false,
-                    });
-                    assert_eq!(beside.count(), 0, "{what}: a write is not alone");
-                    grants[number] += 1;
-                    Task::Inside(guard.unwrap(), writes, now + ms(random.u64(..800)))
-                }
-                Poll::Pending => {
-                    let asleep = if random.usize(..6) == 0 { random.u64(..3_000) } else { 0 };
-                    Task::Waiting(waiting, writes, now + ms(asleep))
-                }
-            },
-            Task::Inside(guard, writes, until) if until > now => Task::Inside(guard, writes, until),
-            Task::Inside(..) => Task::Idle,
-        };
-        if random.usize(..4) == 0 {
-            sleep(ms(random.u64(1..5))).await;
-        }
+    for (joint, seed) in [false, true].into_iter().flat_map(|it| (0..12).map(move |n| (it, n))) {
+        let what = format!("joint: {joint}, seed {seed}");
+        let [client, other] = clients("write", LEASE);
+        let outer = write_hold(&client, joint).await;
+        let pace = Pace { tasks: 6, gives_up: 200, sleeps: 6, inside: 800 };
+        let start = |_, writes| (if writes { write(&client) } else { read(&client) }, writes);
+        outer.run(at_random((seed, &what), pace, start, |_| ())).await.unwrap();
+        outer.release().await.unwrap();
+        is_free_for(&other, &what).await.release().await.unwrap();
+        let report = client.shutdown(secs(5)).await;
+        assert!(report.is_clean(), "{what}: {report:?}");
     }
 }

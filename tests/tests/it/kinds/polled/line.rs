@@ -7,63 +7,47 @@ const LEASE: Duration = secs(3);
 /// More than anybody may wait for a sleeper: a second, and some round trips.
 const BOUND: Duration = ms(1_200);
 
-/// S-34, the steps of the issue: eight waiters, the hold is handed to one whose `select!` runs another
-/// arm. The next local waiter goes on.
-#[tokio::test(start_paused = true)]
-async fn a_handed_over_hold_goes_on_to_the_next() {
-    let [client, _] = clients("mutex", LEASE);
+/// A waiter that is not polled any more when a hold was handed to it, tasks that wait behind it, and the token of the hold
+/// before.
+async fn handed_to_a_sleeper(
+    client: &LockClient,
+    behind: usize,
+) -> (Acquiring, Vec<JoinHandle<Result<LockGuard, LockError>>>, u64) {
     let held = client.mutex("k").lock().await.unwrap();
     let first = lock_tests::spawn(client.mutex("k").lock());
     tokio::task::yield_now().await;
-    let (arm, busy) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let second = lock_tests::spawn({
-        let (mutex, arm, busy) = (client.mutex("k"), arm.clone(), busy.clone());
-        async move {
-            let mut acquire = mutex.lock();
-            loop {
-                tokio::select! {
-                    biased;
-                    () = arm.notified() => busy.notified().await,
-                    guard = &mut acquire => return guard,
-                }
-            }
-        }
-    });
-    tokio::task::yield_now().await;
-    let line: Vec<_> = (0..6).map(|_| lock_tests::spawn(client.mutex("k").lock())).collect();
-    tokio::task::yield_now().await;
-    arm.notify_one();
+    let sleeper = polled_once(lock(client, "mutex", "k")).await;
+    let line = (0..behind).map(|_| lock_tests::spawn(client.mutex("k").lock())).collect();
     tokio::task::yield_now().await;
     held.release().await.unwrap();
     let first = first.await.unwrap().unwrap();
     let token = first.token().get();
-    let start = Instant::now();
     first.release().await.unwrap();
+    (sleeper, line, token)
+}
+
+/// S-34: the next local waiter goes on.
+#[tokio::test(start_paused = true)]
+async fn a_handed_over_hold_goes_on_to_the_next() {
+    let [client, _] = clients("mutex", LEASE);
+    let (sleeper, line, token) = handed_to_a_sleeper(&client, 6).await;
+    let start = Instant::now();
     for waiting in line {
         let guard = timeout(BOUND * 4, waiting).await.expect("hangs").unwrap().unwrap();
-        // The second's turn came and went, so its token is lost.
+        // The sleeper's turn came and went, so its token is lost.
         assert!(guard.token().get() > token + 1, "not handed over, not what this is about");
         guard.release().await.unwrap();
     }
     let waited = start.elapsed();
     assert!(waited <= BOUND, "waited {waited:?}");
-    assert!(!second.is_finished());
-    busy.notify_one();
-    let second = timeout(BOUND, second).await.expect("the sleeper hangs").unwrap().unwrap();
-    second.release().await.unwrap();
+    let late = timeout(BOUND, sleeper).await.expect("the sleeper hangs").unwrap();
+    late.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_in_transit_ends_with_its_lease() {
     let [client, other] = clients("mutex", LEASE);
-    let held = client.mutex("k").lock().await.unwrap();
-    let first = lock_tests::spawn(client.mutex("k").lock());
-    tokio::task::yield_now().await;
-    let mut sleeper = polled_once(lock(&client, "mutex", "k")).await;
-    held.release().await.unwrap();
-    let first = first.await.unwrap().unwrap();
-    let token = first.token();
-    first.release().await.unwrap();
+    let (mut sleeper, _, token) = handed_to_a_sleeper(&client, 0).await;
     let start = Instant::now();
     let theirs = timeout(LEASE * 4, other.mutex("k").lock()).await.expect("renewed for ever");
     let waited = start.elapsed();
@@ -72,7 +56,7 @@ async fn a_hold_in_transit_ends_with_its_lease() {
     assert!(timeout(ms(200), &mut sleeper).await.is_err(), "two have it");
     theirs.unwrap().release().await.unwrap();
     let late = timeout(BOUND, sleeper).await.expect("the sleeper hangs").unwrap();
-    assert!(late.token() > token);
+    assert!(late.token().get() > token);
     late.release().await.unwrap();
 }
 
@@ -81,17 +65,10 @@ async fn a_hold_in_transit_ends_with_its_lease() {
 async fn a_hold_that_is_taken_late_is_renewed() {
     for sleep_for in [ms(100), LEASE / 2, LEASE * 9 / 10] {
         let [client, _] = clients("mutex", LEASE);
-        let held = client.mutex("k").lock().await.unwrap();
-        let first = lock_tests::spawn(client.mutex("k").lock());
-        tokio::task::yield_now().await;
-        let sleeper = polled_once(lock(&client, "mutex", "k")).await;
-        held.release().await.unwrap();
-        let first = first.await.unwrap().unwrap();
-        let token = first.token();
-        first.release().await.unwrap();
+        let (sleeper, _, token) = handed_to_a_sleeper(&client, 0).await;
         sleep(sleep_for).await;
         let guard = sleeper.await.unwrap();
-        assert_eq!(guard.token().get(), token.get() + 1, "not handed over");
+        assert_eq!(guard.token().get(), token + 1, "not handed over");
         sleep(LEASE * 3).await;
         assert!(!guard.is_lost(), "lost after {sleep_for:?} asleep");
         guard.release().await.unwrap();
@@ -176,63 +153,6 @@ async fn a_sleeping_release_is_passed_over() {
         assert!(!guard.is_lost() && !next.is_finished());
         guard.release().await.unwrap();
         next.await.unwrap().unwrap().release().await.unwrap();
-    }
-}
-
-/// S-17, S-34: sleepers that are dropped leave nothing, whichever state they were in.
-#[tokio::test(start_paused = true)]
-async fn dropped_sleepers_leave_nothing() {
-    for kind in KINDS {
-        for asleep in [ms(100), ms(700), ms(1_500), ms(4_000)] {
-            let [client, other] = clients(kind, LEASE);
-            let held = lock(&client, kind, "k").await.unwrap();
-            let mut sleepers = Vec::new();
-            for _ in 0..4 {
-                sleepers.push(polled_once(lock(&client, kind, "k")).await);
-            }
-            let last = lock_tests::spawn(lock(&client, kind, "k"));
-            sleep(ms(100)).await;
-            held.release().await.unwrap();
-            sleep(asleep).await;
-            drop(sleepers);
-            let last = timeout(BOUND, last).await.unwrap_or_else(|_| panic!("{kind} hangs"));
-            last.unwrap().unwrap().release().await.unwrap();
-            let theirs = timeout(BOUND, lock(&other, kind, "k")).await;
-            theirs
-                .unwrap_or_else(|_| panic!("{kind} is left held"))
-                .unwrap()
-                .release()
-                .await
-                .unwrap();
-            let report = client.shutdown(secs(5)).await;
-            assert!(report.is_clean(), "{kind}: {report:?}");
-        }
-    }
-}
-
-/// S-20, S-34: a shutdown ends the wait of those who sleep as well.
-#[tokio::test(start_paused = true)]
-async fn a_shutdown_finds_sleepers() {
-    let client = LockClient::builder().store(MemoryStore::new()).unwrap();
-    let held = client.mutex("k").lock().await.unwrap();
-    let sleepers = [
-        polled_once(lock(&client, "mutex", "k")).await,
-        polled_once(lock(&client, "mutex", "k")).await,
-    ];
-    let last = lock_tests::spawn(client.mutex("k").lock());
-    sleep(ms(700)).await;
-    held.release().await.unwrap();
-    let guard = timeout(BOUND, last).await.expect("hangs").unwrap().unwrap();
-    let shutdown = lock_tests::spawn({
-        let client = client.clone();
-        async move { client.shutdown(ms(500)).await }
-    });
-    sleep(ms(10)).await;
-    guard.release().await.unwrap();
-    assert!(shutdown.await.unwrap().is_clean());
-    for sleeper in sleepers {
-        let closed = sleeper.now_or_never().expect("waits on");
-        assert!(matches!(closed, Err(lock_runtime::LockError::Closed)), "{closed:?}");
     }
 }
 

@@ -1,11 +1,10 @@
 //! Futures that no task polls hold up others for a bounded time (S-34): waiters whose turn has come,
-//! contenders at each of their await points, releases, in every kind, in memory and on Redis.
+//! contenders at each of their await points, releases, in every kind.
 
 mod awaits;
 mod far;
 mod inside;
 mod line;
-mod redis;
 mod runtimes;
 mod stress;
 

@@ -73,23 +73,3 @@ fn an_ended_runtime_is_passed_over() {
         });
     }
 }
-
-/// S-10: a hold whose runtime has ended is renewed for as long as a task of this process waits for it: the
-/// waiter sees to the client's tasks often enough for the shortest lease.
-#[test]
-fn a_waiter_keeps_what_an_ended_runtime_held() {
-    for (holder, waiter) in pairs() {
-        let [client, _] = clients(holder, ms(600));
-        let first = runtime();
-        let held = first.block_on(lock(&client, holder, "k")).unwrap();
-        runtime().block_on(async {
-            let mut waiting = polled_once(lock(&client, waiter, "k")).await;
-            std::thread::spawn(move || drop(first)).join().unwrap();
-            assert!(timeout(ms(2_000), &mut waiting).await.is_err(), "{waiter} took {holder}");
-            assert!(!held.is_lost(), "{holder} was lost while its guard was there");
-            held.release().await.unwrap();
-            let guard = timeout(ms(2_500), &mut waiting).await;
-            guard.unwrap_or_else(|_| panic!("{waiter} hangs")).unwrap().release().await.unwrap();
-        });
-    }
-}

@@ -53,46 +53,6 @@ async fn releasing_one_side_leaves_the_other_renewed() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reads_inside_a_writer_do_not_end_each_other() {
-    let (server, client, other) = world_of_two().await;
-    let lease = ms(500);
-    let lock = client.rw_lock("two").with(watched(lease));
-    let writer = lock.write().await.unwrap();
-    let both = async { tokio::join!(lock.read(), lock.read()) };
-    let (one, two) = writer.run(both).await.unwrap();
-    one.unwrap().release().await.unwrap();
-    let two = two.unwrap();
-    writer.release().await.unwrap();
-    let until = Instant::now() + lease * 3;
-    while Instant::now() < until {
-        assert!(!two.is_lost(), "ended with its sibling");
-        assert!(other.rw_lock("two").try_write().await.unwrap().is_none(), "two is still there");
-        sleep(lease / 10).await;
-    }
-    two.release().await.unwrap();
-    nothing_left(&server, "two").await;
-}
-
-/// S-27: also where only one of them is dropped half way.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_inside_a_writer_that_is_dropped_leaves_its_sibling() {
-    let (server, client, other) = world_of_two().await;
-    let lock = client.rw_lock("half");
-    for polls in 0..4 {
-        let writer = lock.write().await.unwrap();
-        let reader = writer.run(lock.read()).await.unwrap().unwrap();
-        let dropped = lock_tests::poll_count::poll_then_drop(lock.read(), polls);
-        drop(writer.run(dropped).await.unwrap());
-        writer.release().await.unwrap();
-        // What was dropped is given back by a task.
-        soon!("one read is left", holds(&server, "half").await.len() == 1);
-        assert!(other.rw_lock("half").try_write().await.unwrap().is_none());
-        reader.release().await.unwrap();
-        soon!("free", !server.client().exists("half").await);
-    }
-}
-
 /// S-6, S-27: the write side inside the read side is refused at once, unless it is held around that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_cannot_become_a_writer() {
@@ -100,7 +60,7 @@ async fn a_reader_cannot_become_a_writer() {
     let lock = client.rw_lock("up");
     let reader = lock.read().await.unwrap();
     let asked = Instant::now();
-    let refused = reader.run(tokio::time::timeout(PROMPTLY, lock.write())).await.unwrap();
+    let refused = reader.run(timeout(PROMPTLY, lock.write())).await.unwrap();
     let refused = refused.expect("waits for itself").unwrap_err();
     assert!(matches!(refused, LockError::WouldDeadlock { .. }), "{refused}");
     let refused = reader.run(lock.try_write()).await.unwrap().unwrap_err();
@@ -126,27 +86,6 @@ async fn a_reader_cannot_become_a_writer() {
     nothing_left(&server, "up").await;
 }
 
-/// S-6: a read inside a read is a count in memory, even while a writer waits.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_inside_a_read_waits_for_no_writer() {
-    let (server, client, other) = world_of_two().await;
-    let lock = client.rw_lock("rr");
-    let reader = lock.read().await.unwrap();
-    let writer = writing(&other, "rr");
-    crate::kinds::rw::announced(&server, "rr", 1).await;
-    sleep(ms(20)).await;
-    let nested = async {
-        for _ in 0..10 {
-            let nested = lock.read().await.unwrap();
-            assert_eq!(nested.token(), reader.token());
-        }
-    };
-    tokio::time::timeout(PROMPTLY, reader.run(nested)).await.expect("waits for itself").unwrap();
-    reader.release().await.unwrap();
-    got(writer, PROMPTLY).await.release().await.unwrap();
-    nothing_left(&server, "rr").await;
-}
-
 /// S-27: a lost read side is no downgrade; the write side is whole, and its release frees the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_read_side_leaves_the_write_side_whole() {
@@ -160,8 +99,7 @@ async fn a_lost_read_side_leaves_the_write_side_whole() {
     let hold_end = format!("{{l}}:{}:rwlock_timeout:1", field.unwrap().0);
     assert!(matches!(raw.pttl(&hold_end).await, Ttl::Left(_)));
     assert!(raw.del(&hold_end).await);
-    let lost =
-        tokio::time::timeout(PROMPTLY, reader.lost()).await.expect("the loss went unnoticed");
+    let lost = timeout(PROMPTLY, reader.lost()).await.expect("the loss went unnoticed");
     assert!(matches!(lost, LockError::Lost { cause: LossCause::NotOwner, .. }), "{lost}");
     assert!(!writer.is_lost());
     writer.release().await.unwrap();

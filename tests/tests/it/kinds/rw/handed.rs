@@ -24,8 +24,7 @@ async fn reader_of_a_phase(lock: &RwLock) -> LockGuard {
 }
 
 /// Acquires that have lined up, in this order, polled only by the test.
-async fn lined_up<const N: usize>(waiters: [Waiting; N]) -> [Waiting; N] {
-    let mut waiters = waiters;
+async fn lined_up<const N: usize>(mut waiters: [Waiting; N]) -> [Waiting; N] {
     for waiter in &mut waiters {
         assert!(poll!(waiter).is_pending());
     }
@@ -128,46 +127,17 @@ async fn a_phase_that_lasts_is_shared_with_other_processes() {
     let writer = lock.write().await.unwrap();
     let [one, two] = lined_up([read(&lock), read(&lock)]).await;
     writer.release().await.unwrap();
-    let readers = [ready(one).await, ready(two).await];
+    let (one, two) = (ready(one).await, ready(two).await);
     let abroad = got(reading(&other, name), at_once()).await;
     let next = writing(&other, name);
     announced(&server, name, 1).await;
     let hash = server.client().hgetall(name).await;
     assert_eq!((hash["mode"].as_str(), hash.len()), ("read", 3), "{hash:?}");
-    abroad.release().await.unwrap();
-    let [one, two] = readers;
-    one.release().await.unwrap();
+    release_all([abroad, one]).await;
     assert!(!next.is_finished(), "a writer beside a reader");
     two.release().await.unwrap();
     got(next, at_once()).await.release().await.unwrap();
     nothing_left(&server, name).await;
-}
-
-/// S-10: the read hold is renewed from then on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_phase_that_lasts_is_renewed() {
-    let (server, client) = world(ms(50)).await;
-    let lock = client.rw_lock("long").with(watched(ms(400)));
-    let reader = reader_of_a_phase(&lock).await;
-    sleep(ms(1_000)).await;
-    assert!(!reader.is_lost(), "lost while its process lives");
-    reader.release().await.unwrap();
-    nothing_left(&server, "long").await;
-}
-
-/// S-9: what the store does not know cannot be extended there.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_of_a_phase_extends_its_lease() {
-    let (server, client) = world(PROMPTLY).await;
-    let lock = client.rw_lock("e");
-    let reader = reader_of_a_phase(&lock).await;
-    reader.extend(secs(90)).await.unwrap();
-    assert!(reader.remaining() > secs(60));
-    let raw = server.client();
-    // The write hold is released in the background.
-    soon!("the store shows a reader alone", raw.hgetall("e").await["mode"] == "read");
-    reader.release().await.unwrap();
-    nothing_left(&server, "e").await;
 }
 
 /// S-6, S-9: the write hold goes to no writer while the read hold that stood on it lasts.
@@ -180,6 +150,7 @@ async fn a_writer_waits_for_a_reader_that_extends_its_lease() {
     first.release().await.unwrap();
     let reader = ready(reader).await;
     reader.extend(secs(90)).await.unwrap();
+    assert!(reader.remaining() > secs(60));
     let second = lock_tests::spawn(second);
     announced(&server, "x", 1).await;
     assert!(!second.is_finished(), "a writer beside a reader");
@@ -191,9 +162,8 @@ async fn a_writer_waits_for_a_reader_that_extends_its_lease() {
 /// A reader may ask to join at the moment when the window ends. Its request leaves no hold behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_that_join_when_the_window_ends_leave_nothing() {
-    let server = RedisServer::start().await;
     let window = ms(20);
-    let client = client_with_window(&server.url(), window).await;
+    let (server, client) = world(window).await;
     let lock = client.rw_lock("j");
     for round in 0..40 {
         let taken = Instant::now();
@@ -227,8 +197,7 @@ async fn a_reader_that_is_not_polled_keeps_no_phase_open() {
     let (first, second) = first_of_two_writers(&server, &client, "asleep").await;
     let [asleep] = lined_up([read(&lock)]).await;
     first.release().await.unwrap();
-    let written =
-        timeout(at_once(), second).await.expect("kept out by a reader that is not polled");
+    let written = timeout(at_once(), second).await.expect("kept out by a reader that sleeps");
     written.unwrap().release().await.unwrap();
     ready(asleep).await.release().await.unwrap();
     nothing_left(&server, "asleep").await;
@@ -243,13 +212,9 @@ async fn a_reader_that_is_dropped_lets_the_next_writer_go() {
         let (first, second) = first_of_two_writers(&server, &client, "left").await;
         let [reader] = lined_up([read(&lock)]).await;
         server.reset_stats().await;
-        if told {
-            first.release().await.unwrap();
-            drop(reader);
-        } else {
-            drop(reader);
-            first.release().await.unwrap();
-        }
+        let reader = told.then_some(reader);
+        first.release().await.unwrap();
+        drop(reader);
         let second = timeout(at_once(), second).await.expect("waits for a reader that has gone");
         assert_eq!(scripts(&server).await, 0, "the store was asked");
         second.unwrap().release().await.unwrap();
@@ -286,23 +251,16 @@ async fn an_outage_at_the_end_of_the_window_leaves_nothing() {
         // The server runs what it is sent; no answer comes back.
         proxy.delay_replies(SOON);
         soon!("the read hold was asked for", scripts(&server).await > 0);
-        let reader = if stays {
-            Some(reader)
-        } else {
-            drop(reader);
-            None
-        };
+        let reader = stays.then_some(reader);
         proxy.pass();
         proxy.reset_all();
         let other = connect(&server).await;
-        match reader {
-            Some(reader) => {
-                got(reading(&other, "out"), SOON).await.release().await.unwrap();
-                assert!(!reader.is_lost());
-                reader.release().await.unwrap();
-            }
-            None => got(writing(&other, "out"), SOON).await.release().await.unwrap(),
+        if let Some(reader) = reader {
+            got(reading(&other, "out"), SOON).await.release().await.unwrap();
+            assert!(!reader.is_lost());
+            reader.release().await.unwrap();
         }
+        got(writing(&other, "out"), SOON).await.release().await.unwrap();
         nothing_left(&server, "out").await;
     }
 }
@@ -316,30 +274,11 @@ async fn a_shutdown_releases_the_write_hold_under_readers() {
     let [reader] = lined_up([read(&lock)]).await;
     drop(writer);
     let reader = ready(reader).await;
-    let ending = lock_tests::spawn({
-        let client = client.clone();
-        async move { client.shutdown(PROMPTLY).await }
-    });
-    soon!("it refuses new acquires", matches!(lock.read().await, Err(LockError::Closed)));
-    assert!(!ending.is_finished());
-    drop(reader);
-    let ended = timeout(PROMPTLY, ending).await.unwrap().unwrap();
+    let ends_reading = async {
+        soon!("it refuses new acquires", matches!(lock.read().await, Err(LockError::Closed)));
+        drop(reader);
+    };
+    let (ended, ()) = tokio::join!(client.shutdown(PROMPTLY), ends_reading);
     assert!(ended.is_clean(), "{ended:?}");
     assert!(!server.client().exists("end").await);
-}
-
-/// The same turns in memory.
-#[tokio::test(start_paused = true)]
-async fn readers_and_writers_hand_the_lock_on_in_memory() {
-    let store = MemoryStore::new();
-    let client = LockClient::builder().handoff_window(PROMPTLY).store(store.peer()).unwrap();
-    let other = LockClient::builder().store(store.peer()).unwrap();
-    let lock = client.rw_lock("m");
-    let reader = reader_of_a_phase(&lock).await;
-    assert!(other.rw_lock("m").try_read().await.unwrap().is_none(), "the store shows no writer");
-    // The window ends.
-    let abroad = timeout(PROMPTLY * 2, other.rw_lock("m").read()).await.unwrap().unwrap();
-    assert!(!reader.is_lost());
-    release_all([abroad, reader]).await;
-    assert!(other.rw_lock("m").try_write().await.unwrap().is_some());
 }

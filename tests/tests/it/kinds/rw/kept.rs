@@ -34,102 +34,28 @@ async fn readers_are_kept_one_by_one() {
     }
 }
 
-/// S-27: a reader inside of a writer goes on, whichever of the two is let go first.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_that_is_kept_leaves_its_reader() {
-    let server = RedisServer::start().await;
-    for (client, other) in pairs(&server).await {
-        let lock = client.rw_lock("w");
-        let writer = lock.clone().with(kept()).write().await.unwrap();
-        let reader = writer.run(lock.read()).await.unwrap().unwrap();
-        writer.release().await.unwrap();
-        sleep(AT_LEAST).await;
-        assert!(
-            other.rw_lock("w").try_write().await.unwrap().is_none(),
-            "no reader holds it any more"
-        );
-        assert!(!reader.is_lost());
-        reader.release().await.unwrap();
-        // Neither is kept any more: the end of the reader's lease is nobody's.
-        other.rw_lock("w").try_write().await.unwrap().expect("kept").release().await.unwrap();
-        let writer = lock.write().await.unwrap();
-        let reader = writer.run(lock.clone().with(kept()).read()).await.unwrap().unwrap();
-        reader.release().await.unwrap();
-        sleep(AT_LEAST).await;
-        writer.release().await.unwrap();
-        other.rw_lock("w").try_write().await.unwrap().unwrap().release().await.unwrap();
-    }
-}
-
-/// S-15, S-27: a writer that is kept ends when it was to end, and those who wait learn of it, although
-/// the lease of a reader inside had the lock last longer.
+/// S-15, S-27: a writer that is kept ends when it was to end, and those who wait learn of it, although the lease of a reader
+/// inside had the lock last longer; also if the readers inside release before that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_inside_makes_no_writer_longer() {
     let server = RedisServer::start().await;
     for (client, other) in pairs(&server).await {
-        let lock = client.rw_lock("i");
-        let start = Instant::now();
-        let writer = lock.clone().with(kept()).write().await.unwrap();
-        let (one, two) =
-            writer.run(async { (lock.read().await, lock.read().await) }).await.unwrap();
-        writer.release().await.unwrap();
-        one.unwrap().release().await.unwrap();
-        let waiter = other.rw_lock("i");
-        let waiter = lock_tests::spawn(async move { waiter.write().await });
-        sleep(AT_LEAST / 6).await;
-        two.unwrap().release().await.unwrap();
-        assert!(other.rw_lock("i").try_read().await.unwrap().is_none(), "not kept");
-        let next = timeout(secs(3), waiter).await.expect("kept for ever").unwrap();
-        assert!(start.elapsed() >= AT_LEAST, "free after {:?}", start.elapsed());
-        next.unwrap().release().await.unwrap();
-    }
-}
-
-/// S-27: once a writer that was kept is over, those inside of it are readers like others, and nobody
-/// gets in by its name before.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_inside_of_what_was_kept_let_others_read() {
-    let server = RedisServer::start().await;
-    for (client, other) in pairs(&server).await {
-        let lock = client.rw_lock("d");
-        let writer = lock.clone().with(kept()).write().await.unwrap();
-        let (one, two) =
-            writer.run(async { (lock.read().await, lock.read().await) }).await.unwrap();
-        writer.release().await.unwrap();
-        sleep(AT_LEAST).await;
-        let reader = other.rw_lock("d");
-        let reader = lock_tests::spawn(async move { reader.read().await });
-        sleep(AT_LEAST / 6).await;
-        one.unwrap().release().await.unwrap();
-        let reader = timeout(secs(3), reader).await.expect("kept").unwrap().unwrap();
-        let two = two.unwrap();
-        assert!(!two.is_lost());
-        assert_eq!(other.admin().inspect("d").await.unwrap().holders.len(), 2);
-        two.release().await.unwrap();
-        assert!(
-            other.rw_lock("d").try_write().await.unwrap().is_none(),
-            "no reader holds it any more"
-        );
-        reader.release().await.unwrap();
-        other.rw_lock("d").try_write().await.unwrap().unwrap().release().await.unwrap();
-    }
-}
-
-/// S-27: a reader inside of a kept writer releases before that writer ends. Then the next reader is granted at the writer's end,
-/// although the hash lasts as long as the first reader's lease.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_comes_after_what_was_kept() {
-    let server = RedisServer::start().await;
-    for (client, other) in pairs(&server).await {
-        let lock = client.rw_lock("n");
-        let start = Instant::now();
-        let writer = lock.clone().with(kept()).write().await.unwrap();
-        let inside = writer.run(lock.read()).await.unwrap().unwrap();
-        writer.release().await.unwrap();
-        inside.release().await.unwrap();
-        let reader = timeout(secs(3), other.rw_lock("n").read()).await.expect("kept for ever");
-        assert!(start.elapsed() >= AT_LEAST, "free after {:?}", start.elapsed());
-        reader.unwrap().release().await.unwrap();
+        for writes in [true, false] {
+            let lock = client.rw_lock("i");
+            let start = Instant::now();
+            let writer = lock.clone().with(kept()).write().await.unwrap();
+            let (one, two) =
+                writer.run(async { (lock.read().await, lock.read().await) }).await.unwrap();
+            writer.release().await.unwrap();
+            one.unwrap().release().await.unwrap();
+            let waiter = if writes { writing(&other, "i") } else { reading(&other, "i") };
+            sleep(AT_LEAST / 6).await;
+            two.unwrap().release().await.unwrap();
+            assert!(other.rw_lock("i").try_read().await.unwrap().is_none(), "not kept");
+            let next = timeout(secs(3), waiter).await.expect("kept for ever").unwrap();
+            assert!(start.elapsed() >= AT_LEAST, "free after {:?}", start.elapsed());
+            next.unwrap().release().await.unwrap();
+        }
     }
 }
 
@@ -170,23 +96,5 @@ async fn a_released_writer_lets_no_reader_in() {
         // Asked again after a lost reply, it has what it had (S-22).
         let again = store.acquire(inside(2)).await.unwrap();
         assert!(matches!(again, AcquireReply::Granted(_)), "{store:?}: {again:?}");
-    }
-}
-
-/// S-27, S-32: the hash of a writer that was kept has its `mode` alone for a while, if the reads inside of it ended first.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_kept_writer_leaves_is_free() {
-    let (server, client) = world().await;
-    let raw = server.client();
-    for name in ["read", "write"] {
-        raw.cmd(&["HSET", name, "mode", "read"]).await;
-        raw.cmd(&["PEXPIRE", name, "30000"]).await;
-    }
-    let read = client.rw_lock("read").try_read().await.unwrap().expect("it is free");
-    let write = client.rw_lock("write").try_write().await.unwrap().expect("it is free");
-    read.release().await.unwrap();
-    write.release().await.unwrap();
-    for name in ["read", "write"] {
-        nothing_left(&server, name).await;
     }
 }

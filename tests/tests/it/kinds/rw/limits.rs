@@ -40,46 +40,34 @@ impl World {
     }
 }
 
-/// The gate of the readers that share is left while others wait beside it: these are still counted, and leave
-/// the count when they are done.
+/// The gate of the readers that share is left while others wait beside it: these are still counted, and leave the count when
+/// they are done. Where a second sharing reader contends when the others leave, the count of those that wait never falls below
+/// zero, which would be more than any limit.
 #[tokio::test(start_paused = true)]
 async fn readers_beside_a_sharing_one_leave_the_count() {
-    let world = World::new();
-    for round in 0..5 {
-        let writer = world.writer.rw_lock("r").write().await.unwrap();
-        let readers = world.readers_apart().await;
-        world.a_sharing_reader_gives_up().await;
-        writer.release().await.unwrap();
-        for reader in readers {
-            let guard = timeout(PROMPTLY, reader).await.expect("still waiting").unwrap();
-            let guard = guard.unwrap_or_else(|error| panic!("round {round}: {error:?}"));
-            guard.release().await.unwrap();
-        }
-    }
-}
-
-/// The same where a second sharing reader contends when the others leave: the count of those that wait never
-/// falls below zero, which would be more than any limit.
-#[tokio::test(start_paused = true)]
-async fn readers_that_leave_beside_a_second_sharing_one_leave_room() {
-    let world = World::new();
-    for _ in 0..5 {
-        let writer = world.writer.rw_lock("r").write().await.unwrap();
-        let readers = world.readers_apart().await;
-        world.a_sharing_reader_gives_up().await;
-        let second = lock_tests::spawn(world.client.rw_lock("r").read());
-        sleep(A_LITTLE).await;
-        for reader in readers {
-            reader.abort();
-            assert!(reader.await.unwrap_err().is_cancelled(), "the count went wrong");
-        }
-        sleep(A_LITTLE).await;
-        // Who comes now finds room beside the one that contends.
-        let later = world.readers_apart().await;
-        assert!(later.iter().all(|reader| !reader.is_finished()), "refused");
-        writer.release().await.unwrap();
-        for reader in later.into_iter().chain([second]) {
-            got(reader, PROMPTLY).await.release().await.unwrap();
+    for second_shares in [false, true] {
+        let world = World::new();
+        for _ in 0..5 {
+            let writer = world.writer.rw_lock("r").write().await.unwrap();
+            let mut readers = world.readers_apart().await;
+            world.a_sharing_reader_gives_up().await;
+            if second_shares {
+                let second = lock_tests::spawn(world.client.rw_lock("r").read());
+                sleep(A_LITTLE).await;
+                for reader in readers {
+                    reader.abort();
+                    assert!(reader.await.unwrap_err().is_cancelled(), "the count went wrong");
+                }
+                sleep(A_LITTLE).await;
+                // Who comes now finds room beside the one that contends.
+                readers = world.readers_apart().await;
+                assert!(readers.iter().all(|reader| !reader.is_finished()), "refused");
+                readers.push(second);
+            }
+            writer.release().await.unwrap();
+            for reader in readers {
+                got(reader, PROMPTLY).await.release().await.unwrap();
+            }
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Read/write locks on Redis (S-6, S-17, S-27).
 
-mod cancel;
-mod costs;
 mod downgrade;
 mod handed;
 mod kept;
@@ -10,7 +8,6 @@ mod order;
 mod outage;
 mod peers;
 mod phases;
-mod processes;
 mod sharing;
 mod tries;
 mod turns;

@@ -49,26 +49,6 @@ async fn a_lost_reply_to_one_who_joins_leaves_nothing() {
     nothing_left(&server, "join").await;
 }
 
-/// S-17, S-27: a lost connection takes neither an announcement for ever nor a wake.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_survive_a_reset() {
-    let (server, proxy, client) = far_world().await;
-    let near = crate::kinds::rw::connect(&server).await;
-    let reader = near.rw_lock("reset").read().await.unwrap();
-    let writer = writing(&client, "reset");
-    crate::kinds::rw::announced(&server, "reset", 1).await;
-    proxy.reset_all();
-    sleep(ms(100)).await;
-    reader.release().await.unwrap();
-    let writer = got(writer, PROMPTLY).await;
-    let waiter = reading(&client, "reset");
-    crate::kinds::rw::listening(&server, "reset", 1).await;
-    proxy.reset_all();
-    writer.release().await.unwrap();
-    got(waiter, PROMPTLY).await.release().await.unwrap();
-    nothing_left(&server, "reset").await;
-}
-
 /// S-17, S-20: a writer that gives up while it is cut off takes its announcement back once the server
 /// answers again, also when that lasts longer than the lease that it asked for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,24 +21,6 @@ async fn fifty_readers_share_one_hold() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiting_readers_get_in_together() {
-    let (server, client, other) = world_of_two().await;
-    for _ in 0..5 {
-        let writer = other.rw_lock("line").write().await.unwrap();
-        let waiters: Vec<_> = (0..40).map(|_| reading(&client, "line")).collect();
-        listening(&server, "line", 1).await;
-        writer.release().await.unwrap();
-        let released = Instant::now();
-        let guards = all_got(waiters, PROMPTLY).await;
-        let took = released.elapsed();
-        assert!(took < at_once(), "the last of them came after {took:?}");
-        assert_eq!(holds(&server, "line").await.len(), 1);
-        drop(guards);
-        nothing_left(&server, "line").await;
-    }
-}
-
 /// S-10, S-27: a fixed lease ends when it was to end, a limit is its owner's: neither is shared.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_with_other_terms_have_a_hold_of_their_own() {
@@ -82,44 +64,4 @@ async fn a_lost_hold_is_not_joined() {
     fresh.release().await.unwrap();
     got(writer, PROMPTLY).await.release().await.unwrap();
     nothing_left(&server, "lost").await;
-}
-
-/// S-27: many locks at once, so that requests of both sides go out in one script.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_locks_at_once() {
-    let (server, client) = world().await;
-    let both_sides = |n: u32| {
-        let lock = client.rw_lock(format!("lock:{n}"));
-        lock_tests::spawn(async move {
-            for _ in 0..3 {
-                lock.read().await?.release().await?;
-                let writer = lock.write().await?;
-                let reader = writer.run(lock.read()).await??;
-                assert!(reader.token() > writer.token());
-                writer.release().await?;
-                reader.release().await?;
-            }
-            Ok::<_, LockError>(())
-        })
-    };
-    for task in (0..200).map(both_sides).collect::<Vec<_>>() {
-        task.await.unwrap().unwrap();
-    }
-    let left = server.client().keys().await;
-    assert!(left.iter().all(|key| key.starts_with("redisson_lock_token:")), "{left:?}");
-    assert_eq!(left.len(), 200);
-}
-
-/// S-27, S-31: a hold that replicas are to know of is its owner's alone, whoever asks for as many.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_with_replicas_have_a_hold_of_their_own() {
-    let (server, client) = world().await;
-    let _replica = RedisServer::builder().replica_of(server.port()).start().await;
-    server.wait_for_replicas(1).await;
-    let known = LockOptions::new().replicas(Replicas::new(1, PROMPTLY));
-    let lock = client.rw_lock("replicas").with(known);
-    let guards = [lock.read().await.unwrap(), lock.try_read().await.unwrap().unwrap()];
-    assert_eq!(holds(&server, "replicas").await.len(), 2);
-    release_all(guards).await;
-    nothing_left(&server, "replicas").await;
 }

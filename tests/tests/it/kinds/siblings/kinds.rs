@@ -89,20 +89,3 @@ async fn locks_of_a_multi_lock_exclude_each_other_one_by_one() {
         outer.release().await.unwrap();
     }
 }
-
-/// A hold that a lock over other kinds has: reads share there, too.
-#[tokio::test(start_paused = true)]
-async fn members_that_read_share() {
-    let client = LockClient::in_memory();
-    let lock = client.rw_lock("rw");
-    let outer = MultiLock::of([MultiMember::read(&lock), client.mutex("m").into()]);
-    let outer = outer.lock().await.unwrap();
-    let inside = async {
-        let one = lock.read().await.unwrap();
-        drop(lock.try_read().await.unwrap().expect("reads share"));
-        let mutex = client.mutex("m").lock().await.unwrap();
-        assert!(client.mutex("m").try_lock().await.unwrap().is_none(), "two have m");
-        drop((one, mutex));
-    };
-    soon(outer.run(inside)).await.unwrap();
-}

@@ -59,10 +59,10 @@ async fn two_orders_in_two_clients_are_reported_once_with_all_places() {
     let (warnings, server) = (Warnings::start(), RedisServer::start().await);
     let first = LockClient::builder().lock_order(true).namespace("first");
     let first = first.connect(&server.url()).await.unwrap();
-    let outer_line = line!() + 2;
+    let line_of_first = line!() + 1;
     first
         .mutex("two-order:1")
-        .run(async { first.mutex("two-stock:1").run(async {}).await })
+        .run(first.mutex("two-stock:1").run(async {}))
         .await
         .unwrap()
         .unwrap();
@@ -83,9 +83,9 @@ async fn two_orders_in_two_clients_are_reported_once_with_all_places() {
         let [new, old] = &found[0].edges[..] else { panic!("{found:#?}") };
         assert_eq!((&*new.outer, &*new.inner, new.times), ("two-stock", "two-order", times));
         assert_eq!((&*old.outer, &*old.inner, old.times), ("two-order", "two-stock", 1));
-        let here = |line: u32| format!("{}:{line}:", file!());
-        assert!(old.outer_site.starts_with(&here(outer_line + 1)), "{old:#?}");
-        assert!(old.inner_site.starts_with(&here(outer_line + 1)), "{old:#?}");
+        let here = format!("{}:{line_of_first}:", file!());
+        assert!(old.outer_site.starts_with(&here), "{old:#?}");
+        assert!(old.inner_site.starts_with(&here), "{old:#?}");
         for site in [&new.outer_site, &new.inner_site, &old.outer_site, &old.inner_site] {
             assert!(site.starts_with(file!()) && line.contains(site.as_str()), "{site}: {line}");
         }
@@ -103,36 +103,28 @@ async fn a_cycle_of_three_is_reported() {
     let found = inversions(&client.admin().lock_order(), "three-a");
     assert_eq!(found.len(), 1);
     let cycle: Vec<_> = found[0].edges.iter().map(|edge| (&*edge.outer, &*edge.inner)).collect();
-    let of = ["three-a", "three-b", "three-c"];
-    assert_eq!(cycle, [(of[2], of[0]), (of[0], of[1]), (of[1], of[2])]);
+    let [a, b, c] = ["three-a", "three-b", "three-c"];
+    assert_eq!(cycle, [(c, a), (a, b), (b, c)]);
 }
 
-/// Not only the innermost hold counts.
+/// Not only the innermost hold counts, and a guard counts where it runs, wherever it was acquired.
 #[tokio::test]
 async fn every_hold_around_an_acquire_counts() {
     let (warnings, client) = (Warnings::start(), client());
-    nest(&client, &["every-a", "every-b", "every-c"]).await;
-    let all = ["every-a", "every-b", "every-c"];
-    let expected = [(all[0], all[1]), (all[1], all[2]), (all[0], all[2])];
-    assert_eq!(edges(&client.admin().lock_order(), &all), pairs(expected));
-    nest(&client, &["every-c", "every-a"]).await;
+    let all @ [a, b, c] = ["every-a", "every-b", "every-c"];
+    nest(&client, &all).await;
+    let found = edges(&client.admin().lock_order(), &all);
+    assert_eq!(found, pairs([(a, b), (b, c), (a, c)]));
+    nest(&client, &[c, a]).await;
     assert_eq!(warnings.lines().len(), 1);
-    assert_eq!(
-        inversions(&client.admin().lock_order(), "every-c")[0].edges.len(),
-        2,
-        "the shortest cycle"
-    );
-}
+    let found = inversions(&client.admin().lock_order(), c);
+    assert_eq!(found[0].edges.len(), 2, "the shortest cycle");
 
-/// A guard that is acquired elsewhere and run inside of another hold counts as held there.
-#[tokio::test]
-async fn a_guard_counts_where_it_runs() {
-    let client = client();
-    let (a, b) = (client.mutex("guard-a"), client.mutex("guard-b").lock().await.unwrap());
-    let c = client.mutex("guard-c");
-    a.run(async { b.run(c.run(async {})).await }).await.unwrap().unwrap().unwrap();
-    let expected = pairs([("guard-b", "guard-c"), ("guard-a", "guard-c")]);
-    assert_eq!(edges(&client.admin().lock_order(), &["guard-a", "guard-b"]), expected);
+    let [a, b, c] = ["guard-a", "guard-b", "guard-c"];
+    let guard = client.mutex(b).lock().await.unwrap();
+    client.mutex(a).run(guard.run(nest(&client, &[c]))).await.unwrap().unwrap();
+    let found = edges(&client.admin().lock_order(), &[a, b]);
+    assert_eq!(found, pairs([(b, c), (a, c)]));
 }
 
 #[tokio::test]
@@ -147,10 +139,8 @@ async fn names_of_one_class_are_compared() {
     assert_eq!(edges(&order, &["one-account"]), pairs([("one-account", "one-account")]));
     let found = inversions(&order, "one-account:3");
     assert_eq!(found.len(), 1);
-    assert_eq!(
-        (&*found[0].edges[0].outer, &*found[0].edges[0].inner),
-        ("one-account:3", "one-account:1")
-    );
+    let edge = &found[0].edges[0];
+    assert_eq!((&*edge.outer, &*edge.inner), ("one-account:3", "one-account:1"));
 }
 
 /// Acquires are recorded before they wait, so a deadlock is in the log while it lasts.
@@ -199,15 +189,14 @@ async fn the_graph_is_shown_as_text_and_for_graphviz() {
     nest(&client, &["show-x:\"2", "show-x:1"]).await;
     let order = client.admin().lock_order();
     let dot = order.to_dot();
-    let mut lines = dot.lines();
-    assert_eq!((lines.next(), lines.next_back()), (Some("digraph lock_order {"), Some("}")));
-    let drawn: Vec<_> =
-        lines.map(|line| Drawn::parse(line).unwrap_or_else(|| panic!("{line}"))).collect();
+    assert!(dot.starts_with("digraph lock_order {\n") && dot.ends_with("}\n"), "{dot}");
+    // As Graphviz reads an edge.
     let of = |outer: &str, inner: &str| {
-        let is_it = |drawn: &&Drawn| drawn.outer == outer && drawn.inner == inner;
-        let found: Vec<_> = drawn.iter().filter(is_it).collect();
-        assert_eq!(found.len(), 1, "{outer} {inner}: {dot}");
-        found[0].attributes.clone()
+        let escaped = |name: &str| name.replace('"', "\\\"");
+        let edge = format!("\"{}\" -> \"{}\" [", escaped(outer), escaped(inner));
+        let found: Vec<_> = dot.lines().filter_map(|it| it.trim().strip_prefix(&edge)).collect();
+        let [attributes] = found[..] else { panic!("{edge}: {dot}") };
+        attributes.strip_suffix("];").expect("an end").to_owned()
     };
     assert!(of("show-\"a", "show-b").contains("color=red"));
     assert!(of("show-b", "show-\"a").contains("color=red"));
@@ -220,35 +209,4 @@ async fn the_graph_is_shown_as_text_and_for_graphviz() {
     assert!(text.contains(&format!("\"show-c\" at {} inside of \"show-b\" at ", edge.inner_site)));
     assert!(order.inversions.iter().all(|one| text.contains(&one.to_string())));
     assert!(!order.is_full);
-}
-
-/// An edge as Graphviz reads it.
-struct Drawn {
-    outer: String,
-    inner: String,
-    attributes: String,
-}
-
-impl Drawn {
-    /// Parses `"outer" -> "inner" [attributes];`.
-    fn parse(line: &str) -> Option<Self> {
-        let (outer, rest) = quoted(line.trim_start())?;
-        let (inner, rest) = quoted(rest.strip_prefix(" -> ")?)?;
-        let attributes = rest.strip_prefix(" [")?.strip_suffix("];")?.to_owned();
-        Some(Self { outer, inner, attributes })
-    }
-}
-
-/// A quoted text, and what follows it.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut chars = text.strip_prefix('"')?.char_indices();
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '"' => return Some((value, &text[at + 2..])),
-            '\\' => value.push(chars.next()?.1),
-            c => value.push(c),
-        }
-    }
-    None
 }

@@ -1,27 +1,27 @@
 //! Attributes and layers have the class of their template.
 
 use lock_tower::LockLayer;
-use tower::{ServiceBuilder, ServiceExt as _, service_fn};
+use tower::{ServiceBuilder, ServiceExt as _};
 
 use super::*;
-use crate::tower::prelude::{Full, Request, Response, Service};
+use crate::tower::prelude::{request, runs};
 
-#[distributed_lock(key = "site-tenant:{tenant}:order:{id}")]
-async fn order(
-    tenant: &str,
-    id: u64,
-    inner: BoxFuture<'_, Result<(), LockError>>,
-) -> Result<(), LockError> {
-    inner.await
+macro_rules! annotated {
+    ($($name:ident $key:literal;)*) => {$(
+        #[distributed_lock(key = $key)]
+        async fn $name(
+            tenant: &str,
+            id: u64,
+            inner: BoxFuture<'_, Result<(), LockError>>,
+        ) -> Result<(), LockError> {
+            inner.await
+        }
+    )*};
 }
 
-#[distributed_lock(key = "site-tenant:{tenant}:stock:{sku}")]
-async fn stock(
-    tenant: &str,
-    sku: u64,
-    inner: BoxFuture<'_, Result<(), LockError>>,
-) -> Result<(), LockError> {
-    inner.await
+annotated! {
+    order "site-tenant:{tenant}:order:{id}";
+    stock "site-tenant:{tenant}:stock:{id}";
 }
 
 #[tokio::test]
@@ -36,10 +36,8 @@ async fn attributes_have_the_class_of_their_template() {
     client.scope(both).await.unwrap();
     let [line] = warnings.lines().try_into().unwrap();
     let (order, stock) = ("site-tenant:{}:order", "site-tenant:{}:stock");
-    assert_eq!(
-        edges(&client.admin().lock_order(), &[order, stock]),
-        pairs([(order, stock), (stock, order)])
-    );
+    let found = edges(&client.admin().lock_order(), &[order, stock]);
+    assert_eq!(found, pairs([(order, stock), (stock, order)]));
     for part in ["lock_order::sites::order (", "lock_order::sites::stock (", order, stock] {
         assert!(line.contains(part), "no {part:?}: {line}");
     }
@@ -79,12 +77,6 @@ async fn stacked_attributes_contradict_nothing() {
     assert_eq!(warnings.lines().len(), 1, "against the attributes");
 }
 
-type Answer = Result<Response<Full<bytes::Bytes>>, Infallible>;
-
-fn post(path: &str) -> Request<Full<bytes::Bytes>> {
-    Request::post(path).body(Full::default()).unwrap()
-}
-
 #[tokio::test]
 async fn layers_have_the_class_of_their_template() {
     let (warnings, client) = (Warnings::start(), client());
@@ -92,33 +84,27 @@ async fn layers_have_the_class_of_their_template() {
         LockLayer::http().client(client.clone()).key(key).route("/{tenant}/{id}").build().unwrap()
     };
     let inner = client.clone();
-    let handler = service_fn(move |_| {
+    let handler = runs(move || {
         let inner = inner.clone();
-        async move {
-            nest(&inner, &["layer-audit"]).await;
-            Answer::Ok(Response::default())
-        }
+        async move { nest(&inner, &["layer-audit"]).await }
     });
     let (tenant, order) =
         ("layer-tenant:{path.tenant}", "layer-tenant:{path.tenant}:order:{path.id}");
     let service = ServiceBuilder::new().layer(layer(tenant)).layer(layer(order)).service(handler);
     for path in ["/7/1", "/8/2"] {
-        assert_eq!(service.clone().oneshot(post(path)).await.unwrap().status(), 200);
+        let answer = service.clone().oneshot(request("POST", path)).await.unwrap();
+        assert_eq!(answer.status(), 200);
     }
     let found = client.admin().lock_order();
-    let [tenant, order] = ["layer-tenant", "layer-tenant:{}:order"];
-    let audit = "layer-audit";
-    assert_eq!(
-        edges(&found, &[tenant, order]),
-        pairs([(tenant, order), (order, audit), (tenant, audit)])
-    );
+    let [tenant, order, audit] = ["layer-tenant", "layer-tenant:{}:order", "layer-audit"];
+    let expected = pairs([(tenant, order), (order, audit), (tenant, audit)]);
+    assert_eq!(edges(&found, &[tenant, order]), expected);
     let edge = found.edges.iter().find(|edge| edge.inner == order).unwrap();
     assert_eq!(edge.times, 2);
     assert!(edge.inner_site.starts_with(file!()), "{edge:#?}");
     assert_eq!(warnings.lines(), [""; 0]);
-    let generic =
-        LockLayer::new(client.clone(), |_: &Request<_>| LockKey::new("layer-audit").map(Some));
-    let mut service = ServiceBuilder::new().layer(generic).service(service);
-    service.ready().await.unwrap().call(post("/9/3")).await.unwrap();
+    let generic = LockLayer::new(client.clone(), |_: &_| LockKey::new("layer-audit").map(Some));
+    let service = ServiceBuilder::new().layer(generic).service(service);
+    service.oneshot(request("POST", "/9/3")).await.unwrap();
     assert_eq!(warnings.lines().len(), 2, "the layers inside of it, against each");
 }

@@ -1,65 +1,53 @@
 //! Shadow mode (`enforce`): a look that is given up wherever it stands, or whose answer gets lost, leaves
 //! nothing; one that is refused for good says nothing about the next.
 
-use crate::observe::scenario::*;
-use crate::observe::shadow::{A_LOOK, NOTICED};
+use crate::observe::shadow::*;
 
 fn locks(client: &LockClient) -> Vec<AnyLock> {
-    let permits = LockKind::Semaphore(1);
-    let kinds = [LockKind::Mutex, LockKind::Fair, LockKind::Read, LockKind::Write];
-    let kinds = kinds.into_iter().chain([permits]);
+    use LockKind::{Fair, Mutex, Read, Semaphore, Write};
+    let kinds = [Mutex, Fair, Read, Write, Semaphore(1)];
+    let locks = kinds.into_iter().enumerate();
     let mut locks: Vec<_> =
-        kinds.enumerate().map(|(at, kind)| client.any_lock(kind, [format!("k{at}")])).collect();
-    locks.push(client.any_lock(LockKind::Mutex, ["a", "b"]));
-    locks.push(client.any_lock(LockKind::Fair, ["c", "d"]));
+        locks.map(|(at, kind)| client.any_lock(kind, [format!("k{at}")])).collect();
+    locks.push(client.any_lock(Mutex, ["a", "b"]));
+    locks.push(client.any_lock(Fair, ["c", "d"]));
     locks
 }
 
 /// No task has it, and no release is under way.
-async fn is_free(client: &LockClient, locks: [&AnyLock; 2]) -> bool {
-    for lock in locks {
-        match lock.try_lock().await.unwrap() {
-            Some(guard) => guard.release().await.unwrap(),
-            None => return false,
+async fn free_soon(client: &LockClient, locks: [&AnyLock; 2]) {
+    let is_free = async || {
+        for lock in locks {
+            match lock.try_lock().await.unwrap() {
+                Some(guard) => guard.release().await.unwrap(),
+                None => return false,
+            }
         }
-    }
-    client.admin().held().is_empty()
+        client.admin().held().is_empty()
+    };
+    eventually(SOON, "it is free", is_free).await;
 }
 
 #[tokio::test]
-async fn a_look_that_is_dropped_leaves_nothing_wherever_it_stood() {
-    let (_server, client, other) = world_of_two().await;
+async fn a_look_that_is_dropped_or_not_answered_leaves_nothing() {
+    let (server, proxy, client) = far_world().await;
+    let other = connect(&server.url()).await;
     for (lock, theirs) in locks(&client).into_iter().zip(locks(&other)) {
         let look = || async { lock.shadow_lock().await?.release().await };
-        let free = async |_| {
-            soon!("it is free", is_free(&client, [&lock, &theirs]).await);
-        };
+        let free = async |_| free_soon(&client, [&lock, &theirs]).await;
         let (polls, outcome) = drop_at_every_await(look, free).await;
         outcome.unwrap();
         assert!(polls > 2, "{polls} polls, {lock:?}");
         // It has not been taken for silence either.
-        lock.shadow_lock().await.unwrap().release().await.unwrap();
-    }
-    assert!(client.shutdown(SOON).await.is_clean());
-}
-
-#[tokio::test]
-async fn a_look_whose_answer_is_lost_leaves_nothing() {
-    let (server, proxy, client) = far_world().await;
-    let other = connect(&server).await;
-    for (lock, theirs) in locks(&client).into_iter().zip(locks(&other)) {
-        // Also the script is known then.
-        let seen = async || match lock.shadow_lock().await {
-            Ok(guard) => guard.release().await.is_ok(),
-            Err(_) => false,
-        };
-        eventually(NOTICED, "the store is looked at", seen).await;
+        look().await.unwrap();
         proxy.drop_next_reply();
         let start = Instant::now();
         assert!(lock.shadow_lock().await.is_err());
         assert!(start.elapsed() < patience(A_LOOK * 4), "{:?}", start.elapsed());
-        soon!("it is free", is_free(&client, [&lock, &theirs]).await);
+        free_soon(&client, [&lock, &theirs]).await;
+        eventually(NOTICED, "the store is looked at", async || look().await.is_ok()).await;
     }
+    assert!(client.shutdown(SOON).await.is_clean());
 }
 
 /// Only silence is a reason not to ask again: a store that refuses does so at once.

@@ -2,9 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::observe::recorder::Kept;
-use crate::observe::scenario::*;
-use crate::observe::shadow::{A_LOOK, Scenario, connect, counted, start};
+use crate::observe::shadow::*;
 
 /// A round trip, also of the one whose turn it is.
 const ROUND_TRIP: Duration = ms(10);
@@ -93,8 +91,7 @@ async fn a_hot_key_delays_no_call() {
     assert_eq!(outcomes.iter().sum::<u32>(), 4 * 500, "{}", seen.text());
     assert!(outcomes[0] > 0 && outcomes[1] > 0, "{outcomes:?}");
     assert!(seen.is("lock_acquire_total", &[], 4 * 500));
-    soon!("nothing is left", seen.is_idle());
-    seen.assert_idle();
+    seen.idle().await;
 }
 
 #[tokio::test]
@@ -116,12 +113,7 @@ async fn those_who_wait_are_not_waited_for() {
     let client = connect(&proxy.url()).await;
     let lock = client.mutex("hot").with(LockOptions::default());
     let held = lock.lock().await.unwrap();
-    let waiters: Vec<_> = (0..10)
-        .map(|_| {
-            let lock = lock.clone();
-            lock_tests::spawn(async move { lock.lock().await.unwrap().release().await.unwrap() })
-        })
-        .collect();
+    let waiters = [(); 10].map(|()| lock_tests::spawn(lock.lock().map(drop)));
     soon!("they wait", seen.is("lock_waiting", &[], 10));
     let (started, takes) = (RefCell::default(), Duration::ZERO);
     let crowd = || Crowd { client: &client, start: Instant::now(), started: &started, takes };

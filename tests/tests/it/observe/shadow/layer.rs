@@ -1,8 +1,6 @@
 //! Shadow mode (`enforce`) of the layer, beside a store that is no good.
 
-use crate::observe::recorder::Kept;
-use crate::observe::scenario::*;
-use crate::observe::shadow::{A_LOOK, FIFTY_CALLS, NOTICED, connect, counted};
+use crate::observe::shadow::*;
 use crate::tower::http::*;
 
 async fn perhaps(held: Option<HeldLock>) -> String {
@@ -22,17 +20,6 @@ async fn pauses_and_releases(State(server): State<Arc<RedisServer>>, held: HeldL
     format!("{:?}", held.release().await)
 }
 
-fn app(client: &LockClient, server: &Arc<RedisServer>) -> Router {
-    let layer = LockLayer::http().client(client.clone()).policy("trial").build().unwrap();
-    Router::new()
-        .route("/perhaps", post(perhaps))
-        .route("/insists", post(insists))
-        .route("/pauses", post(pauses))
-        .route("/pauses/and/releases", post(pauses_and_releases))
-        .route_layer(layer)
-        .with_state(Arc::clone(server))
-}
-
 /// The answer, and how long it took.
 async fn send(app: &Router, path: &str) -> (u16, String, Duration) {
     let request = Request::post(path).header("x-job", "1").body(Body::empty()).unwrap();
@@ -50,12 +37,20 @@ async fn until_held(app: &Router) {
     eventually(NOTICED, "the store is looked at again", held).await;
 }
 
+/// Neither a call, nor an answer, nor a handler that lets go early waits for a store that hangs.
 #[tokio::test]
 async fn a_store_that_hangs() {
     let (seen, _here) = Kept::here();
     let server = Arc::new(RedisServer::start().await);
     let client = connect(&server.url()).await;
-    let app = app(&client, &server);
+    let layer = LockLayer::http().client(client.clone()).policy("trial").build().unwrap();
+    let app = Router::new()
+        .route("/perhaps", post(perhaps))
+        .route("/insists", post(insists))
+        .route("/pauses", post(pauses))
+        .route("/pauses/and/releases", post(pauses_and_releases))
+        .route_layer(layer)
+        .with_state(Arc::clone(&server));
     until_held(&app).await;
     server.pause();
     let mut all = Duration::ZERO;
@@ -73,17 +68,6 @@ async fn a_store_that_hangs() {
     server.resume();
     until_held(&app).await;
     assert_eq!(send(&app, "/insists").await.0, 200);
-    soon!("nothing is left", seen.is_idle());
-    assert!(client.shutdown(SOON).await.is_clean());
-}
-
-/// Neither an answer nor a handler that lets go early waits for a release that hangs.
-#[tokio::test]
-async fn a_release_that_hangs() {
-    let (seen, _here) = Kept::here();
-    let server = Arc::new(RedisServer::start().await);
-    let client = connect(&server.url()).await;
-    let app = app(&client, &server);
     for (path, answer) in [("/pauses", ""), ("/pauses/and/releases", "Ok(())")] {
         until_held(&app).await;
         let (status, text, took) = send(&app, path).await;
@@ -92,8 +76,8 @@ async fn a_release_that_hangs() {
         server.resume();
     }
     until_held(&app).await;
-    let free = async || seen.is_idle() && !server.client().exists("job:1").await;
-    eventually(SOON, "nothing is left", free).await;
+    soon!("nothing is left", seen.is_idle() && !server.client().exists("job:1").await);
     let holds = counted(&seen, "acquired");
     assert!(seen.is("lock_release_total", &[("outcome", "released")], holds), "{}", seen.text());
+    assert!(client.shutdown(SOON).await.is_clean());
 }

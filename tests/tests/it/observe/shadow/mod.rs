@@ -30,13 +30,12 @@ const CONFIG: &str = "
 ";
 
 pub(crate) async fn connect(url: &str) -> LockClient {
-    let config = LockConfig::from_deserializer(toml::Deserializer::parse(CONFIG).unwrap()).unwrap();
+    let config = LockConfig::from_toml(CONFIG).unwrap();
     LockClient::builder().config(config).connect(url).await.unwrap()
 }
 
 #[distributed_lock(key = "job:{id}", policy = "trial", client = client)]
 pub(crate) async fn job(client: &LockClient, id: u64) -> Result<bool, LockError> {
-    let _ = id;
     Ok(!client.admin().held().is_empty())
 }
 

@@ -7,7 +7,7 @@ const LEASE: Duration = ms(200);
 
 fn brief() -> LockClient {
     let text = "[lock.policies]\ntrial = { enforce = false, lease = '200ms' }\nreal = {}";
-    let config = LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap();
+    let config = LockConfig::from_toml(text).unwrap();
     LockClient::builder().config(config).in_memory().unwrap()
 }
 
@@ -73,13 +73,10 @@ async fn a_look_inside_of_a_lock() {
 /// S-14: a look that lets others go first leaves it to those who come after it to do so too.
 #[tokio::test(start_paused = true)]
 async fn a_look_leaves_the_others_their_head_start() {
-    let store = MemoryStore::new();
-    let client = |store| LockClient::builder().store(store).unwrap();
-    let (client, other) = (client(store.clone()), client(store.peer()));
+    let Pair { client, other } = memory();
     let lock = client.any_lock(LockKind::Mutex, ["hot"]);
     let held = lock.lock().await.unwrap();
-    let waits = other.mutex("hot");
-    let waiter = lock_tests::spawn(async move { waits.lock().await.unwrap() });
+    let waiter = lock_tests::spawn(other.mutex("hot").lock());
     // Until it listens.
     sleep(ms(100)).await;
     held.release().await.unwrap();
@@ -88,7 +85,7 @@ async fn a_look_leaves_the_others_their_head_start() {
     assert_eq!(start.elapsed(), Duration::ZERO, "it waited for them");
     let next = timeout(secs(1), lock.lock()).await;
     assert!(next.is_err(), "it went before the other process");
-    waiter.await.unwrap().release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
     lock.lock().await.unwrap().release().await.unwrap();
 }
 

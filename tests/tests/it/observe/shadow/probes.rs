@@ -5,20 +5,20 @@ use tokio::runtime::Handle;
 use crate::observe::shadow::{A_LOOK, NOTICED};
 use crate::prelude::*;
 
-async fn lock(server: &RedisServer) -> (LockClient, AnyLock) {
-    let client = connect(server).await;
+/// A lock of a store that is found to be silent.
+async fn silent() -> (RedisServer, LockClient, AnyLock) {
+    let (server, client) = world().await;
     let lock = client.any_lock(LockKind::Mutex, ["job"]);
     lock.shadow_lock().await.unwrap().release().await.unwrap();
     server.pause();
     assert!(lock.shadow_lock().await.is_err());
-    (client, lock)
+    (server, client, lock)
 }
 
 /// However many calls there are, one task asks.
 #[tokio::test]
 async fn one_asks_for_all() {
-    let server = RedisServer::start().await;
-    let (_client, lock) = lock(&server).await;
+    let (server, _client, lock) = silent().await;
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let before = tasks();
     for _ in 0..500 {
@@ -30,8 +30,7 @@ async fn one_asks_for_all() {
 
 #[tokio::test]
 async fn a_refusal_is_a_sign_of_life() {
-    let server = RedisServer::start().await;
-    let (_client, lock) = lock(&server).await;
+    let (server, _client, lock) = silent().await;
     server.resume();
     server.client().cmd(&["ACL", "SETUSER", "default", "-@scripting"]).await;
     let refused = async || match lock.shadow_lock().await {

@@ -17,7 +17,8 @@ pub(crate) async fn serve(app: Router) -> SocketAddr {
     address
 }
 
-pub(crate) fn request(path: &str) -> Request<Empty<Bytes>> {
+/// A request for that path.
+pub(crate) fn asks(path: &str) -> Request<Empty<Bytes>> {
     let uri = format!("http://a{path}");
     Request::post(uri).header("host", "a").body(Empty::new()).unwrap()
 }

@@ -1,7 +1,11 @@
 //! What tower asks of a middleware: the ready inner service is the one that is called, readiness is
 //! handed through, errors stay what they are, clones and bounds are as one expects.
 
+use std::future::{Ready, ready};
+
 use lock_tower::LockServiceError;
+use tower::limit::ConcurrencyLimit;
+use tower::{BoxError, ServiceBuilder};
 
 use crate::tower::prelude::*;
 
@@ -18,52 +22,38 @@ impl Clone for Strict {
     }
 }
 
-impl Strict {
-    fn ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.polls += 1;
-        if self.polls >= 2 {
-            return Poll::Ready(());
+/// The same for requests of both layers.
+macro_rules! strict {
+    ($request:ty => $response:ty, $error:ty, |$asked:ident| $answer:expr) => {
+        impl Service<$request> for Strict {
+            type Response = $response;
+            type Error = $error;
+            type Future = Ready<Result<$response, $error>>;
+
+            fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), $error>> {
+                self.polls += 1;
+                if self.polls >= 2 {
+                    return Poll::Ready(Ok(()));
+                }
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+
+            fn call(&mut self, $asked: $request) -> Self::Future {
+                assert!(self.polls >= 2, "called without having been ready");
+                self.polls = 0;
+                self.calls.fetch_add(1, Ordering::SeqCst);
+                ready($answer)
+            }
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    }
-
-    fn take_call(&mut self) {
-        assert!(self.polls >= 2, "called without having been ready");
-        self.polls = 0;
-        self.calls.fetch_add(1, Ordering::SeqCst);
-    }
+    };
 }
 
-impl Service<&'static str> for Strict {
-    type Response = usize;
-    type Error = &'static str;
-    type Future = std::future::Ready<Result<usize, &'static str>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.ready(cx).map(Ok)
-    }
-
-    fn call(&mut self, request: &'static str) -> Self::Future {
-        self.take_call();
-        std::future::ready(if request == "bad" { Err("refused") } else { Ok(request.len()) })
-    }
-}
-
-impl Service<Request<TestBody>> for Strict {
-    type Response = Response<TestBody>;
-    type Error = Infallible;
-    type Future = std::future::Ready<Result<Response<TestBody>, Infallible>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.ready(cx).map(Ok)
-    }
-
-    fn call(&mut self, _: Request<TestBody>) -> Self::Future {
-        self.take_call();
-        std::future::ready(Ok(Response::default()))
-    }
-}
+strict!(&'static str => usize, &'static str, |asked| match asked {
+    "bad" => Err("refused"),
+    asked => Ok(asked.len()),
+});
+strict!(Request<TestBody> => Response<TestBody>, Infallible, |_asked| Ok(Response::default()));
 
 /// Locks what the request says; "free" needs no lock and "wrong" has no name.
 fn key(request: &&'static str) -> Result<Option<LockKey>, LockError> {
@@ -78,6 +68,10 @@ fn key(request: &&'static str) -> Result<Option<LockKey>, LockError> {
 async fn the_service_that_was_ready_is_called() {
     let (locks, _, store) = two_clients();
     let mut service = LockLayer::new(locks.clone(), key).layer(Strict::default());
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    assert!(Service::<&str>::poll_ready(&mut service, &mut cx).is_pending());
+    assert!(Service::<&str>::poll_ready(&mut service, &mut cx).is_ready());
+    assert_eq!(service.get_ref().polls, 2, "asked once for each time that we were asked");
     for (n, request) in ["a", "a", "free", "bb"].into_iter().enumerate() {
         let answer = service.ready().await.unwrap().call(request).await;
         assert_eq!(answer.unwrap(), request.len());
@@ -85,116 +79,62 @@ async fn the_service_that_was_ready_is_called() {
         assert_eq!(held(&store, request), 0, "released before the result was out");
     }
     let mut service = order_layer(&locks).build().unwrap().layer(Strict::default());
-    for request in [pay(), Request::get("/").body(Full::default()).unwrap(), pay()] {
+    for request in [pay(), request("GET", "/"), pay()] {
         assert_eq!(service.ready().await.unwrap().call(request).await.unwrap().status(), 200);
     }
-    assert_eq!(service.get_ref().calls.load(Ordering::SeqCst), 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn readiness_is_the_inner_services() {
-    let mut service = LockLayer::new(LockClient::in_memory(), key).layer(Strict::default());
-    let mut cx = Context::from_waker(std::task::Waker::noop());
-    assert!(Service::<&str>::poll_ready(&mut service, &mut cx).is_pending());
-    assert!(Service::<&str>::poll_ready(&mut service, &mut cx).is_ready());
-    assert_eq!(service.get_ref().polls, 2, "asked once for each time that we were asked");
-    assert_eq!(service.into_inner().polls, 2);
-}
-
-#[derive(Debug, Clone)]
-struct NeverReady;
-
-impl Service<&'static str> for NeverReady {
-    type Response = ();
-    type Error = &'static str;
-    type Future = std::future::Ready<Result<(), &'static str>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
-        Poll::Ready(Err("closed for today"))
-    }
-
-    fn call(&mut self, _: &'static str) -> Self::Future {
-        unreachable!("never ready")
-    }
+    assert_eq!(service.into_inner().calls.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn errors_say_whose_they_are() {
     let (locks, peer, store) = two_clients();
-    let layer = LockLayer::new(locks, key).options(options(Wait::None));
-    let error = layer.layer(NeverReady).oneshot("a").await.unwrap_err();
-    assert!(matches!(error, LockServiceError::Inner("closed for today")), "{error:?}");
-
+    let layer = LockLayer::new(locks, key).options(waits(Wait::None));
     let service = layer.layer(Strict::default());
     let error = service.clone().oneshot("bad").await.unwrap_err();
     assert!(matches!(error, LockServiceError::Inner("refused")), "{error:?}");
     assert_eq!(held(&store, "bad"), 0, "a failed call gives its lock back too");
-
     let error = service.clone().oneshot("wrong").await.unwrap_err();
     assert!(matches!(error.lock_error(), Some(LockError::InvalidKey { .. })), "{error:?}");
-
     let _other = peer.mutex("a").lock().await.unwrap();
     let error = service.clone().oneshot("a").await.unwrap_err();
     assert!(matches!(error.lock_error(), Some(LockError::Busy { .. })), "{error:?}");
-    assert_eq!(service.get_ref().calls.load(Ordering::SeqCst), 1, "only \"bad\" got through");
+    assert_eq!(service.clone().oneshot("bb").await.unwrap(), 2, "another key does not wait");
+    assert_eq!(service.get_ref().calls.load(Ordering::SeqCst), 2, "\"bad\" and \"bb\" got through");
+    // A future is pending after its result, however that was.
+    for request in ["bb", "bad", "wrong", "a"] {
+        let mut service = service.clone();
+        let mut call = pin!(service.ready().await.unwrap().call(request));
+        let _ = call.as_mut().await;
+        assert!(poll!(call.as_mut()).is_pending(), "{request}");
+    }
 }
 
+/// Layers that fail with boxed errors fit on both sides, and a key function has an error of its own.
 #[tokio::test(start_paused = true)]
-async fn one_at_a_time_per_key() {
+async fn errors_of_others_pass_through() {
     let (locks, peer, _) = two_clients();
-    let inside = Arc::new(AtomicUsize::new(0));
-    let most = Arc::new(AtomicUsize::new(0));
-    let work = {
-        let (inside, most) = (inside.clone(), most.clone());
-        service_fn(move |_: &'static str| {
-            let (inside, most) = (inside.clone(), most.clone());
-            async move {
-                most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                sleep(ms(10)).await;
-                inside.fetch_sub(1, Ordering::SeqCst);
-                Ok::<_, Infallible>(())
-            }
-        })
-    };
-    let service = |client| LockLayer::new(client, key).layer(work.clone());
-    let (here, there) = (service(locks), service(peer));
-    let run = async |keys: [&'static str; 2]| {
-        most.store(0, Ordering::SeqCst);
-        let calls = (0..10).flat_map(|_| {
-            [here.clone().oneshot(keys[0]), there.clone().oneshot(keys[1])].map(lock_tests::spawn)
-        });
-        for call in calls.collect::<Vec<_>>() {
-            call.await.unwrap().unwrap();
-        }
-        most.load(Ordering::SeqCst)
-    };
-    assert_eq!(run(["a", "a"]).await, 1);
-    assert_eq!(run(["a", "b"]).await, 2, "different keys do not wait for each other");
-    assert_eq!(run(["free", "free"]).await, 20, "and without a lock no task waits");
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_enclosed_re_enters() {
-    let (locks, peer, store) = two_clients();
-    let terms = options(Wait::UpTo(secs(1)));
-    let layer = LockLayer::new(locks.clone(), key).options(terms);
-    let handler = service_fn(move |name: &'static str| {
-        let (nested, other) = (locks.clone(), peer.clone());
-        // In `call`, where no future of the handler is polled yet.
-        let early = nested.mutex(name).lock().now_or_never().expect("nothing to wait for");
-        async move {
-            let early = early?;
-            assert!(nested.mutex(name).try_lock().await?.is_none(), "beside it, not inside of it");
-            let late = early.run(nested.mutex(name).lock()).await??;
-            assert_eq!(early.token(), late.token());
-            assert!(other.mutex(name).try_lock().await?.is_none(), "others are kept out");
-            Ok::<_, LockError>(late.token())
-        }
+    let layer = LockLayer::with_key(locks, |pieces: &u64| match pieces {
+        13 => Err(BoxError::from("unlucky")),
+        _ => Ok(Some(LockKey::new("stock")?)),
     });
-    let once = layer.layer(handler.clone()).oneshot("a").await.unwrap();
-    free_soon(&store, "a").await;
-    let twice = layer.layer(layer.layer(handler)).oneshot("a").await.unwrap();
-    assert!(twice > once);
+    let service = ServiceBuilder::new()
+        .map_err(BoxError::from)
+        .layer(layer.options(waits(Wait::None)))
+        .timeout(secs(1))
+        .service(service_fn(|pieces: u64| async move {
+            if pieces == 0 { Err("none left") } else { Ok(pieces) }
+        }));
+    assert_eq!(service.clone().oneshot(7).await.unwrap(), 7);
+    assert_eq!(service.clone().oneshot(0).await.unwrap_err().to_string(), "none left");
+    type Failed = LockServiceError<BoxError>;
+    let unlucky = service.clone().oneshot(13).await.unwrap_err();
+    let Some(LockServiceError::Key(error)) = unlucky.downcast_ref::<Failed>() else {
+        panic!("{unlucky:?}")
+    };
+    assert_eq!(error.to_string(), "unlucky");
+    let _other = peer.mutex("stock").lock().await.unwrap();
+    let refused = service.oneshot(7).await.unwrap_err();
+    assert!(refused.downcast_ref::<Failed>().unwrap().lock_error().unwrap().is_busy());
 }
 
 #[test]
@@ -203,19 +143,18 @@ fn bounds_are_no_narrower_than_the_inner_services() {
     fn future<F: Future + Send>(_: F) {}
 
     struct NotClone;
-    let marker = NotClone;
-    let generic = LockLayer::new(LockClient::in_memory(), move |_: &()| {
+    let (marker, locks) = (NotClone, LockClient::in_memory());
+    let generic = LockLayer::new(locks.clone(), move |_: &()| {
         let _ = &marker;
         Ok(None)
     });
-    layer(&generic);
-    layer(&order_layer(&LockClient::in_memory()).build().unwrap());
     let plain = service_fn(|()| async { Ok::<_, Infallible>(()) });
+    let http = order_layer(&locks).build().unwrap();
+    layer(&generic);
+    layer(&http);
     layer(&generic.layer(plain));
     future(generic.layer(plain).call(()));
-    let layered = order_layer(&LockClient::in_memory()).build().unwrap();
-    future(layered.layer(Calls::default().service()).call(pay()));
-
+    future(http.layer(Calls::default().service()).call(pay()));
     // A service whose futures stay on one thread can be locked too.
     let local = service_fn(|()| {
         let local = std::rc::Rc::new(());
@@ -227,63 +166,29 @@ fn bounds_are_no_narrower_than_the_inner_services() {
     drop(generic.layer(local).call(()));
 }
 
-/// A key function with an error of its own.
+/// A connection's service is kept after a refusal; its place in a limit further in is not.
 #[tokio::test(start_paused = true)]
-async fn a_key_function_may_fail_in_its_own_way() {
-    #[derive(Debug)]
-    struct Nameless(u32);
-    impl std::fmt::Display for Nameless {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            write!(f, "job {} has no name", self.0)
-        }
-    }
-    impl std::error::Error for Nameless {}
-    let layer = LockLayer::with_key(LockClient::in_memory(), |job: &u32| match job {
-        0 => Ok(None),
-        job => Err(Nameless(*job)),
-    });
-    let service = tower::ServiceBuilder::new()
-        .layer(layer)
-        .service(service_fn(|job: u32| async move { Ok::<_, Infallible>(job) }));
-    assert_eq!(service.clone().oneshot(0).await.unwrap(), 0);
-    let error = service.oneshot(7).await.unwrap_err();
-    assert!(error.lock_error().is_none());
-    let LockServiceError::Key(error) = error else { panic!("{error:?}") };
-    assert_eq!(error.to_string(), "job 7 has no name");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_future_is_pending_after_its_result() {
+async fn a_refused_request_keeps_no_readiness() {
     let (locks, peer, _) = two_clients();
-    let layer = LockLayer::new(locks, key).options(options(Wait::None));
-    let mut service = layer.layer(Strict::default());
-    let held = peer.mutex("held").lock().await.unwrap();
-    for request in ["a", "bad", "wrong", "held"] {
-        let mut call = std::pin::pin!(service.ready().await.unwrap().call(request));
-        let _ = call.as_mut().await;
-        let mut cx = Context::from_waker(std::task::Waker::noop());
-        assert!(call.as_mut().poll(&mut cx).is_pending(), "{request}");
+    let _other = peer.mutex(ORDER).lock().await.unwrap();
+    let served = async |limited: ConcurrencyLimit<Handler>| {
+        let other = timeout(secs(1), limited.oneshot(pay())).await;
+        assert_eq!(other.expect("the place is kept").unwrap().status(), 200);
+    };
+    let limited = || ConcurrencyLimit::new(Calls::default().service(), 1);
+    for (request, status) in [(request("POST", "/nowhere"), 400), (pay(), 409)] {
+        let inner = limited();
+        let mut refused =
+            order_layer(&locks).wait(Wait::None).build().unwrap().layer(inner.clone());
+        let answer = refused.ready().await.unwrap().call(request).await.unwrap();
+        assert_eq!(answer.status(), status);
+        served(inner).await;
+        drop(refused);
     }
-    drop(held);
-}
-
-/// Layers that fail with boxed errors fit on both sides: the layer's error over a boxed one is an error itself.
-#[tokio::test(start_paused = true)]
-async fn boxed_errors_pass_through() {
-    let (locks, peer, _) = two_clients();
-    let layer = LockLayer::new(locks, |_: &u64| LockKey::new("stock").map(Some));
-    let service = tower::ServiceBuilder::new()
-        .map_err(tower::BoxError::from)
-        .layer(layer.options(waits(Wait::None)))
-        .timeout(secs(1))
-        .service(service_fn(|pieces: u64| async move {
-            if pieces == 0 { Err("none left") } else { Ok(pieces) }
-        }));
-    assert_eq!(service.clone().oneshot(7).await.unwrap(), 7);
-    let failed = service.clone().oneshot(0).await.unwrap_err();
-    assert_eq!(failed.to_string(), "none left");
-    let _other = peer.mutex("stock").lock().await.unwrap();
-    let refused = service.oneshot(7).await.unwrap_err();
-    let refused = refused.downcast_ref::<LockServiceError<tower::BoxError>>().unwrap();
-    assert!(refused.lock_error().is_some_and(LockError::is_busy));
+    let inner = limited();
+    let generic = LockLayer::new(locks, |_: &Request<TestBody>| LockKey::new("").map(Some));
+    let mut refused = generic.layer(inner.clone());
+    assert!(refused.ready().await.unwrap().call(pay()).await.is_err());
+    served(inner).await;
+    drop(refused);
 }

@@ -2,17 +2,14 @@
 
 use std::net::Shutdown;
 
-use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use axum::serve;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
+use crate::tower::layers::connection;
 use crate::tower::prelude::*;
-
-const ORDER: &str = "order:42";
 
 /// How long a departed client may keep its place here. The layer promises 100 ms; a machine that builds
 /// other things meanwhile is given more. A place that is kept is kept until the lock is free.
@@ -22,7 +19,7 @@ const LEFT: Duration = secs(2);
 #[derive(Debug, Clone, Default)]
 struct Counts {
     requests: Arc<AtomicUsize>,
-    handlers: Arc<AtomicUsize>,
+    handlers: Calls,
 }
 
 /// Counts a request until its future is dropped.
@@ -41,7 +38,7 @@ async fn count(State(counts): State<Counts>, request: Request, next: Next) -> Re
 }
 
 async fn pay(State(counts): State<Counts>, body: Bytes) -> Bytes {
-    counts.handlers.fetch_add(1, Ordering::SeqCst);
+    counts.handlers.add();
     body
 }
 
@@ -57,16 +54,12 @@ impl Server {
         let (locks, peer, _) = two_clients();
         let busy = peer.mutex(ORDER).lock().await.unwrap();
         let counts = Counts::default();
-        let layer = adapt(LockLayer::http().key("order:{path.id}").client(locks));
         let app = Router::new()
             .route("/orders/{id}/pay", post(pay).layer(DefaultBodyLimit::max(4 << 20)))
-            .route_layer(layer.build().unwrap())
+            .route_layer(adapt(routed_layer(&locks)).build().unwrap())
             .layer(from_fn_with_state(counts.clone(), count))
             .with_state(counts.clone());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        lock_tests::spawn(serve(listener, app).into_future());
-        Self { address, counts, busy }
+        Self { address: connection::serve(app).await, counts, busy }
     }
 
     async fn connect(&self) -> TcpStream {
@@ -83,23 +76,16 @@ impl Server {
 
     /// Requires that no task waits any more, and that no handler runs when the lock is free.
     async fn no_request_is_left(self, what: &str) {
-        let left_at = Instant::now();
-        while self.requests() > 0 {
-            assert!(
-                left_at.elapsed() < patience(LEFT),
-                "{what}: {} keep their places",
-                self.requests()
-            );
-            sleep(ms(5)).await;
-        }
-        let handlers = self.counts.handlers.clone();
+        let gone = format!("{what}: a client keeps its place");
+        eventually(LEFT, &gone, async || self.requests() == 0).await;
         self.busy.release().await.unwrap();
         // Another request is served, and it is the only one.
         let mut client = TcpStream::connect(self.address).await.unwrap();
         client.write_all(&head("content-length: 4")).await.unwrap();
         client.write_all(b"paid").await.unwrap();
         assert!(answer(&mut client, "paid").await.starts_with("HTTP/1.1 200"), "{what}");
-        assert_eq!(handlers.load(Ordering::SeqCst), 1, "{what}: a departed client's handler ran");
+        let ran = self.counts.handlers.count();
+        assert_eq!(ran, 1, "{what}: a departed client's handler ran");
     }
 }
 
@@ -140,33 +126,23 @@ fn chunk(bytes: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn a_departed_client_leaves_the_line_and_its_handler_never_runs() {
     let (chunked, body) = (head("transfer-encoding: chunked"), vec![b'x'; 60_000]);
-    let end = b"0\r\n\r\n".to_vec();
+    let (twenty, end) = (vec![b'x'; 20], b"0\r\n\r\n".to_vec());
+    let sized = |length: usize| head(&format!("content-length: {length}"));
+    let expected = head("content-length: 60000\r\nexpect: 100-continue");
     let cases = [
-        ("no body", vec![head("content-length: 0")]),
-        ("20 bytes", vec![head("content-length: 20"), vec![b'x'; 20]]),
-        (
-            "20 bytes in two packets",
-            vec![head("content-length: 20"), vec![b'x'; 9], vec![b'x'; 11]],
-        ),
-        ("20 bytes, chunked", vec![chunked.clone(), chunk(&[b'x'; 20]), end.clone()]),
-        (
-            "20 bytes, chunked, at once",
-            vec![[chunked.clone(), chunk(&[b'x'; 20]), end.clone()].concat()],
-        ),
-        ("60 kB", vec![head("content-length: 60000"), body.clone()]),
-        ("60 kB at once", vec![[head("content-length: 60000"), body.clone()].concat()]),
+        ("no body", vec![sized(0)]),
+        ("20 bytes", vec![sized(20), twenty.clone()]),
+        ("20 bytes in two packets", vec![sized(20), vec![b'x'; 9], vec![b'x'; 11]]),
+        ("20 bytes, chunked", vec![chunked.clone(), chunk(&twenty), end.clone()]),
+        ("20 bytes, chunked, at once", vec![[&chunked[..], &chunk(&twenty), &end].concat()]),
+        ("60 kB", vec![sized(60_000), body.clone()]),
+        ("60 kB at once", vec![[sized(60_000), body.clone()].concat()]),
         ("60 kB, chunked", vec![chunked.clone(), chunk(&body), end]),
         ("trailers", vec![chunked.clone(), chunk(b"paid"), b"0\r\nx-sum: 7\r\n\r\n".to_vec()]),
-        ("a third of it", vec![head("content-length: 60000"), body[..20_000].to_vec()]),
+        ("a third of it", vec![sized(60_000), body[..20_000].to_vec()]),
         ("half a chunk", vec![chunked, b"ff\r\npart of it".to_vec()]),
-        (
-            "a body that is expected",
-            vec![head("content-length: 60000\r\nexpect: 100-continue"), body],
-        ),
-        (
-            "nothing of what is expected",
-            vec![head("content-length: 60000\r\nexpect: 100-continue")],
-        ),
+        ("a body that is expected", vec![expected.clone(), body]),
+        ("nothing of what is expected", vec![expected]),
     ];
     // What waits is given up either way.
     for finishes in [false, true] {
@@ -175,39 +151,36 @@ async fn a_departed_client_leaves_the_line_and_its_handler_never_runs() {
     }
 }
 
+/// A stream of HTTP/2 that is reset, or whose connection ends.
+async fn stream_ends(reset: bool, pieces: &[usize], whole: bool) {
+    let server = Server::start(|layer| layer).await;
+    let socket = server.connect().await.into_std().unwrap();
+    let io = TcpStream::from_std(socket.try_clone().unwrap()).unwrap();
+    let (mut client, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(io)).await.unwrap();
+    lock_tests::spawn(connection);
+    let data = pieces.iter().map(|length| Ok::<_, Infallible>(Bytes::from(vec![b'x'; *length])));
+    let data = stream::iter(data.collect::<Vec<_>>());
+    // One that is not whole stays open.
+    let body = if whole { data.boxed() } else { data.chain(stream::pending()).boxed() };
+    let request = Request::post("http://a/orders/42/pay");
+    let request = request.body(StreamBody::new(body.map(|it| it.map(Frame::data)))).unwrap();
+    let call = lock_tests::spawn(async move { client.send_request(request).await.map(drop) });
+    server.waiting(1).await;
+    sleep(ms(30)).await;
+    if reset {
+        call.abort();
+    } else {
+        socket.shutdown(Shutdown::Both).unwrap();
+    }
+    server.no_request_is_left(&format!("reset {reset}, {pieces:?}, whole {whole}")).await;
+}
+
 #[tokio::test]
 async fn a_stream_that_ends_leaves_the_line() {
-    for reset in [true, false] {
-        for pieces in [vec![60_000], vec![20], vec![30_000, 30_000], vec![]] {
-            for whole in [true, false] {
-                let server = Server::start(|layer| layer).await;
-                let socket = server.connect().await.into_std().unwrap();
-                let io = TcpStream::from_std(socket.try_clone().unwrap()).unwrap();
-                let (mut client, connection) =
-                    http2::handshake(TokioExecutor::new(), TokioIo::new(io)).await.unwrap();
-                lock_tests::spawn(connection);
-                let (send, mut frames) = mpsc::unbounded_channel();
-                for length in &pieces {
-                    send.send(Bytes::from(vec![b'x'; *length])).unwrap();
-                }
-                // One that is not whole stays open.
-                let _open = (!whole).then_some(send);
-                let body = stream::poll_fn(move |cx| frames.poll_recv(cx))
-                    .map(|data| Ok::<_, Infallible>(http_body::Frame::data(data)));
-                let request = Request::post("http://a/orders/42/pay");
-                let request = request.body(StreamBody::new(body)).unwrap();
-                let call =
-                    lock_tests::spawn(async move { client.send_request(request).await.map(drop) });
-                server.waiting(1).await;
-                sleep(ms(30)).await;
-                if reset {
-                    call.abort();
-                } else {
-                    socket.shutdown(Shutdown::Both).unwrap();
-                }
-                let what = format!("reset {reset}, {pieces:?}, whole {whole}");
-                server.no_request_is_left(&what).await;
-            }
+    for pieces in [&[60_000][..], &[20], &[30_000, 30_000], &[]] {
+        for (reset, whole) in [(true, true), (true, false), (false, true), (false, false)] {
+            stream_ends(reset, pieces, whole).await;
         }
     }
 }
@@ -215,11 +188,10 @@ async fn a_stream_that_ends_leaves_the_line() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_three_hundred_that_leave_none_waits_and_none_runs() {
     let server = Server::start(|layer| layer).await;
-    let body = vec![b'x'; 60_000];
     let clients = join_all((0..300).map(async |_| {
         let mut client = server.connect().await;
         client.write_all(&head("content-length: 60000")).await.unwrap();
-        client.write_all(&body).await.unwrap();
+        client.write_all(&[b'x'; 60_000]).await.unwrap();
         client
     }));
     let clients = clients.await;
@@ -237,15 +209,11 @@ async fn a_body_over_the_buffer_arrives_whole() {
     client.write_all(&head(&length)).await.unwrap();
     // The server says so when the body is polled, so it is read while the request waits.
     assert_eq!(answer(&mut client, "\r\n\r\n").await, "HTTP/1.1 100 Continue\r\n\r\n");
-    assert_eq!(server.counts.handlers.load(Ordering::SeqCst), 0);
     let (mut read, mut write) = client.split();
-    let send = async {
-        write.write_all(body.as_bytes()).await.unwrap();
-    };
     let release = async {
         server.waiting(1).await;
         sleep(ms(100)).await;
-        assert_eq!(server.counts.handlers.load(Ordering::SeqCst), 0);
+        assert_eq!(server.counts.handlers.count(), 0);
         server.busy.release().await.unwrap();
     };
     let receive = async {
@@ -255,8 +223,8 @@ async fn a_body_over_the_buffer_arrives_whole() {
         }
         String::from_utf8(seen).unwrap()
     };
-    let all = async { tokio::join!(send, release, receive) };
-    let (_, _, seen) = timeout(PROMPTLY, all).await.expect("no answer");
+    let all = async { tokio::join!(write.write_all(body.as_bytes()), release, receive) };
+    let (_, (), seen) = timeout(PROMPTLY, all).await.expect("no answer");
     assert!(seen.ends_with(&format!("\r\n\r\n{body}")), "{} bytes came back", seen.len());
 }
 
@@ -289,5 +257,5 @@ async fn pipelined_requests_are_served_in_their_order() {
     server.busy.release().await.unwrap();
     let seen = answer(&mut client, "after").await;
     assert!(seen.find("first").unwrap() < seen.find("after").unwrap(), "{seen}");
-    assert_eq!(server.counts.handlers.load(Ordering::SeqCst), 2);
+    assert_eq!(server.counts.handlers.count(), 2);
 }

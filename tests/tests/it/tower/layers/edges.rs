@@ -3,14 +3,13 @@
 
 use tracing::Instrument;
 
-use crate::tower::layers::policies::config;
 use crate::tower::prelude::*;
 
 const STEP: Duration = ms(600);
 
 /// Three chunks, with a step before the handler's end and before each. The lock is given back at a step,
 /// if at any.
-async fn answer_of(layer: HttpLockLayer, release_at: Option<usize>) -> String {
+async fn is_whole(layer: HttpLockLayer, release_at: Option<usize>) -> bool {
     let release = move |step| async move {
         sleep(STEP).await;
         if release_at == Some(step) {
@@ -25,15 +24,14 @@ async fn answer_of(layer: HttpLockLayer, release_at: Option<usize>) -> String {
         }))
     };
     let app = Router::new().route("/orders/{id}/pay", post(handler)).route_layer(layer);
-    let request = Request::post("/orders/42/pay").body(Body::empty()).unwrap();
-    let answer = async { seen(app.oneshot(request).await.unwrap()).await };
-    timeout(2 * PROMPTLY, answer).await.expect("a hang")
+    let answer = seen(send(&app, "POST", "/orders/42/pay").await).await;
+    answer.starts_with("200 ") && answer.ends_with("\n123")
 }
 
 /// Shadow mode only tells: what it lost or held for too long is no reason to cut off a handler, or its
-/// body.
+/// body. Nor is `max_hold` after the release.
 #[tokio::test(start_paused = true)]
-async fn what_is_not_enforced_is_not_cut_off() {
+async fn what_is_not_enforced_or_was_given_back_is_not_cut_off() {
     for terms in [
         "lease = '200ms'",
         "lease = '200ms'\non_lost = 'finish'",
@@ -41,22 +39,14 @@ async fn what_is_not_enforced_is_not_cut_off() {
         "lease = 'watchdog 200ms'\nmax_hold = '1s'",
         "max_hold = '1s'",
     ] {
-        let text = format!("[lock.policies.p]\nkey = 'k'\nenforce = false\n{terms}");
-        let locks = LockClient::builder().config(config(&text)).in_memory().unwrap();
+        let (locks, _) =
+            clients(&format!("[lock.policies.p]\nkey = 'k'\nenforce = false\n{terms}"));
         let layer = LockLayer::http().client(locks).policy("p").build().unwrap();
-        let answer = answer_of(layer, None).await;
-        assert!(answer.starts_with("200 ") && answer.ends_with("\n123"), "{terms}: {answer}");
+        assert!(is_whole(layer, None).await, "{terms}");
     }
-}
-
-/// `max_hold` is about the lock, and there is none any more.
-#[tokio::test(start_paused = true)]
-async fn what_was_given_back_early_is_not_cut_off() {
     for step in [0, 1] {
-        let (locks, ..) = two_clients();
-        let layer = order_layer(&locks).max_hold(STEP * 5 / 2).build().unwrap();
-        let answer = answer_of(layer, Some(step)).await;
-        assert!(answer.starts_with("200 ") && answer.ends_with("\n123"), "{step}: {answer}");
+        let layer = order_layer(&two_clients().0).max_hold(STEP * 5 / 2).build().unwrap();
+        assert!(is_whole(layer, Some(step)).await, "{step}");
     }
 }
 
@@ -65,39 +55,31 @@ async fn what_was_given_back_early_is_not_cut_off() {
 async fn what_contradicts_the_code_is_found_when_the_layer_is_built() {
     const SOUND: &str = "[lock.policies.p]\nkey = 'k'\n[[lock.routes]]\npath = '/'\npolicy = 'p'";
     let unsound = &SOUND.replace("key", "at_least = '1m'\nkey");
-    let options = LockOptions::new().lease(Lease::Fixed(secs(9)));
-    let client = |text: &str| LockClient::builder().config(config(text)).in_memory().unwrap();
     let layers = |locks: &LockClient| {
-        let builder = || LockLayer::http().client(locks.clone()).options(options.clone());
+        let builder = || LockLayer::http().client(locks.clone()).options(fixed(secs(9)));
         [builder().policy("p").build(), builder().routes().build()]
     };
-    for refused in layers(&client(unsound)) {
+    for refused in layers(&clients(unsound).0) {
         let message = refused.unwrap_err().to_string();
         assert!(message.contains("at_least"), "{message}");
     }
-    let options = waits_and_holds(Wait::None, secs(9));
-    let locks = LockClient::builder().options(options).in_memory().unwrap();
+    let locks = LockClient::builder().options(fixed(secs(9))).in_memory().unwrap();
     assert!(order_layer(&locks).max_hold(PROMPTLY).build().is_err());
 
-    // A reload that brings it is refused.
-    let locks = client(SOUND);
+    // A reload that brings it is refused, and so are defaults that contradict a layer without a policy.
+    let (locks, _) = clients(SOUND);
     let layers = layers(&locks).map(Result::unwrap);
     let error = locks.reload(config(unsound)).unwrap_err();
     assert_eq!(error.problems().len(), 2, "{error}");
     for layer in &layers {
         assert_eq!(status(layer, request("POST", "/")).await, 200);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_a_client_no_method_passes_that_the_code_locks() {
-    let builder = || LockLayer::http().policy("p");
-    let named = builder().methods([Method::GET]).build().unwrap();
-    let shared = builder().share_safe_methods(true).build().unwrap();
-    for layer in [named, shared] {
-        assert_eq!(status(&layer, request("GET", "/")).await, 500);
-        assert_eq!(status(&layer, request("OPTIONS", "/")).await, 200);
-    }
+    let (locks, _) = clients("[lock]");
+    let plain = LockLayer::http().key("a").client(locks.clone()).options(fixed(secs(10)));
+    let _plain = plain.build().unwrap();
+    let error = locks.reload(config("[lock.defaults]\nat_least = '1m'")).unwrap_err().to_string();
+    assert!(error.contains("at_least"), "{error}");
+    locks.reload(config("[lock.defaults]\nwait = '2s'")).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,13 +87,8 @@ async fn a_handler_that_finishes_keeps_its_span() {
     let log = Log::start_at(tracing::Level::DEBUG);
     let (locks, ..) = two_clients();
     let layer = order_layer(&locks).finish_on_disconnect(true).build().unwrap();
-    let handler = tower::service_fn(|_: Request<TestBody>| async {
-        tracing::info!("at work");
-        Ok::<_, Infallible>(http::Response::new(TestBody::default()))
-    });
+    let handler = runs(|| async { tracing::info!("at work") });
     let request = tracing::info_span!("request");
     layer.layer(handler).oneshot(pay()).instrument(request).await.unwrap();
-    let text = log.text();
-    let line = text.lines().find(|line| line.ends_with("at work")).expect("a line");
-    assert!(line.contains("request"), "{line}");
+    assert!(log.lines_with("at work")[0].contains("request"), "{}", log.text());
 }

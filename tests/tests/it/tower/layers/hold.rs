@@ -2,13 +2,10 @@
 
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
-use http_body::Body;
+use http_body::Body as HttpBody;
 use lock_runtime::options::OnReleaseLost;
-use lock_tower::http::LockBodyError;
 
 use crate::tower::prelude::*;
-
-const ORDER: &str = "order:42";
 
 type Item = Result<Frame<Bytes>, &'static str>;
 
@@ -20,7 +17,7 @@ pub(crate) struct Sent {
     look: Box<dyn Fn() + Send + Sync>,
 }
 
-impl Body for Sent {
+impl HttpBody for Sent {
     type Data = Bytes;
     type Error = &'static str;
 
@@ -34,22 +31,17 @@ impl Body for Sent {
     }
 }
 
-/// Counts when it is dropped.
-struct Dropped(Calls);
-
-impl Drop for Dropped {
-    fn drop(&mut self) {
-        self.0.add();
-    }
-}
-
 pub(crate) fn sent(hint: SizeHint) -> (mpsc::UnboundedSender<Item>, Sent) {
     let (sender, frames) = mpsc::unbounded_channel();
     (sender, Sent { frames, hint, look: Box::new(|| ()) })
 }
 
 fn data(text: &'static str) -> Item {
-    Ok(Frame::data(Bytes::from_static(text.as_bytes())))
+    Ok(Frame::data(text.into()))
+}
+
+fn trailers() -> Item {
+    Ok(Frame::trailers(HeaderMap::new()))
 }
 
 /// The response of one request to a handler that answers with just this.
@@ -59,7 +51,7 @@ pub(crate) async fn respond<B>(
     response: Response<B>,
 ) -> Response<LockBody<B>>
 where
-    B: Body<Data = Bytes, Error: Send> + Unpin + Send + 'static,
+    B: HttpBody<Data = Bytes, Error: Send> + Unpin + Send + 'static,
 {
     let response = Arc::new(Mutex::new(Some(response)));
     let service = layer.build().unwrap().layer(service_fn(move |_| {
@@ -69,14 +61,20 @@ where
     service.oneshot(request).await.unwrap()
 }
 
+/// Such a body under its lock.
+async fn begun(layer: HttpLockLayerBuilder, body: Sent) -> LockBody<Sent> {
+    respond(layer, pay(), Response::new(body)).await.into_body()
+}
+
 /// A layer over a store of its own.
 fn layer() -> (HttpLockLayerBuilder, MemoryStore) {
     let (locks, _, store) = two_clients();
-    (order_layer(&locks).options(options(Wait::None)), store)
+    (order_layer(&locks).wait(Wait::None), store)
 }
 
-fn text(frame: Option<Result<Frame<Bytes>, LockBodyError<&'static str>>>) -> String {
-    match frame {
+/// The next frame, as text.
+async fn next(body: &mut LockBody<Sent>) -> String {
+    match body.frame().await {
         None => "end".to_owned(),
         Some(Err(error)) => format!("error: {error}"),
         Some(Ok(frame)) => match frame.into_data() {
@@ -86,134 +84,115 @@ fn text(frame: Option<Result<Frame<Bytes>, LockBodyError<&'static str>>>) -> Str
     }
 }
 
+const LOST: &str = "error: the lock was lost while the body was sent";
+
 #[tokio::test(start_paused = true)]
 async fn what_is_in_memory_is_free_with_the_response() {
-    let trailers = || Ok(Frame::trailers(HeaderMap::new()));
     for (items, seen) in [
-        (vec![data("a")], vec!["a"]),
-        (vec![data("a"), trailers()], vec!["a", "trailers"]),
-        (vec![Err("broken")], vec!["error: broken"]),
-        (vec![data("a"), Err("broken")], vec!["a", "error: broken"]),
-        (vec![], vec![]),
+        (vec![data("a")], &["a"][..]),
+        (vec![data("a"), trailers()], &["a", "trailers"]),
+        (vec![Err("broken")], &["error: broken"]),
+        (vec![data("a"), Err("broken")], &["a", "error: broken"]),
+        (vec![], &[]),
     ] {
         let (layer, store) = layer();
         let (sender, body) = sent(SizeHint::new());
         items.into_iter().for_each(|item| sender.send(item).unwrap());
         drop(sender);
-        let answer = respond(layer, pay(), Response::new(body)).await;
+        let mut body = begun(layer, body).await;
         assert_eq!(held(&store, ORDER), 0, "{seen:?}");
-        let mut body = answer.into_body();
         for expected in seen {
-            assert_eq!(text(body.frame().await), expected);
+            assert_eq!(next(&mut body).await, *expected);
         }
-        assert_eq!(text(body.frame().await), "end");
+        assert_eq!(next(&mut body).await, "end");
     }
 }
 
+/// A body that ends by its length would free its lock too early: its last frame is kept back until it has ended.
 #[tokio::test(start_paused = true)]
 async fn a_length_that_is_known_is_not_a_body_that_is_there() {
-    let (layer, store) = layer();
+    let (exact, store) = layer();
     let (sender, body) = sent(SizeHint::with_exact(4));
-    let mut body = respond(layer, pay(), Response::new(body)).await.into_body();
+    let mut body = begun(exact, body).await;
     assert_eq!((held(&store, ORDER), body.size_hint().exact()), (1, Some(4)));
     sender.send(data("ab")).unwrap();
-    assert_eq!((text(body.frame().await).as_str(), held(&store, ORDER)), ("ab", 1));
+    assert_eq!((&*next(&mut body).await, held(&store, ORDER)), ("ab", 1));
     sender.send(data("cd")).unwrap();
-    // Whoever counts bytes would take this for the end, and the body goes on.
     assert!(body.frame().now_or_never().is_none() && held(&store, ORDER) == 1);
     drop(sender);
-    assert_eq!((text(body.frame().await).as_str(), held(&store, ORDER)), ("cd", 0));
-    assert_eq!(text(body.frame().await), "end");
-}
+    assert_eq!((&*next(&mut body).await, held(&store, ORDER)), ("cd", 0));
+    assert_eq!(next(&mut body).await, "end");
 
-/// The same where only the header says so, and the frame came with the first look.
-#[tokio::test(start_paused = true)]
-async fn an_announced_length_is_kept_back_too() {
-    let (layer, store) = layer();
+    // The same where only the header says so, and the frame came with the first look.
+    let (announced, store) = layer();
     let (sender, body) = sent(SizeHint::new());
     sender.send(data("abcd")).unwrap();
     let response = Response::builder().header(CONTENT_LENGTH, 4).body(body).unwrap();
-    let mut body = respond(layer, pay(), response).await.into_body();
+    let mut body = respond(announced, pay(), response).await.into_body();
     assert!(body.frame().now_or_never().is_none() && held(&store, ORDER) == 1);
     drop(sender);
-    assert_eq!((text(body.frame().await).as_str(), held(&store, ORDER)), ("abcd", 0));
+    assert_eq!((&*next(&mut body).await, held(&store, ORDER)), ("abcd", 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_is_held_to_its_end() {
-    let (layer, store) = layer();
+    let (builder, store) = layer();
     let (sender, body) = sent(SizeHint::new());
-    let mut body = respond(layer, pay(), Response::new(body)).await.into_body();
+    let mut body = begun(builder, body).await;
     for event in ["one", "two", "three"] {
         sender.send(data(event)).unwrap();
-        assert_eq!((text(body.frame().await).as_str(), held(&store, ORDER)), (event, 1));
+        assert_eq!((&*next(&mut body).await, held(&store, ORDER)), (event, 1));
         sleep(secs(9)).await;
     }
     drop(sender);
     assert!(!body.is_end_stream());
-    assert_eq!((text(body.frame().await).as_str(), held(&store, ORDER)), ("end", 0));
+    assert_eq!((&*next(&mut body).await, held(&store, ORDER)), ("end", 0));
     assert!(body.is_end_stream());
+
+    // What was kept back of one that fails would make it look complete.
+    let (builder, store) = layer();
+    let (sender, body) = sent(SizeHint::with_exact(2));
+    let mut body = begun(builder, body).await;
+    sender.send(data("ab")).unwrap();
+    sender.send(Err("broken")).unwrap();
+    assert_eq!((&*next(&mut body).await, held(&store, ORDER)), ("error: broken", 0));
+    assert_eq!(next(&mut body).await, "end");
+
+    let (builder, store) = layer();
+    let (_sender, body) = sent(SizeHint::new());
+    let dropped = begun(builder, body).await;
+    assert_eq!(held(&store, ORDER), 1);
+    drop(dropped);
+    free_soon(&store, ORDER).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_layer_may_be_told() {
-    let (layer, store) = layer();
+    let (builder, store) = layer();
     let (_sender, body) = sent(SizeHint::new());
-    let _body = respond(layer.hold(HoldUntil::Response), pay(), Response::new(body)).await;
+    let _body = begun(builder.hold(HoldUntil::Response), body).await;
     assert_eq!(held(&store, ORDER), 0, "a stream that does not need its lock");
 
-    let (layer, store) = self::layer();
+    let (builder, store) = layer();
     let full = Response::new(TestBody::from("done"));
-    let mut body = respond(layer.hold(HoldUntil::Body), pay(), full).await.into_body();
+    let mut body = respond(builder.hold(HoldUntil::Body), pay(), full).await.into_body();
     assert_eq!((held(&store, ORDER), body.size_hint().exact()), (1, Some(4)));
     let last = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert_eq!((&last[..], held(&store, ORDER)), (&b"done"[..], 0));
     assert!(body.is_end_stream());
-}
-
-/// Nobody reads those.
-#[tokio::test(start_paused = true)]
-async fn what_has_no_body_is_free_with_the_response() {
-    for (method, status, expected) in [
-        (Method::HEAD, 200, 0),
-        (Method::PUT, 200, 1),
-        (Method::PUT, 101, 0),
-        (Method::PUT, 204, 0),
-        (Method::PUT, 304, 0),
-    ] {
+    // No client reads these bodies.
+    for (method, status, expected) in
+        [("HEAD", 200, 0), ("PUT", 200, 1), ("PUT", 101, 0), ("PUT", 204, 0), ("PUT", 304, 0)]
+    {
         for hold in [HoldUntil::Auto, HoldUntil::Body] {
-            let (layer, store) = layer();
+            let (builder, store) = layer();
             let (_sender, body) = sent(SizeHint::new());
-            let mut request = pay();
-            *request.method_mut() = method.clone();
-            let mut response = Response::new(body);
-            *response.status_mut() = StatusCode::from_u16(status).unwrap();
-            let layer = layer.hold(hold).methods([Method::HEAD, Method::PUT]);
-            let answer = respond(layer, request, response).await;
-            assert_eq!(answer.status(), status);
+            let response = Response::builder().status(status).body(body).unwrap();
+            let builder = builder.hold(hold).methods([Method::HEAD, Method::PUT]);
+            let _answer = respond(builder, request(method, "/orders/42/pay"), response).await;
             assert_eq!(held(&store, ORDER), expected, "{method} {status} {hold:?}");
         }
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stream_that_fails_or_is_dropped_frees_the_lock() {
-    let (layer, store) = layer();
-    let (sender, body) = sent(SizeHint::with_exact(2));
-    let mut body = respond(layer, pay(), Response::new(body)).await.into_body();
-    sender.send(data("ab")).unwrap();
-    sender.send(Err("broken")).unwrap();
-    // What was kept back would make it look complete.
-    assert_eq!(text(body.frame().await), "error: broken");
-    assert_eq!(held(&store, ORDER), 0);
-    assert_eq!(text(body.frame().await), "end");
-
-    let (layer, store) = self::layer();
-    let (_sender, body) = sent(SizeHint::new());
-    let response = respond(layer, pay(), Response::new(body)).await;
-    assert_eq!(held(&store, ORDER), 1);
-    drop(response);
-    free_soon(&store, ORDER).await;
 }
 
 /// S-13: the body is gone before the store could give the lock to another task.
@@ -224,26 +203,24 @@ async fn a_lease_lost_on_the_way_is_never_a_clean_end() {
     let terms = waits_and_holds(Wait::None, lease);
     let dropped = Calls::default();
     let (sender, mut body) = sent(SizeHint::with_exact(2));
-    let alive = Dropped(dropped.clone());
+    let alive = OnDrop(dropped.clone());
     body.look = Box::new(move || assert_eq!(alive.0.count(), 0));
     let start = Instant::now();
-    let layer = order_layer(&locks).options(terms.clone());
-    let mut body = respond(layer, pay(), Response::new(body)).await.into_body();
+    let mut body = begun(order_layer(&locks).options(terms.clone()), body).await;
     sender.send(data("ab")).unwrap();
-    assert_eq!(text(body.frame().await), "error: the lock was lost while the body was sent");
+    assert_eq!(next(&mut body).await, LOST);
     assert!(start.elapsed() < lease && dropped.count() == 1, "{:?}", start.elapsed());
     peer.mutex(ORDER).lock().await.unwrap().release().await.unwrap();
 
     // Let finish, it goes on, and then does not look complete all the same.
-    let terms = terms.on_lost(OnLost::Finish);
     let (sender, body) = sent(SizeHint::new());
-    let layer = order_layer(&locks).options(terms);
-    let mut body = respond(layer, pay(), Response::new(body)).await.into_body();
+    let layer = order_layer(&locks).options(terms.on_lost(OnLost::Finish));
+    let mut body = begun(layer, body).await;
     sleep(lease * 2).await;
     sender.send(data("late")).unwrap();
-    assert_eq!(text(body.frame().await), "late");
+    assert_eq!(next(&mut body).await, "late");
     drop(sender);
-    assert_eq!(text(body.frame().await), "error: the lock was lost while the body was sent");
+    assert_eq!(next(&mut body).await, LOST);
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,41 +228,25 @@ async fn a_body_that_takes_too_long_is_cut_off() {
     let limit = secs(7);
     let (locks, _, store) = two_clients();
     let layer = || order_layer(&locks).wait(Wait::None).max_hold(limit);
+    let cut = "error: the body was not sent within the time for which it may hold the lock";
     let (sender, body) = sent(SizeHint::with_exact(2));
-    let (start, response) = (Instant::now(), Response::new(body));
-    let mut body = respond(layer(), pay(), response).await.into_body();
+    let start = Instant::now();
+    let mut body = begun(layer(), body).await;
     sender.send(data("ab")).unwrap();
-    let cut = text(body.frame().await);
-    assert_eq!(cut, "error: the body was not sent within the time for which it may hold the lock");
+    assert_eq!(next(&mut body).await, cut);
     assert!(start.elapsed().abs_diff(limit) < ms(5), "{:?}", start.elapsed());
     assert_eq!(held(&store, ORDER), 0);
 
     // No task polls a body whose client does not read.
     let (sender, body) = sent(SizeHint::new());
-    let mut body = respond(layer(), pay(), Response::new(body)).await.into_body();
+    let mut body = begun(layer(), body).await;
     sleep(limit - ms(5)).await;
     assert_eq!(held(&store, ORDER), 1);
     sleep(ms(10)).await;
     free_soon(&store, ORDER).await;
     sender.send(data("more")).unwrap();
-    assert_eq!(text(body.frame().await), cut);
-    assert_eq!(text(body.frame().await), "end");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_slow_release_keeps_the_end_back_for_a_moment_only() {
-    let store = Troubled::new(MemoryStore::new());
-    store.of_releases(Trouble::Waits);
-    let locks = LockClient::builder().store(store.clone()).unwrap();
-    let (sender, body) = sent(SizeHint::new());
-    let layer = order_layer(&locks).release_timeout(ms(80));
-    let mut body = respond(layer, pay(), Response::new(body)).await.into_body();
-    drop(sender);
-    let start = Instant::now();
-    assert_eq!(text(body.frame().await), "end");
-    let spare = start.elapsed().abs_diff(ms(80));
-    assert!(spare <= ms(2), "{:?}", start.elapsed());
-    store.set(Trouble::None);
+    assert_eq!(next(&mut body).await, cut);
+    assert_eq!(next(&mut body).await, "end");
 }
 
 /// S-13: a loss that only the release finds is logged, or takes the place of the answer.
@@ -297,18 +258,17 @@ async fn a_release_that_finds_the_hold_gone_may_be_an_error() {
         store.of_releases(Trouble::NotOwner);
         LockClient::builder().store(store).unwrap()
     };
-    for (on_release_lost, status, end) in [
-        (OnReleaseLost::Log, 200, "end"),
-        (OnReleaseLost::Error, 500, "error: the lock was lost while the body was sent"),
-    ] {
-        let terms = options(Wait::None).on_release_lost(on_release_lost);
+    for (on_release_lost, status, end) in
+        [(OnReleaseLost::Log, 200, "end"), (OnReleaseLost::Error, 500, LOST)]
+    {
+        let terms = waits(Wait::None).on_release_lost(on_release_lost);
         let layer = || order_layer(&locks()).options(terms.clone());
         let answer = respond(layer(), pay(), Response::new(TestBody::from("done"))).await;
         assert_eq!(answer.status(), status);
         let (sender, body) = sent(SizeHint::new());
-        let mut body = respond(layer(), pay(), Response::new(body)).await.into_body();
+        let mut body = begun(layer(), body).await;
         drop(sender);
-        assert_eq!(text(body.frame().await), end);
+        assert_eq!(next(&mut body).await, end);
     }
 }
 
@@ -324,22 +284,43 @@ impl Drop for WasHeld {
 /// S-13: whatever a body does when it is dropped, it does under its lock.
 #[tokio::test(start_paused = true)]
 async fn a_body_is_dropped_before_its_lock() {
-    for (item, seen) in [
-        (None, "end"),
-        (Some(Err("broken")), "error: broken"),
-        (Some(Ok(Frame::trailers(HeaderMap::new()))), "trailers"),
-    ] {
+    for (item, seen) in
+        [(None, "end"), (Some(Err("broken")), "error: broken"), (Some(trailers()), "trailers")]
+    {
         let (layer, store) = layer();
         let was_held = Arc::default();
         let look = WasHeld(store.clone(), Arc::clone(&was_held));
         let (sender, mut body) = sent(SizeHint::new());
         body.look = Box::new(move || assert_eq!(*look.1.lock().unwrap(), None));
-        let mut body = respond(layer, pay(), Response::new(body)).await.into_body();
+        let mut body = begun(layer, body).await;
         item.into_iter().for_each(|item| sender.send(item).unwrap());
         drop(sender);
-        assert_eq!(text(body.frame().await), seen);
+        assert_eq!(next(&mut body).await, seen);
         assert_eq!((*was_held.lock().unwrap(), held(&store, ORDER)), (Some(true), 0), "{seen}");
     }
+}
+
+/// S-13, S-20: and so is a handler whose request is dropped, wherever it stands, and nothing is left.
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_dropped_before_its_lock() {
+    let (locks, _, store) = two_clients();
+    let was_held = Arc::new(Mutex::new(None));
+    let parts = (store.clone(), Arc::clone(&was_held));
+    let handler = runs(move || {
+        let protected = WasHeld(parts.0.clone(), Arc::clone(&parts.1));
+        async move {
+            sleep(ms(1)).await;
+            sleep(ms(1)).await;
+            drop(protected);
+        }
+    });
+    let service = order_layer(&locks).build().unwrap().layer(handler);
+    let free = async |_| {
+        free_soon(&store, ORDER).await;
+        assert_ne!(*was_held.lock().unwrap(), Some(false), "it was dropped without its lock");
+    };
+    let (polls, answer) = drop_at_every_await(|| service.clone().oneshot(pay()), free).await;
+    assert!(polls >= 3 && answer.unwrap().status() == 200, "{polls}");
 }
 
 /// S-6: what a body does while it is sent is inside its hold, as the handler was.
@@ -354,10 +335,50 @@ async fn a_body_re_enters_its_lock() {
         drop(guard.expect("nothing to wait for").unwrap());
         count.add();
     });
-    let mut body = respond(order_layer(&locks), pay(), Response::new(body)).await.into_body();
+    let mut body = begun(order_layer(&locks), body).await;
     sender.send(data("one")).unwrap();
-    assert_eq!(text(body.frame().await), "one");
+    assert_eq!(next(&mut body).await, "one");
     drop(sender);
-    assert_eq!(text(body.frame().await), "end");
+    assert_eq!(next(&mut body).await, "end");
     assert_eq!(entered.count(), 3, "at the first look, for the frame, and for the end");
+}
+
+/// An answer, a panic and the end of a body wait for a slow release, and for a moment only.
+#[tokio::test(start_paused = true)]
+async fn a_slow_release_keeps_the_end_back_for_a_moment_only() {
+    let store = MemoryStore::new();
+    let troubled = Troubled::new(store.clone());
+    let locks = LockClient::builder().store(troubled.clone()).unwrap();
+    let limited = || order_layer(&locks).release_timeout(ms(80));
+    let answers = async |layer: HttpLockLayerBuilder| {
+        ask(&layer.build().unwrap(), pay()).await;
+    };
+    let panics = async {
+        let handler = runs(|| async { std::panic::resume_unwind(Box::new("planned")) });
+        let answer = limited().build().unwrap().layer(handler).oneshot(pay());
+        assert!(AssertUnwindSafe(answer).catch_unwind().await.is_err());
+    };
+    let body_ends = async {
+        let (sender, body) = sent(SizeHint::new());
+        let mut body = begun(limited(), body).await;
+        drop(sender);
+        assert_eq!(next(&mut body).await, "end");
+    };
+    let ends: [(&str, Duration, Pin<Box<dyn Future<Output = ()> + '_>>); 4] = [
+        ("an answer by default", ms(250), Box::pin(answers(order_layer(&locks)))),
+        ("an answer", ms(80), Box::pin(answers(limited()))),
+        ("a panic", ms(80), Box::pin(panics)),
+        ("a body", ms(80), Box::pin(body_ends)),
+    ];
+    for (what, limit, end) in ends {
+        let log = Log::start_at(tracing::Level::DEBUG);
+        troubled.of_releases(Trouble::Waits);
+        let start = Instant::now();
+        timeout(PROMPTLY, end).await.expect("a hang");
+        assert!(start.elapsed().abs_diff(limit) <= ms(2), "{what}: {:?}", start.elapsed());
+        assert!(log.text().contains("release not confirmed in time"), "{what}: {}", log.text());
+        assert_eq!(held(&store, ORDER), 1);
+        troubled.set(Trouble::None);
+        free_soon(&store, ORDER).await;
+    }
 }

@@ -9,7 +9,7 @@ use axum::error_handling::HandleErrorLayer;
 use axum::response::{IntoResponse, Response};
 use tower::ServiceBuilder;
 
-use crate::tower::layers::connection::{self, Client, frame, request};
+use crate::tower::layers::connection::{self, Client, asks, frame};
 use crate::tower::prelude::*;
 
 /// How long bytes take, each way.
@@ -22,8 +22,6 @@ const BOUND: Duration = ms(500);
 
 /// When the outer timeout ends a request. Its lock is taken by then.
 const TIMEOUT: Duration = ms(1500);
-
-const ORDER: &str = "order:42";
 
 /// What ends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,12 +104,8 @@ async fn handler(State(stage): State<Stage>) -> Response {
 }
 
 fn app(locks: &LockClient, stage: Stage) -> Router {
-    let lock = LockLayer::http()
-        .key("order:{path.id}")
-        .client(locks.clone())
-        .wait(Wait::None)
-        // More than the round trip: the answer waits for the release.
-        .release_timeout(PROMPTLY);
+    // More than the round trip: the answer waits for the release.
+    let lock = routed_layer(locks).wait(Wait::None).release_timeout(PROMPTLY);
     let ending = stage.ending;
     let fail = move |answer: Result<Response, Infallible>| match (answer, ending) {
         (_, Ending::Error) => Err(BoxError::from("as the test wants it")),
@@ -141,12 +135,12 @@ async fn ends_promptly(ending: Ending, version: u8) {
     let mut client = Client::connect(address, version).await;
     let (hang_up, mut body, mut kept) = (client.hang_up(), None, None);
     if ending.is_amid() {
-        let mut begun = client.send(request("/orders/42")).await.into_body();
+        let mut begun = client.send(asks("/orders/42")).await.into_body();
         assert_eq!(frame(&mut begun).await.unwrap().unwrap(), "begin");
         body = Some(begun);
         kept = Some(client);
     } else {
-        lock_tests::spawn(async move { client.try_send(request("/orders/42")).await });
+        lock_tests::spawn(async move { client.try_send(asks("/orders/42")).await });
     }
     act.wait_for(|act| *act == Act::Running).await.unwrap();
     assert!(redis.exists(ORDER).await, "{what}: not held");
@@ -168,17 +162,13 @@ async fn ends_promptly(ending: Ending, version: u8) {
     soon!(&what, !redis.exists(ORDER).await);
     let took = ended.elapsed();
     assert!((LATENCY..BOUND).contains(&took), "{what}: the key was gone after {took:?}");
-    sent_one_script(&server, &locks, &what).await;
-    drop((kept, body));
-}
-
-/// Since the counts were reset, and after whatever is still to come.
-async fn sent_one_script(server: &RedisServer, locks: &LockClient, what: &str) {
+    // One script was sent since the counts were reset, and none is still to come.
     let left = locks.shutdown(PROMPTLY).await;
     assert!(left.is_clean(), "{what}: {left:?}");
     let calls = server.command_calls().await;
     let scripts = ["evalsha", "eval"].map(|name| calls.get(name).copied().unwrap_or(0));
     assert_eq!(scripts, [1, 0], "{what}: {calls:?}");
+    drop((kept, body));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::io;
 
-use axum::body::Bytes;
 use http::{HeaderMap, HeaderName};
 use http_body::Body as _;
 use http_body_util::Limited;
@@ -12,8 +11,6 @@ use proptest::prelude::*;
 use tower::BoxError;
 
 use crate::tower::prelude::*;
-
-const ORDER: &str = "order:42";
 
 /// Longer than a request waits before its body is read.
 const A_WHILE: Duration = ms(100);
@@ -125,24 +122,26 @@ async fn read(mut body: Boxed, expected: &[Step], knows: bool) {
     }
 }
 
-/// The layer, by which a waiting request's body of either type is read.
-fn layer(adapt: impl FnOnce(HttpLockLayerBuilder) -> HttpLockLayerBuilder) -> (Scene, Calls) {
-    let (locks, peer, _) = two_clients();
-    let rebuilt = Calls::default();
-    let counts = rebuilt.clone();
-    let builder = adapt(order_layer(&locks)).request_body::<Boxed>(move |body| {
-        counts.add();
-        body.boxed_unsync()
-    });
-    (Scene { layer: builder.build().unwrap(), peer }, rebuilt)
-}
-
+/// A layer, by which a waiting request's body of either type is read, and another process.
 struct Scene {
     layer: HttpLockLayer,
     peer: LockClient,
+    /// Counts the bodies that were made anew.
+    rebuilt: Calls,
 }
 
 impl Scene {
+    fn new(adapt: impl FnOnce(HttpLockLayerBuilder) -> HttpLockLayerBuilder) -> Self {
+        let (locks, peer, _) = two_clients();
+        let rebuilt = Calls::default();
+        let counts = rebuilt.clone();
+        let builder = adapt(order_layer(&locks)).request_body::<Boxed>(move |body| {
+            counts.add();
+            body.boxed_unsync()
+        });
+        Self { layer: builder.build().unwrap(), peer, rebuilt }
+    }
+
     /// Sends a request with that body, which `handle` then gets; the lock is busy for as long as that.
     async fn send<F>(
         &self,
@@ -155,26 +154,17 @@ impl Scene {
     {
         let service = self.layer.layer(service_fn(move |request: Request<Boxed>| {
             let handled = handle(request.into_body());
-            async move {
-                handled.await;
-                Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("done")))
-            }
+            handled.map(|()| Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("done"))))
         }));
-        let busy = match busy_for {
-            Some(_) => Some(self.peer.mutex(ORDER).lock().await.unwrap()),
-            None => None,
-        };
-        let request = Request::post("/orders/42/pay").body(body).unwrap();
-        let call = service.oneshot(request);
-        let release = async {
-            sleep(busy_for.unwrap_or_default()).await;
-            if let Some(busy) = busy {
+        if let Some(busy_for) = busy_for {
+            let busy = self.peer.mutex(ORDER).lock().await.unwrap();
+            lock_tests::spawn(async move {
+                sleep(busy_for).await;
                 busy.release().await.unwrap();
-            }
-        };
-        let both = async { tokio::join!(call, release) };
-        let (answer, ()) = timeout(4 * PROMPTLY, both).await.expect("no answer");
-        seen(answer.unwrap()).await
+            });
+        }
+        let call = service.oneshot(Request::post("/orders/42/pay").body(body).unwrap());
+        seen(timeout(4 * PROMPTLY, call).await.expect("no answer").unwrap()).await
     }
 }
 
@@ -208,7 +198,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let (scene, _) = layer(|layer| layer.read_ahead(limit));
+            let scene = Scene::new(|layer| layer.read_ahead(limit));
             let seen: Vec<Step> =
                 steps.iter().filter(|step| !matches!(step, Step::Pause(_))).cloned().collect();
             let knows = knows && !matches!(steps.last(), Some(Step::Pause(_)));
@@ -227,13 +217,12 @@ proptest! {
 /// Nothing is read, and no body made anew, for a request that does not wait or has no body.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_does_not_wait_is_handed_on_as_it_is() {
-    let (scene, rebuilt) = layer(|layer| layer);
+    let scene = Scene::new(|layer| layer);
     let data = [Step::Data(vec![7; 100])];
     for busy_for in [None, Some(ms(10))] {
         let (body, polls) = Scripted::new(data.clone(), true);
-        let counted = polls.clone();
         let handle = move |body| {
-            assert_eq!(counted.load(Ordering::SeqCst), 0, "it was read");
+            assert_eq!(polls.load(Ordering::SeqCst), 0, "it was read");
             async move { read(body, &[Step::Data(vec![7; 100])], true).await }
         };
         assert!(scene.send(boxed(body), busy_for, handle).await.starts_with("200 "));
@@ -244,10 +233,10 @@ async fn a_request_that_does_not_wait_is_handed_on_as_it_is() {
         async {}
     };
     assert!(scene.send(boxed(empty), Some(A_WHILE), handle).await.starts_with("200 "));
-    assert_eq!((polls.load(Ordering::SeqCst), rebuilt.count()), (0, 0));
+    assert_eq!((polls.load(Ordering::SeqCst), scene.rebuilt.count()), (0, 0));
 
     // A busy upload is refused unread.
-    let (scene, _) = layer(|layer| layer.wait(Wait::None));
+    let scene = Scene::new(|layer| layer.wait(Wait::None));
     let (body, polls) = Scripted::new(data, true);
     let refused = scene.send(boxed(body), Some(A_WHILE), |_| async { unreachable!() }).await;
     assert!(refused.starts_with("409 ") && polls.load(Ordering::SeqCst) == 0, "{refused}");
@@ -263,7 +252,7 @@ async fn no_more_is_read_than_the_layer_is_told() {
         (Some(5_000), 1_000, 5_000 / (frame + 1_000) + 1),
         (Some(0), 1_000, 0),
     ] {
-        let (scene, rebuilt) = layer(|layer| limit.map_or(layer.clone(), |n| layer.read_ahead(n)));
+        let scene = Scene::new(|layer| limit.map_or(layer.clone(), |n| layer.read_ahead(n)));
         let steps = vec![Step::Data(vec![7; length]); 1_000];
         let (body, polls) = Scripted::new(steps.clone(), false);
         let handle = move |body| {
@@ -272,50 +261,58 @@ async fn no_more_is_read_than_the_layer_is_told() {
             async move { read(body, &steps, false).await }
         };
         assert!(scene.send(boxed(body), Some(A_WHILE), handle).await.starts_with("200 "));
-        assert_eq!(rebuilt.count(), usize::from(most > 0));
+        assert_eq!(scene.rebuilt.count(), usize::from(most > 0));
     }
 }
 
+/// An error that says that the client is gone ends the wait; any other is the handler's.
 #[tokio::test(start_paused = true)]
 async fn an_incomplete_body_ends_the_wait() {
-    let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset];
-    for kind in kinds {
-        let (locks, peer, store) = two_clients();
-        let busy = peer.mutex(ORDER).lock().await.unwrap();
+    for (kind, ends) in [
+        (io::ErrorKind::UnexpectedEof, true),
+        (io::ErrorKind::ConnectionReset, true),
+        // As a layer has it that limits the time of a body.
+        (io::ErrorKind::TimedOut, false),
+    ] {
+        let scene = Scene::new(|layer| layer);
+        let error = BoxError::from(io::Error::other(io::Error::new(kind, "as the test wants it")));
+        let frames = [Ok(Frame::data(Bytes::from_static(b"a part of it"))), Err(error)];
+        let body = StreamBody::new(stream::iter(frames)).boxed_unsync();
         let calls = Calls::default();
         let counts = calls.clone();
-        let app = Router::new().route("/orders/42/pay", post(async move || counts.add()));
-        let app = app.route_layer(order_layer(&locks).build().unwrap());
-        let error = io::Error::other(io::Error::new(kind, "as the test wants it"));
-        let frames = stream::iter([Ok(Bytes::from_static(b"a part of it")), Err(error)]);
-        let body = Body::from_stream(frames);
-        let request = Request::post("/orders/42/pay").body(body).unwrap();
-        let answer =
-            timeout(PROMPTLY, app.clone().oneshot(request)).await.expect("it waits").unwrap();
-        let answer = seen(answer).await;
-        assert!(answer.starts_with("400 ") && answer.contains("lock-body-incomplete"), "{answer}");
-        assert!(answer.contains(r#""executed":false"#), "{answer}");
-        drop(busy);
-        free_soon(&store, ORDER).await;
-        assert_eq!(calls.count(), 0);
+        let handle = move |body: Boxed| {
+            counts.add();
+            async { assert!(body.collect().await.is_err()) }
+        };
+        let start = Instant::now();
+        let answer = scene.send(body, Some(secs(1)), handle).await;
+        assert_eq!(calls.count(), usize::from(!ends), "{kind:?}: {answer}");
+        if ends {
+            assert!(start.elapsed() < secs(1), "it waits");
+            assert!(
+                answer.starts_with("400 ") && answer.contains("lock-body-incomplete"),
+                "{answer}"
+            );
+            assert!(answer.contains(r#""executed":false"#), "{answer}");
+            sleep(secs(2)).await;
+            is_free(&scene.peer, ORDER, "given up").await;
+        }
     }
 }
 
+/// The error of a layer that limits bodies is the handler's, whether the request has waited or not.
 #[tokio::test(start_paused = true)]
 async fn other_errors_are_the_handlers() {
     let (locks, peer, _) = two_clients();
     let app = Router::new().route("/orders/42/pay", post(async |body: Bytes| body));
     let app = app.route_layer(order_layer(&locks).build().unwrap());
-    for (length, status) in [(10, StatusCode::OK), (11, StatusCode::PAYLOAD_TOO_LARGE)] {
-        for busy in [false, true] {
-            let busy = match busy {
-                true => Some(peer.mutex(ORDER).lock().await.unwrap()),
-                false => None,
-            };
+    for (length, status) in [(10, 200), (11, 413)] {
+        for is_busy in [false, true] {
+            let busy = peer.mutex(ORDER).lock().await.unwrap();
+            let busy = is_busy.then_some(busy);
             let bytes = stream::repeat(Bytes::from_static(b"x")).take(length);
-            let body = Body::from_stream(bytes.map(Ok::<_, Infallible>));
-            // As a layer that limits bodies does it.
-            let body = Body::new(Limited::new(body, 10));
+            let body =
+                Body::new(Limited::new(Body::from_stream(bytes.map(Ok::<_, io::Error>)), 10));
             let request = Request::post("/orders/42/pay").body(body).unwrap();
             let call = lock_tests::spawn(app.clone().oneshot(request));
             sleep(A_WHILE).await;
@@ -329,7 +326,7 @@ async fn other_errors_are_the_handlers() {
 /// A server's frames are slices of its read buffers: a frame of one byte must not keep such a buffer.
 #[tokio::test]
 async fn small_frames_do_not_keep_the_buffers_they_are_cut_from() {
-    let (scene, rebuilt) = layer(|builder| builder);
+    let scene = Scene::new(|builder| builder);
     let buffers: Arc<Vec<_>> = Arc::new((0..100).map(|_| Bytes::from(vec![b'x'; 8192])).collect());
     let frames: Vec<_> = buffers.iter().map(|buffer| Ok(Frame::data(buffer.slice(7..8)))).collect();
     let body = StreamBody::new(stream::iter(frames)).boxed_unsync();
@@ -341,18 +338,5 @@ async fn small_frames_do_not_keep_the_buffers_they_are_cut_from() {
         }
     };
     scene.send(body, Some(A_WHILE), handle).await;
-    assert_eq!(rebuilt.count(), 1);
-}
-
-/// A layer that limits the time of a body says so with an error that is no departure.
-#[tokio::test(start_paused = true)]
-async fn a_body_that_times_out_is_the_handlers() {
-    let (scene, rebuilt) = layer(|builder| builder);
-    let error = BoxError::from(io::Error::from(io::ErrorKind::TimedOut));
-    let frames = stream::iter([Ok(Frame::data(Bytes::from_static(b"a part"))), Err(error)]);
-    let body = StreamBody::new(frames).boxed_unsync();
-    let handle = |body: Boxed| async { assert!(body.collect().await.is_err()) };
-    let answer = scene.send(body, Some(A_WHILE), handle).await;
-    assert!(answer.starts_with("200 "), "{answer}");
-    assert_eq!(rebuilt.count(), 1);
+    assert_eq!(scene.rebuilt.count(), 1);
 }

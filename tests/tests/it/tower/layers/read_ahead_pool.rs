@@ -1,6 +1,5 @@
 //! What the waiting requests of a layer read together.
 
-use axum::body::Bytes;
 use axum::extract::Path;
 use tokio::sync::Semaphore;
 

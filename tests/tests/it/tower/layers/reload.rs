@@ -6,15 +6,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 
 use crate::tower::layers::connection::{self, Client, frame};
-use crate::tower::layers::policies::config;
 use crate::tower::prelude::*;
-
-/// What layers follow.
-#[derive(Debug, Clone, Copy)]
-enum Follows {
-    Policies,
-    Routes,
-}
 
 const CLIENTS: usize = 12;
 const ORDERS: usize = 3;
@@ -44,7 +36,6 @@ fn text(order: &str) -> String {
          [lock.policies.order]\n{order}\n\
          [lock.policies.stream]\nkey = 'stream:{{path.id}}'\nwait = 'none'\n\
          [[lock.routes]]\npath = '/orders/{{id}}'\npolicy = 'order'\n\
-         [[lock.routes]]\npath = '/kinds/{{id}}'\npolicy = 'order'\n\
          [[lock.routes]]\npath = '/streams/{{id}}'\npolicy = 'stream'\n"
     )
 }
@@ -58,12 +49,12 @@ struct Order {
 }
 
 /// The application.
+#[derive(Default)]
 struct Shop {
     orders: [Order; ORDERS],
     /// How often two were in one order at once.
     crossed: AtomicUsize,
     lines: Mutex<Option<mpsc::UnboundedReceiver<Option<usize>>>>,
-    redis: RawClient,
 }
 
 /// Adds one in two steps, which only a lock keeps apart.
@@ -90,12 +81,6 @@ async fn tell(State(shop): State<Arc<Shop>>, held: Option<HeldLock>) -> Response
     Body::from_stream(lines).into_response()
 }
 
-/// The kind of the lock under which it runs, as Redis has it.
-async fn kind(State(shop): State<Arc<Shop>>) -> String {
-    let mode: Option<String> = shop.redis.get(&["HGET", "order:1", "mode"]).await;
-    mode.unwrap_or_else(|| "mutex".to_owned())
-}
-
 /// A server, its client of locks, and all that a test looks at.
 struct World {
     redis: RedisServer,
@@ -106,36 +91,20 @@ struct World {
 }
 
 impl World {
-    async fn start(follows: Follows, text: &str) -> Self {
+    async fn start() -> Self {
         let redis = RedisServer::start().await;
         // What is held for longer than that is renewed.
         let lease = LockOptions::new().lease(Lease::Watchdog(secs(3)));
-        let locks = LockClient::builder().options(lease).config(config(text));
+        let locks = LockClient::builder().options(lease).config(config(&text(PATIENT[0])));
         let locks = locks.connect(&redis.url()).await.unwrap();
         let (lines, told) = mpsc::unbounded_channel();
-        let shop = Arc::new(Shop {
-            orders: Default::default(),
-            crossed: AtomicUsize::new(0),
-            lines: Mutex::new(Some(told)),
-            redis: redis.client(),
-        });
-        let (orders, streams, kinds) = (post(add), post(tell), post(kind));
-        let app = match follows {
-            Follows::Policies => {
-                let layer = |name| LockLayer::http().client(locks.clone()).policy(name).build();
-                Router::new()
-                    .route("/orders/{id}", orders.layer(layer("order").unwrap()))
-                    .route("/streams/{id}", streams.layer(layer("stream").unwrap()))
-                    .route("/kinds/{id}", kinds.layer(layer("order").unwrap()))
-            }
-            Follows::Routes => Router::new()
-                .route("/orders/{id}", orders)
-                .route("/streams/{id}", streams)
-                .route("/kinds/{id}", kinds)
-                .layer(LockLayer::routes(&locks).unwrap()),
-        };
-        let address = connection::serve(app.with_state(Arc::clone(&shop))).await;
-        Self { redis, locks, shop, address, lines }
+        let shop = Arc::new(Shop { lines: Mutex::new(Some(told)), ..Shop::default() });
+        let app = Router::new()
+            .route("/orders/{id}", post(add))
+            .route("/streams/{id}", post(tell))
+            .layer(LockLayer::routes(&locks).unwrap())
+            .with_state(Arc::clone(&shop));
+        Self { redis, locks, shop, address: connection::serve(app).await, lines }
     }
 
     fn reload(&self, text: &str) {
@@ -149,7 +118,7 @@ impl World {
     /// Begins an answer that is held until the last sender of lines is gone.
     async fn begin_stream(&self, client: &mut Client) -> Held {
         self.lines.send(Some(0)).unwrap();
-        let mut body = client.send(connection::request("/streams/1")).await.into_body();
+        let mut body = client.send(connection::asks("/streams/1")).await.into_body();
         let first = line(&mut body).await;
         let owner = self.redis.client().hgetall(STREAM).await;
         assert_eq!(owner.len(), 1, "{owner:?}");
@@ -181,23 +150,32 @@ struct Held {
 }
 
 impl Held {
-    /// It goes on, by the same lock, which keeps others out.
-    async fn goes_on(&mut self, world: &World, n: usize, other: &mut Client) {
+    /// It goes on, by the same lock.
+    async fn says(&mut self, world: &World, n: usize) {
         world.lines.send(Some(n)).unwrap();
         assert_eq!(line(&mut self.body).await, format!("{n} {}", self.token));
         assert_eq!(world.redis.client().hgetall(STREAM).await, self.owner);
-        let refused = other.send(connection::request("/streams/1")).await;
-        assert_eq!(refused.status(), StatusCode::CONFLICT);
+    }
+
+    /// The lock keeps others out as well.
+    async fn goes_on(&mut self, world: &World, n: usize, other: &mut Client) {
+        self.says(world, n).await;
+        assert_eq!(other.send(connection::asks("/streams/1")).await.status(), 409);
     }
 
     /// It ends as a whole, and the next may come.
     async fn ends(mut self, world: &World, other: &mut Client) {
         world.lines.send(None).unwrap();
         assert!(frame(&mut self.body).await.is_none());
-        let next = other.send(connection::request("/streams/1")).await;
-        assert_eq!(next.status(), StatusCode::OK);
-        assert_eq!(next.into_body().collect().await.unwrap().to_bytes(), "free");
+        is_served(other).await;
     }
+}
+
+/// The stream is free for the next request.
+async fn is_served(client: &mut Client) {
+    let next = client.send(connection::asks("/streams/1")).await;
+    assert_eq!(next.status(), 200);
+    assert_eq!(next.into_body().collect().await.unwrap().to_bytes(), "free");
 }
 
 const STREAM: &str = "stream:1";
@@ -209,7 +187,7 @@ async fn line(body: &mut Incoming) -> String {
 
 /// Asks for an order's lock by all the names that it has.
 async fn ask(client: &mut Client, id: usize) -> StatusCode {
-    let mut request = connection::request(&format!("/orders/{id}?order={id}"));
+    let mut request = connection::asks(&format!("/orders/{id}?order={id}"));
     request.headers_mut().insert("x-order", id.into());
     client.send(request).await.status()
 }
@@ -281,59 +259,22 @@ async fn come_and_go(world: &World, orders: &[&str]) -> Statuses {
     own
 }
 
-async fn none_is_lost(follows: Follows) {
-    let world = World::start(follows, &text(PATIENT[0])).await;
-    let statuses = come_and_go(&world, &PATIENT).await;
-    assert!(statuses.keys().eq(&[200]), "{follows:?}: {statuses:?}");
-    world.assert_all_is_well(statuses[&200]).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_request_is_lost_while_policies_come_and_go() {
-    none_is_lost(Follows::Policies).await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_request_is_lost_while_routes_come_and_go() {
-    none_is_lost(Follows::Routes).await;
-}
-
-/// Refused is who the configuration in effect refuses, and none of them has had an effect.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_refused_while_policies_come_and_go_has_done_nothing() {
-    let world = World::start(Follows::Policies, &text(PATIENT[0])).await;
-    let statuses = come_and_go(&world, &IMPATIENT).await;
-    let refusals = [409, 423, 503];
-    assert!(
-        statuses.keys().all(|status| *status == 200 || refusals.contains(status)),
-        "{statuses:?}"
-    );
-    assert!(refusals.iter().all(|status| statuses.contains_key(status)), "{statuses:?}");
+    let world = World::start().await;
+    let statuses = come_and_go(&world, &PATIENT).await;
+    assert!(statuses.keys().eq(&[200]), "{statuses:?}");
     world.assert_all_is_well(statuses[&200]).await;
 }
 
-/// The kind of a lock, and the answer where it is busy.
-#[tokio::test]
-async fn a_reload_goes_for_the_next_request() {
-    for follows in [Follows::Policies, Follows::Routes] {
-        let order = |more: &str| text(&format!("key = 'order:{{path.id}}'\nwait = 'none'\n{more}"));
-        let world = World::start(follows, &order("")).await;
-        let mut client = world.client(1).await;
-        for kind in ["mutex", "fair", "write", "mutex", "read"] {
-            world.reload(&order(&format!("kind = '{kind}'")));
-            let answer = client.send(connection::request("/kinds/1")).await;
-            let seen = answer.into_body().collect().await.unwrap().to_bytes();
-            assert_eq!(seen, kind, "{follows:?}");
-        }
-        let other = LockClient::connect(&world.redis.url()).await.unwrap();
-        let held = other.mutex("order:1").lock().await.unwrap();
-        for busy in [409, 423, 429, 503, 409] {
-            world.reload(&order(&format!("http = {{ busy = {busy} }}")));
-            assert_eq!(ask(&mut client, 1).await.as_u16(), busy, "{follows:?}");
-        }
-        held.release().await.unwrap();
-        assert_eq!(ask(&mut client, 1).await, StatusCode::OK);
-    }
+/// Refused is the request that the configuration in effect refuses, and none of them has had an effect.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_refused_while_routes_come_and_go_has_done_nothing() {
+    let world = World::start().await;
+    let statuses = come_and_go(&world, &IMPATIENT).await;
+    let answers: Vec<_> = statuses.keys().copied().collect();
+    assert_eq!(answers, [200, 409, 423, 503], "{statuses:?}");
+    world.assert_all_is_well(statuses[&200]).await;
 }
 
 /// A route that is taken out of the file: what is held is held to its end, and what comes runs without
@@ -342,18 +283,14 @@ async fn a_reload_goes_for_the_next_request() {
 async fn a_route_that_goes_leaves_what_it_holds() {
     let with = text(PATIENT[0]);
     let (without, _) = with.rsplit_once("[[lock.routes]]").unwrap();
-    let world = World::start(Follows::Routes, &with).await;
+    let world = World::start().await;
     let (mut holder, mut other) = (world.client(2).await, world.client(1).await);
     let mut held = world.begin_stream(&mut holder).await;
     held.goes_on(&world, 1, &mut other).await;
     world.reload(without);
     for n in 2..20 {
-        let free = other.send(connection::request("/streams/1")).await;
-        assert_eq!(free.status(), StatusCode::OK);
-        assert_eq!(free.into_body().collect().await.unwrap().to_bytes(), "free");
-        world.lines.send(Some(n)).unwrap();
-        assert_eq!(line(&mut held.body).await, format!("{n} {}", held.token));
-        assert_eq!(world.redis.client().hgetall(STREAM).await, held.owner);
+        is_served(&mut other).await;
+        held.says(&world, n).await;
     }
     world.reload(&with);
     held.goes_on(&world, 20, &mut other).await;

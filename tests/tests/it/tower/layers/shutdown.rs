@@ -1,11 +1,11 @@
 //! A client that is shut down while bodies are sent under its locks.
 
+use axum::extract::Path;
 use futures_util::future::{Either, select};
 use hyper::body::Incoming;
 
-use crate::tower::layers::connection::{self, Client, frame, request};
+use crate::tower::layers::connection::{self, Client, asks, frame};
 use crate::tower::layers::hold::{respond, sent};
-use crate::tower::layers::policies::clients;
 use crate::tower::prelude::*;
 
 /// Plenty for a body that is about to end, on a busy machine.
@@ -18,18 +18,17 @@ async fn bodies_end_with_the_grace(version: u8) {
     let layer = LockLayer::http().key("{path.what}").client(locks.clone()).wait(Wait::None);
     let is_closing = Arc::new(Notify::new());
     let ending = Arc::clone(&is_closing);
-    let stream = async move |what: axum::extract::Path<String>| {
+    let stream = async move |Path(what): Path<String>| {
         let first = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"begun"))]);
         let chunk = Bytes::from(vec![b'x'; 1 << 16]);
-        let flood = stream::repeat_with(move || Ok(chunk.clone()));
         let ending = Arc::clone(&ending);
-        match &**what {
+        match &*what {
             "silence" => Body::from_stream(first.chain(stream::pending())),
             "brief" => Body::from_stream(first.chain(stream::once(async move {
                 ending.notified().await;
                 Ok(Bytes::from_static(b"done"))
             }))),
-            _ => Body::from_stream(first.chain(flood)),
+            _ => Body::from_stream(first.chain(stream::repeat_with(move || Ok(chunk.clone())))),
         }
     };
     let app = Router::new().route("/{what}", post(stream));
@@ -37,29 +36,23 @@ async fn bodies_end_with_the_grace(version: u8) {
     let mut bodies = Vec::new();
     for what in ["silence", "flood", "brief"] {
         let mut client = Client::connect(address, version).await;
-        let mut body = client.send(request(&format!("/{what}"))).await.into_body();
+        let mut body = client.send(asks(&format!("/{what}"))).await.into_body();
         assert_eq!(frame(&mut body).await.unwrap().unwrap(), "begun");
         assert_eq!(held(&store, what), 1);
         bodies.push((client, body));
     }
     let (_client, mut brief) = bodies.pop().unwrap();
     let start = Instant::now();
-    let ends = async {
-        is_closing.notify_one();
-        ends_cleanly(&mut brief).await
-    };
-    let (report, clean) = tokio::join!(locks.shutdown(GRACE), ends);
+    is_closing.notify_one();
+    let (report, clean) = tokio::join!(locks.shutdown(GRACE), ends_cleanly(&mut brief));
     assert!(clean, "HTTP/{version}: a body may end by itself until then");
     assert!(start.elapsed() >= GRACE, "{:?}", start.elapsed());
     assert!(report.is_clean(), "HTTP/{version}: {report:?}");
     for what in ["silence", "flood"] {
-        assert_eq!(held(&store, what), 0, "HTTP/{version}: {what}");
-        let next = peer.mutex(what).try_lock().await.unwrap();
-        next.expect("free").release().await.unwrap();
+        is_free(&peer, what, what).await;
     }
     for (_client, body) in &mut bodies {
-        let clean = ends_cleanly(body).await;
-        assert!(!clean, "HTTP/{version}: a part does not look like the whole");
+        assert!(!ends_cleanly(body).await, "HTTP/{version}: a part does not look like the whole");
     }
 }
 
@@ -81,59 +74,30 @@ async fn held_bodies_end_with_the_grace() {
     tokio::join!(bodies_end_with_the_grace(1), bodies_end_with_the_grace(2));
 }
 
-/// A shutdown waits no longer than it has to.
-#[tokio::test(start_paused = true)]
-async fn a_shutdown_without_bodies_takes_no_longer() {
-    let (locks, ..) = two_clients();
-    let start = Instant::now();
-    assert!(locks.shutdown(GRACE).await.is_clean());
-    assert!(start.elapsed() < GRACE, "{:?}", start.elapsed());
-}
-
-/// A body of shadow mode whose lock went with the grace may still ask for the release.
-#[tokio::test(start_paused = true)]
-async fn a_body_of_shadow_mode_may_release_what_the_shutdown_has_released() {
-    let (locks, _) = clients("[lock.policies.trial]\nkey = 'order:{path.id}'\nenforce = false");
-    let release = stream::once(async {
-        sleep(2 * GRACE).await;
-        HeldLock::current().unwrap().release().await.unwrap();
-        Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"released")))
-    });
-    let body = StreamBody::new(Box::pin(release));
-    let layer = order_layer(&locks).policy("trial");
-    let body = respond(layer, pay(), Response::new(body)).await.into_body();
-    let (report, body) = tokio::join!(locks.shutdown(GRACE), timeout(PROMPTLY, body.collect()));
-    assert!(report.is_clean(), "{report:?}");
-    assert_eq!(body.expect("a hang").unwrap().to_bytes(), "released");
-}
-
 /// What is not enforced cuts nothing off, whether or not the server polls it then: the lock is given back with
-/// the grace, and the body goes on to its end.
+/// the grace, and the body goes on to its end. It may still ask for the release.
 #[tokio::test(start_paused = true)]
 async fn bodies_of_shadow_mode_go_on_without_their_lock() {
+    const TRIAL: &str = "[lock.policies.trial]\nkey = 'order:{path.id}'\nenforce = false";
     for polled in [true, false] {
-        let (locks, peer) =
-            clients("[lock.policies.trial]\nkey = 'order:{path.id}'\nenforce = false");
+        let (locks, peer) = clients(TRIAL);
         let (sender, body) = sent(SizeHint::new());
         let layer = order_layer(&locks).policy("trial");
         let mut body = respond(layer, pay(), Response::new(body)).await.into_body();
         let line = |text: &'static str| sender.send(Ok(Frame::data(text.into()))).unwrap();
         line("one");
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "one");
-        let mutex = peer.mutex("order:42");
-        assert!(mutex.try_lock().await.unwrap().is_none(), "it has its lock");
+        assert!(peer.mutex(ORDER).try_lock().await.unwrap().is_none(), "it has its lock");
         let shutdown = async {
             let start = Instant::now();
             let report = locks.shutdown(GRACE).await;
             assert!(report.is_clean() && start.elapsed() >= GRACE, "{report:?}");
         };
         let waits = async { if polled { body.frame().await } else { pending().await } };
-        match select(pin!(shutdown), pin!(waits)).await {
-            Either::Left(((), _)) => {}
-            Either::Right((frame, _)) => panic!("it was cut off: {frame:?}"),
+        if let Either::Right((frame, _)) = select(pin!(shutdown), pin!(waits)).await {
+            panic!("it was cut off: {frame:?}");
         }
-        let next = mutex.try_lock().await.unwrap();
-        next.expect("the lock is free").release().await.unwrap();
+        is_free(&peer, ORDER, "after the grace").await;
         // Longer than it could have held its lock.
         sleep(secs(3600)).await;
         line("two");
@@ -141,4 +105,15 @@ async fn bodies_of_shadow_mode_go_on_without_their_lock() {
         drop(sender);
         assert!(body.frame().await.is_none(), "it ends as it would without a lock");
     }
+    let (locks, _) = clients(TRIAL);
+    let release = stream::once(async {
+        sleep(2 * GRACE).await;
+        HeldLock::current().unwrap().release().await.unwrap();
+        Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"released")))
+    });
+    let body = Response::new(StreamBody::new(Box::pin(release)));
+    let body = respond(order_layer(&locks).policy("trial"), pay(), body).await.into_body();
+    let (report, body) = tokio::join!(locks.shutdown(GRACE), timeout(PROMPTLY, body.collect()));
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(body.expect("a hang").unwrap().to_bytes(), "released");
 }

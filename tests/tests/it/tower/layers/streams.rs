@@ -1,15 +1,13 @@
 //! Bodies on real connections, HTTP/1.1 and HTTP/2, to a real client: what it sees of their end, and
 //! when the next request may come.
 
+use axum::response::IntoResponse;
 use axum::response::sse::{Event, Sse};
-use axum::routing::get;
 use futures_util::stream::Stream;
 use http::header::CONTENT_LENGTH;
 
-use crate::tower::layers::connection::{self, Client, frame, request};
+use crate::tower::layers::connection::{self, Client, asks, frame};
 use crate::tower::prelude::*;
-
-const ORDER: &str = "order:42";
 
 /// The route's answer.
 #[derive(Clone, Copy)]
@@ -38,9 +36,8 @@ fn events(count: usize, pause: Duration) -> impl Stream<Item = Result<Event, Inf
     })
 }
 
-async fn serve(layer: HttpLockLayerBuilder, answer: Answer) -> SocketAddr {
-    use axum::response::IntoResponse;
-
+/// A connection of that version to a server that answers so.
+async fn client(layer: HttpLockLayerBuilder, answer: Answer, version: u8) -> Client {
     let handler = move || async move {
         match answer {
             Answer::Json => axum::Json([42]).into_response(),
@@ -62,79 +59,40 @@ async fn serve(layer: HttpLockLayerBuilder, answer: Answer) -> SocketAddr {
             }
         }
     };
-    let app = Router::new()
-        .route("/orders/{id}/pay", post(handler).head(handler))
-        .route_layer(layer.build().unwrap())
-        .route("/health", get(async || "well"));
-    connection::serve(app).await
+    let app = Router::new().route("/orders/{id}/pay", post(handler).head(handler));
+    let app = app.route_layer(layer.build().unwrap());
+    Client::connect(connection::serve(app).await, version).await
 }
 
 fn layer(locks: &LockClient) -> HttpLockLayerBuilder {
-    LockLayer::http().key("order:{path.id}").client(locks.clone()).wait(Wait::None)
+    routed_layer(locks).wait(Wait::None)
 }
 
 const PAY: &str = "/orders/42/pay";
 
+/// A lease that is lost and a reader that is too slow: a connection that is cut or a stream that is reset, and no end that
+/// looks like one.
 #[tokio::test]
-async fn events_hold_the_lock_to_their_end_and_json_does_not() {
-    for version in [1, 2] {
-        let (locks, _, store) = two_clients();
-        let mut client = Client::connect(serve(layer(&locks), Answer::Events).await, version).await;
-        // On one connection one after the other: the end comes after the release.
-        for _ in 0..3 {
-            let mut body = client.send(request(PAY)).await.into_body();
-            let mut seen = 0;
-            while let Some(event) = frame(&mut body).await {
-                event.unwrap();
-                seen += 1;
-            }
-            assert_eq!((seen, held(&store, ORDER)), (3, 0), "HTTP/{version}");
-        }
-        let mut client = Client::connect(serve(layer(&locks), Answer::Json).await, version).await;
-        let answer = client.send(request(PAY)).await;
-        assert_eq!((answer.status(), held(&store, ORDER)), (StatusCode::OK, 0));
-        assert_eq!(answer.headers()["content-length"], "4");
-        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "[42]");
-    }
-}
-
-/// A connection that is cut or a stream that is reset, and no end that looks like one.
-#[tokio::test]
-async fn a_lease_lost_on_the_way_breaks_the_connection() {
+async fn a_body_without_its_lock_breaks_the_connection() {
     for version in [1, 2] {
         let (locks, _, _) = two_clients();
-        let terms = waits_and_holds(Wait::None, ms(200));
-        let layer = LockLayer::http().key("order:{path.id}").client(locks).options(terms);
-        let mut client = Client::connect(serve(layer, Answer::Silence).await, version).await;
-        let mut body = client.send(request(PAY)).await.into_body();
+        let brief = layer(&locks).options(waits_and_holds(Wait::None, ms(200)));
+        let mut silent = client(brief, Answer::Silence, version).await;
+        let mut body = silent.send(asks(PAY)).await.into_body();
         assert_eq!(frame(&mut body).await.unwrap().unwrap(), "data: 0\n\n");
         let next = frame(&mut body).await;
         assert!(matches!(next, Some(Err(_))), "HTTP/{version}: a clean end: {next:?}");
-    }
-}
 
-#[tokio::test]
-async fn a_slow_reader_is_cut_off() {
-    for version in [1, 2] {
         let (locks, peer, store) = two_clients();
-        let layer = layer(&locks).max_hold(ms(300));
-        let mut client = Client::connect(serve(layer, Answer::Flood).await, version).await;
-        let mut body = client.send(request(PAY)).await.into_body();
+        let mut flood = client(layer(&locks).max_hold(ms(300)), Answer::Flood, version).await;
+        let mut body = flood.send(asks(PAY)).await.into_body();
         assert!(frame(&mut body).await.unwrap().is_ok());
         assert_eq!(held(&store, ORDER), 1);
         // The client reads no more, and the server therefore polls no more.
         free_soon(&store, ORDER).await;
-        let next = peer.mutex(ORDER).try_lock().await.unwrap();
-        assert!(next.is_some(), "HTTP/{version}");
-        let cut = async {
-            while let Some(chunk) = body.frame().await {
-                if chunk.is_err() {
-                    return true;
-                }
-            }
-            false
-        };
-        assert!(timeout(PROMPTLY, cut).await.unwrap(), "HTTP/{version}: it ended cleanly");
+        is_free(&peer, ORDER, "cut off").await;
+        let cut = async { while body.frame().await.expect("no clean end").is_ok() {} };
+        timeout(PROMPTLY, cut).await.unwrap();
     }
 }
 
@@ -158,14 +116,14 @@ async fn a_sequential_client_never_meets_itself() {
         for version in [1, 2] {
             let locks = connect(&far).await;
             let layer = layer(&locks).methods([Method::POST, Method::HEAD]);
-            clients.push((Client::connect(serve(layer, answer).await, version).await, text));
+            clients.push((client(layer, answer, version).await, text));
         }
     }
     let locks = connect(&server).await;
-    let mut near = Client::connect(serve(layer(&locks), Answer::Json).await, 1).await;
+    let mut near = client(layer(&locks), Answer::Json, 1).await;
     for round in 0..30 {
         for (n, (client, text)) in clients.iter_mut().enumerate() {
-            let (mut request, mut expected) = (connection::request(PAY), *text);
+            let (mut request, mut expected) = (asks(PAY), *text);
             // One in three, and each of them in turn.
             if (round + n) % 3 == 0 {
                 (*request.method_mut(), expected) = (Method::HEAD, "");
@@ -173,8 +131,8 @@ async fn a_sequential_client_never_meets_itself() {
             let answer = client.send(request).await;
             assert!(answer.status().is_success(), "{} in round {round} at {n}", answer.status());
             assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), expected);
-            let next = near.send(connection::request(PAY)).await;
-            assert_eq!(next.status(), StatusCode::OK, "after round {round} at {n}");
+            let next = near.send(asks(PAY)).await;
+            assert_eq!(next.status(), 200, "after round {round} at {n}");
             next.into_body().collect().await.unwrap();
         }
     }

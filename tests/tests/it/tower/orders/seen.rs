@@ -1,6 +1,4 @@
-//! What the service shows of itself: metrics, spans, and a route that the configuration has forgotten.
-
-use tempfile::TempDir;
+//! What the service shows of itself.
 
 use crate::tower::orders::shop::{BOUND, Shop, get, money};
 use crate::tower::prelude::*;
@@ -46,32 +44,4 @@ fn sample(metrics: &str, name: &str, policy: &str, outcome: &str) -> Option<f64>
             && (outcome.ends_with("=\"") || line.contains(&format!("{outcome}\"")))
     })?;
     line.rsplit(' ').next()?.parse().ok()
-}
-
-/// `RUST_LOG` shows each acquire and each hold, one inside the other's time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn spans_are_in_the_log() {
-    let shop = Shop::open(&[("RUST_LOG", "info,lock_runtime=debug")]).await;
-    assert_eq!(shop.send(0, money("pay", 7, 10)).await.0, StatusCode::OK);
-    eventually(BOUND, "the hold is in the log", async || shop.log(0).contains("lock.hold{")).await;
-    let log = shop.log(0);
-    let line = |span: &str| log.lines().find(|line| line.contains(span)).map(str::to_owned);
-    let (acquire, hold) = (line("lock.acquire{").unwrap(), line("lock.hold{").unwrap());
-    for line in [acquire, hold] {
-        assert!(line.contains(r#"lock.name="shop:order:7""#), "{line}");
-        assert!(line.contains(r#"lock.policy="payments""#), "{line}");
-    }
-}
-
-/// A handler that takes its token from the layer does not run without it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refund_without_its_route_is_refused() {
-    let directory = TempDir::new().unwrap();
-    let file = directory.path().join("orders.toml");
-    fs::write(&file, "[lock]\nnamespace = 'shop'\n[lock.policies.payments]\n").unwrap();
-    let shop = Shop::open(&[("CONFIG", file.to_str().unwrap())]).await;
-    assert_eq!(shop.send(0, money("pay", 7, 10)).await.0, StatusCode::OK);
-    let (status, _) = shop.send(0, money("refund", 7, 10)).await;
-    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
-    assert_eq!(shop.balance(7).await, 10);
 }

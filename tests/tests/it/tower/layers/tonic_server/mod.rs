@@ -1,8 +1,6 @@
 //! A tonic service on a real port under the layer, in tonic's own server and in axum's, and a tonic
 //! client of it.
 
-use std::future::IntoFuture;
-
 use futures_util::stream::Stream;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -15,6 +13,7 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
+use crate::tower::layers::connection::serve;
 use crate::tower::prelude::*;
 
 mod calls;
@@ -80,39 +79,27 @@ enum Host {
 const HOSTS: [Host; 2] = [Host::Tonic, Host::Axum];
 
 impl Host {
-    async fn serve(self, layer: HttpLockLayer, orders: &Orders) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let service = HealthServer::new(orders.clone());
+    async fn serve(self, layer: HttpLockLayerBuilder, orders: &Orders) -> SocketAddr {
+        let (layer, service) = (layer.build().unwrap(), HealthServer::new(orders.clone()));
         match self {
             Self::Tonic => {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let address = listener.local_addr().unwrap();
                 let server = Server::builder().layer(layer).add_service(service);
                 lock_tests::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+                address
             }
-            Self::Axum => {
-                let app = Routes::new(service).into_axum_router().layer(layer);
-                lock_tests::spawn(axum::serve(listener, app).into_future());
-            }
+            Self::Axum => serve(Routes::new(service).into_axum_router().layer(layer)).await,
         }
-        address
     }
 }
 
 fn layer(locks: &LockClient) -> HttpLockLayerBuilder {
-    LockLayer::http()
-        .key("order:{header.x-order}")
-        .client(locks.clone())
-        .wait(Wait::None)
-        .release_timeout(PROMPTLY)
+    let layer = LockLayer::http().key("order:{header.x-order}").client(locks.clone());
+    layer.wait(Wait::None).release_timeout(PROMPTLY)
 }
 
-/// Two processes' clients of one server.
-async fn two_of(server: &RedisServer) -> (LockClient, LockClient) {
-    let url = server.url();
-    (LockClient::connect(&url).await.unwrap(), LockClient::connect(&url).await.unwrap())
-}
-
-async fn connect(address: SocketAddr) -> HealthClient<Channel> {
+async fn client(address: SocketAddr) -> HealthClient<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
     HealthClient::new(endpoint.timeout(PROMPTLY).connect().await.unwrap())
 }

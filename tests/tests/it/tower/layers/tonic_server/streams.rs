@@ -3,17 +3,31 @@
 use tonic::{Code, Status, Streaming};
 use tonic_health::pb::HealthCheckResponse;
 
-use super::{HOSTS, ORDER, Orders, about, connect, layer, two_of};
+use super::{HOSTS, Item, Orders, about, client, layer};
+use crate::tower::layers::tonic_server::ORDER;
 use crate::tower::prelude::*;
 
-fn message(status: i32) -> HealthCheckResponse {
-    HealthCheckResponse { status }
+type Answers = Streaming<HealthCheckResponse>;
+
+fn message(status: i32) -> Item {
+    Ok(HealthCheckResponse { status })
 }
 
 /// The number in the next message.
-async fn next(stream: &mut Streaming<HealthCheckResponse>) -> Result<Option<i32>, Status> {
+async fn next(stream: &mut Answers) -> Result<Option<i32>, Status> {
     let message = timeout(PROMPTLY, stream.message()).await.expect("the stream says nothing")?;
     Ok(message.map(|message| message.status))
+}
+
+/// A stream that has sent one message, and what sends the next.
+macro_rules! begun {
+    ($orders:ident, $client:ident) => {{
+        let sender = $orders.next_stream();
+        sender.send(message(0)).unwrap();
+        let mut stream = $client.watch(about("")).await.unwrap().into_inner();
+        assert_eq!(next(&mut stream).await.unwrap(), Some(0));
+        (sender, stream)
+    }};
 }
 
 #[tokio::test]
@@ -22,16 +36,13 @@ async fn a_stream_holds_the_lock_to_its_end() {
     let (locks, _proxy) = from_afar(&server).await;
     let orders = Orders::default();
     for host in HOSTS {
-        let address = host.serve(layer(&locks).build().unwrap(), &orders).await;
-        let (mut client, mut second) = (connect(address).await, connect(address).await);
+        let address = host.serve(layer(&locks), &orders).await;
+        let (mut first, mut second) = (client(address).await, client(address).await);
         // One after the other: the end comes after the release.
         for end in [None, Some(Status::data_loss("no more")), None] {
-            let sender = orders.next_stream();
-            sender.send(Ok(message(0))).unwrap();
-            let mut stream = client.watch(about("")).await.unwrap().into_inner();
-            assert_eq!(next(&mut stream).await.unwrap(), Some(0));
+            let (sender, mut stream) = begun!(orders, first);
             for number in 1..4 {
-                sender.send(Ok(message(number))).unwrap();
+                sender.send(message(number)).unwrap();
                 assert_eq!(next(&mut stream).await.unwrap(), Some(number));
                 let refused = second.check(about("")).await.unwrap_err();
                 assert_eq!(refused.code(), Code::Aborted, "{host:?}: {refused:?}");
@@ -42,9 +53,8 @@ async fn a_stream_holds_the_lock_to_its_end() {
                     assert_eq!(next(&mut stream).await.unwrap(), None);
                 }
                 Some(status) => {
-                    let code = status.code();
                     sender.send(Err(status)).unwrap();
-                    assert_eq!(next(&mut stream).await.unwrap_err().code(), code);
+                    assert_eq!(next(&mut stream).await.unwrap_err().code(), Code::DataLoss);
                 }
             }
             assert!(!server.client().exists(ORDER).await, "{host:?}");
@@ -54,16 +64,11 @@ async fn a_stream_holds_the_lock_to_its_end() {
 
 #[tokio::test]
 async fn a_client_that_drops_the_stream_frees_the_lock() {
-    let server = RedisServer::start().await;
-    let (locks, _) = two_of(&server).await;
+    let (server, locks) = world().await;
     let orders = Orders::default();
     for host in HOSTS {
-        let address = host.serve(layer(&locks).build().unwrap(), &orders).await;
-        let mut client = connect(address).await;
-        let sender = orders.next_stream();
-        sender.send(Ok(message(0))).unwrap();
-        let mut stream = client.watch(about("")).await.unwrap().into_inner();
-        assert_eq!(next(&mut stream).await.unwrap(), Some(0));
+        let mut client = client(host.serve(layer(&locks), &orders).await).await;
+        let (sender, stream) = begun!(orders, client);
         assert!(server.client().exists(ORDER).await);
         // The stream is reset; the connection stays.
         drop(stream);
@@ -76,19 +81,12 @@ async fn a_client_that_drops_the_stream_frees_the_lock() {
 /// S-12. What the client has so far must not look like all.
 #[tokio::test]
 async fn a_lease_lost_on_the_way_is_an_error() {
-    let server = RedisServer::start().await;
-    let (locks, _) = two_of(&server).await;
+    let (server, locks) = world().await;
     let orders = Orders::default();
-    let lease = Lease::Watchdog(ms(600));
-    let options = LockOptions::new().wait(Wait::None).lease(lease);
     for host in HOSTS {
-        let layer = LockLayer::http().key("order:{header.x-order}").client(locks.clone());
-        let layer = layer.options(options.clone()).build().unwrap();
-        let mut client = connect(host.serve(layer, &orders).await).await;
-        let sender = orders.next_stream();
-        sender.send(Ok(message(0))).unwrap();
-        let mut stream = client.watch(about("")).await.unwrap().into_inner();
-        assert_eq!(next(&mut stream).await.unwrap(), Some(0));
+        let layer = layer(&locks).options(watched(ms(600)).wait(Wait::None));
+        let mut client = client(host.serve(layer, &orders).await).await;
+        let (sender, mut stream) = begun!(orders, client);
         assert!(server.client().del(ORDER).await);
         let lost = next(&mut stream).await.unwrap_err();
         assert_eq!(lost.code(), Code::Internal, "{host:?}: {lost:?}");
