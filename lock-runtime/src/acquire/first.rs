@@ -12,7 +12,7 @@ use super::queued::QueuedAcquire;
 use super::request::{Request, serve};
 use super::share::Joined;
 use super::{AcquireSpec, Taken};
-use crate::error::{BusyReason, LockError};
+use crate::error::{BusyReason, LockError, StoreError};
 use crate::guard::LockGuard;
 use crate::liveness;
 use crate::observe::AcquireOutcome;
@@ -32,6 +32,8 @@ pub(super) enum Tried {
     Again(Option<u64>, Kept),
     /// It asks the store whatever other tasks of this process do.
     Apart,
+    /// The store has failed, perhaps because the name holds something else.
+    Failed(StoreError),
 }
 
 impl Request {
@@ -74,6 +76,7 @@ impl Request {
                 }
                 Tried::Again(place, kept) => Arc::clone(&self).go_on(place, kept).await,
                 Tried::Apart => Arc::clone(&self).apart().await,
+                Tried::Failed(error) => Arc::clone(&self).fails(error).await,
             };
         }
     }
@@ -102,6 +105,11 @@ impl Request {
     /// Asks the store whatever other tasks of this process do.
     pub(super) async fn apart(self: Arc<Self>) -> Tried {
         Tried::Over(self.ask_apart().await)
+    }
+
+    /// Asks what the name holds, if it is something else.
+    pub(super) async fn fails(self: Arc<Self>, error: StoreError) -> Tried {
+        Tried::Over(Err(self.spec.collision(error).await))
     }
 
     async fn ask_apart(self: Arc<Self>) -> Taken {

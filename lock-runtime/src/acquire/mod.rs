@@ -54,7 +54,7 @@ use self::queued::QueuedAcquire;
 use self::request::Request;
 pub(crate) use self::run::after_body;
 pub use self::run::{Run, TryRun};
-use crate::error::LockError;
+use crate::error::{LockError, StoreErrorKind};
 use crate::guard::LockGuard;
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label};
 use crate::opaque::opaque_debug;
@@ -286,6 +286,10 @@ impl Begun {
             Tried::Waits(queued) => return Ok(State::Queued(queued, self)),
             Tried::Again(place, kept) => Boxed::new(request.go_on(place, kept)),
             Tried::Apart => Boxed::new(request.apart()),
+            Tried::Failed(error) if error.kind() == StoreErrorKind::WrongType => {
+                Boxed::new(request.fails(error))
+            }
+            Tried::Failed(error) => return self.next(Tried::Over(Err(LockError::Store(error)))),
         };
         Ok(State::under_way(trying, self))
     }

@@ -139,6 +139,7 @@ impl QueuedAcquire {
             Ended::Turn(Turn::Shared(kept)) => return Tried::Again(Some(ticket.place()), kept),
             Ended::Turn(Turn::Busy) if waits_not => request.busy(BusyReason::Held, left()),
             Ended::Turn(Turn::Busy) => request.timed_out(left()),
+            Ended::Turn(Turn::Failed(LockError::Store(error))) => return Tried::Failed(error),
             Ended::Turn(Turn::Failed(error)) => error,
             Ended::Turn(Turn::Closed) => LockError::Closed,
             Ended::TimedOut => request.timed_out(left()),

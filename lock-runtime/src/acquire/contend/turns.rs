@@ -41,8 +41,10 @@ impl Contender {
                 let label = self.request.label.clone();
                 owned.hold.begin(Meter::new(label, owned.hold.target.kind()), now);
                 self.request.offer(&owned);
-                self.attempt.seat.share_before(Instant::now(), &owned.keep_for_others());
-                Some(Next::End(Contended::ToShare(Some(owned))))
+                // Not past the window: they may not be polled.
+                let kept = owned.keep_for_others();
+                self.attempt.seat.share_before(Instant::now(), &kept);
+                Some(Next::End(Contended::ToShare(kept)))
             }
             Found::Writer(until) => {
                 let is_over = self.leases().clock.now() >= until;
