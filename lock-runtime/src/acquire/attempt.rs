@@ -43,7 +43,7 @@ pub(super) struct Attempt {
 impl Attempt {
     pub(super) fn new(pending: &PendingAcquire, gate_guard: GateGuard<OwnedHold>) -> Self {
         let owner = pending.next_owner();
-        let owner = match pending.inside(|inside| inside.hold().owner.clone()) {
+        let owner = match pending.inside(|inside| inside.hold.owner.clone()) {
             Some(writer) => owner.within(&writer),
             None => owner,
         };
@@ -130,12 +130,8 @@ impl Attempt {
 
     /// Records the owner id of the next request. If the future is then not polled, the waiters that pass it
     /// over release what that owner was granted.
-    pub(super) fn asks(&self, pending: &PendingAcquire) {
+    pub(super) fn asks(&self) {
         self.gate_guard.asks_as(&self.owner);
-        pending.inside(|inside| {
-            let leftover = self.leftover(pending);
-            inside.on_passed_over(move || leftover.release(true, None));
-        });
     }
 
     fn leftover(&self, pending: &PendingAcquire) -> Leftover {

@@ -73,8 +73,8 @@ use crate::reuse::{self, Boxed, Idle};
 /// blocks, keeps its place in the queue: the hazard is known as *futurelock*. Here it delays the others for a
 /// bounded time. The next waiter passes over a local waiter whose turn has come, or a contender that asks the
 /// store for this process, if it is not polled for a second; it queues again when it is polled. A lock that the
-/// store granted it meanwhile is not renewed before that, so other processes wait one lease at most. Acquires
-/// that run concurrently inside of one hold pass each other over in the same way.
+/// store granted it meanwhile is not renewed before that, so other processes wait one lease at most. Inside of one
+/// hold an acquire keeps its turn, as with tokio's locks: those beside it wait there for no longer than their own `wait`.
 ///
 /// If an acquire must go on while its caller is busy, spawn a task for it; otherwise drop the future.
 ///
@@ -269,15 +269,15 @@ fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started {
     let around = enclosing(engine, target);
     let mut is_outermost = matches!(around, Enclosing::Nothing);
     match around {
-        Enclosing::Same(around) if let Ok(reentry) = enter(&around.owned.hold, engine, target) => {
-            match re_enter(around.owned, reentry, options) {
+        Enclosing::Same(around) if let Ok(level) = enter(&around.owned, engine, target) => {
+            match re_enter(around.owned, level, options) {
                 Ok(mut guard) => {
                     got(&recorder, AcquireOutcome::Reentered, &mut guard);
                     return Started::Reentered(guard);
                 }
                 Err(NoGuard::Lost(lost)) => return failed(lost),
-                // It enters again below, where it can be passed over (S-34).
-                Err(NoGuard::Extends(_)) => {}
+                // It enters again below, where there is room for a request.
+                Err(NoGuard::TooShort(_)) => {}
             }
         }
         Enclosing::InTheWay(detail) => {

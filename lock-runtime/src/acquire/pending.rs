@@ -101,25 +101,19 @@ impl PendingAcquire {
         &self,
         limit: Option<Instant>,
     ) -> Result<Option<(AcquireOutcome, LockGuard)>, LockError> {
-        loop {
-            let inside = match self.enter_within(limit).await? {
-                Within::Reentered(guard) => return Ok(Some((AcquireOutcome::Reentered, guard))),
-                Within::Writer(inside) => inside,
-                Within::Nothing => return Ok(None),
-            };
-            let taking = inside.drive(self.take_hold_at(limit, None, None));
-            *self.inside.lock() = Some(inside);
-            let taken = taking.await;
-            // If it was passed over, it queues again inside of the write hold (S-34).
-            let inside = self.inside.lock().take();
-            if let Some(taken) = taken {
-                let (how, mut guard) = taken?;
-                if let Some(inside) = inside {
-                    guard.set_inside(inside);
-                }
-                return Ok(Some((how, guard)));
-            }
+        let inside = match self.enter_within(limit).await? {
+            Within::Reentered(guard) => return Ok(Some((AcquireOutcome::Reentered, guard))),
+            Within::Writer(inside) => inside,
+            Within::Nothing => return Ok(None),
+        };
+        *self.inside.lock() = Some(inside);
+        let taken = self.take_hold_at(limit, None, None).await;
+        let inside = self.inside.lock().take();
+        let (how, mut guard) = taken?;
+        if let Some(inside) = inside {
+            guard.set_inside(inside);
         }
+        Ok(Some((how, guard)))
     }
 
     /// Calls `look` with the place inside the write hold around this read, if there is one.

@@ -30,7 +30,7 @@ use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::enclosing::{NoGuard, re_enter};
+use super::enclosing::re_enter;
 use super::waiting::A_MOMENT;
 use super::{Engine, PendingAcquire, until};
 use crate::clock::Tick;
@@ -353,11 +353,8 @@ impl PendingAcquire {
             return Joined::Yes(Err(LockError::Closed));
         }
         if let (Ok(true), Ok(_)) = (&answer, owned.hold.check()) {
-            return match re_enter(owned, 0, &self.spec.options) {
-                Ok(guard) => Joined::Yes(Ok(guard)),
-                Err(NoGuard::Lost(lost)) => Joined::Yes(Err(lost)),
-                Err(NoGuard::Extends(extending)) => Joined::Yes(extending.await),
-            };
+            let entered = re_enter(owned, None, &self.spec.options);
+            return Joined::Yes(self.long_enough(entered).await);
         }
         readers.withdraw(&terms, &shared);
         match answer {

@@ -270,7 +270,7 @@ impl<'a> Contender<'a> {
             }
             _ => 1,
         };
-        self.attempt.asks(self.pending);
+        self.attempt.asks();
         let timeout = self.waiting.ask();
         let answered = self.send(tokens, timeout).await;
         self.heed(answered).await
