@@ -272,13 +272,13 @@ impl PendingAcquire {
             let level = scope::level_around(&hold, number);
             let permit = Permit::ask(level, number, reads, max_waiters)
                 .map_err(|obstacle| self.refused_inside(obstacle, &hold))?;
-            // Waiting keeps no hold alive. Given up behind the first permit, which is counted inside of the hold: if this is
-            // the last reference, the hold goes to the store and not to the next waiter, who would find this one inside.
-            drop(around.take());
-            if permit.has_queued()
-                && !self.turn_inside(&permit, &hold, &owned, is_shadow, limit).await?
-            {
-                return Ok(None);
+            if permit.has_queued() {
+                // Waiting keeps no hold alive. Given up behind the permit, which is counted inside of the hold: if this is the
+                // last reference, the hold goes to the store and not to the next waiter, who would find this one inside.
+                drop(around.take());
+                if !self.turn_inside(&permit, &hold, &owned, is_shadow, limit).await? {
+                    return Ok(None);
+                }
             }
             permits.push(Ok(permit));
         }

@@ -1,35 +1,93 @@
 //! The line inside one hold: its order, its bounds, its end (S-6, S-18, S-34).
 
+use lock_runtime::scope;
+
 use crate::kinds::siblings::soon;
 use crate::prelude::*;
 
-/// How long a turn is kept for a future that is not polled (S-34).
-const TURN: Duration = Duration::from_secs(1);
+/// Longer than a turn is kept for a future that is not polled outside of a hold (S-34).
+const TURN: Duration = Duration::from_secs(2);
 
 async fn reentry(client: &LockClient) -> LockGuard {
     client.mutex("m").lock().await.unwrap()
 }
 
-/// S-34: a turn is kept for a second for a future that is not polled; it then lines up again.
+/// S-34: a turn is kept for a future that is not polled; those behind it wait as long as they want to.
 #[tokio::test(start_paused = true)]
-async fn a_re_entry_that_is_not_polled_is_passed_over() {
+async fn a_re_entry_that_is_not_polled_keeps_its_turn() {
     let client = LockClient::in_memory();
     let outer = reentry(&client).await;
     let inside = async {
         let first = reentry(&client).await;
-        let (mut asleep, mut next) = (pin!(reentry(&client)), pin!(reentry(&client)));
-        assert!(poll!(&mut asleep).is_pending() && poll!(&mut next).is_pending());
-        // Long after it lined up: what counts is the time since its turn has come.
-        let _ = timeout(TURN * 3, &mut next).await;
+        let mut asleep = Box::pin(reentry(&client));
+        assert!(poll!(&mut asleep).is_pending());
         first.release().await.unwrap();
-        let released = Instant::now();
-        let next = timeout(TURN * 2, next).await.expect("it waits for a future that is not polled");
-        assert!(released.elapsed() <= TURN, "{:?}", released.elapsed());
-        let early = ms(900);
-        assert!(released.elapsed() >= early, "the turn was over after {:?}", released.elapsed());
-        assert!(poll!(&mut asleep).is_pending(), "two are inside");
-        next.release().await.unwrap();
-        asleep.await.release().await.unwrap();
+        let start = Instant::now();
+        let beside = client.mutex("m").wait(TURN).lock().await;
+        assert!(matches!(beside, Err(LockError::Timeout { .. })), "{beside:?}");
+        assert!((TURN..TURN + ms(50)).contains(&start.elapsed()), "{:?}", start.elapsed());
+        let mut next = pin!(reentry(&client));
+        assert!(poll!(&mut next).is_pending(), "two are inside");
+        drop(asleep);
+        next.await.release().await.unwrap();
+    };
+    soon(outer.run(inside)).await.unwrap();
+}
+
+/// A waiter whose turn has not come, because another has it and is not polled, has nothing to wait for once the hold is gone.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_behind_a_sleeper_outlives_the_hold() {
+    let client = LockClient::in_memory();
+    let outer = reentry(&client).await;
+    let mut asleep = Box::pin(reentry(&client));
+    let inside = async {
+        let first = reentry(&client).await;
+        assert!(poll!(&mut asleep).is_pending());
+        let lock = client.mutex("m").wait(Wait::Forever);
+        let waiter = lock_tests::spawn(scope::inherit(async move { lock.lock().await }));
+        sleep(ms(1)).await;
+        (first, waiter)
+    };
+    let (first, waiter) = outer.run(inside).await.unwrap();
+    outer.release().await.unwrap();
+    assert!(!waiter.is_finished(), "two are inside");
+    first.release().await.unwrap();
+    let guard = timeout(ms(100), waiter).await.expect("it waits inside of a hold that is gone");
+    let guard = guard.unwrap().unwrap();
+    assert!(poll!(&mut asleep).is_pending(), "two are inside");
+    guard.release().await.unwrap();
+    asleep.await.release().await.unwrap();
+}
+
+/// The code inside of a guard may run the guard around it: it is inside of both.
+#[tokio::test(start_paused = true)]
+async fn a_guard_inside_of_another_may_run_the_other() {
+    let client = LockClient::in_memory();
+    let outer = reentry(&client).await;
+    let inside = async {
+        let one = reentry(&client).await;
+        let two = one.run(reentry(&client)).await.unwrap();
+        let three = two.run(one.run(outer.run(reentry(&client)))).await.unwrap();
+        three.unwrap().unwrap().release().await.unwrap();
+    };
+    soon(outer.run(inside)).await.unwrap();
+}
+
+/// One that leaves the line lets in those behind it, if only it was in their way.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_leaves_the_line_lets_in_the_reads_behind_it() {
+    let client = LockClient::in_memory();
+    let lock = client.rw_lock("rw");
+    let outer = lock.write().await.unwrap();
+    let inside = async {
+        let one = lock.read().await.unwrap();
+        let mut write = Box::pin(lock.write());
+        assert!(poll!(&mut write).is_pending(), "a write beside a read");
+        let (mut two, mut three) = (pin!(lock.read()), pin!(lock.read()));
+        assert!(poll!(&mut two).is_pending() && poll!(&mut three).is_pending(), "they overtook");
+        drop(write);
+        let (two, three) = tokio::join!(two, three);
+        drop((one, two.unwrap(), three.unwrap()));
     };
     soon(outer.run(inside)).await.unwrap();
 }
