@@ -25,25 +25,16 @@ pub(crate) fn is_asleep(polled_at: Instant, now: Instant) -> bool {
     now >= polled_at + ASLEEP_AFTER
 }
 
-/// Drives `future`, and calls `sign_of_life` when the future first has to wait and then every `every`. Resolves to
-/// `None` once that returns false: the future was passed over.
+/// Drives `future`, and calls `sign_of_life` at `first` and then every `every`, while `future` waits. Resolves to `None` once that
+/// returns false: the future was passed over. While `future` is attended, it is polled again anyway, and the first call comes
+/// then.
 pub(crate) fn drive<F: Future, S: Fn(Instant) -> bool>(
+    first: Instant,
     every: Duration,
     sign_of_life: S,
     future: F,
 ) -> Driven<F, S> {
-    Driven { future, timer: None, next: None, every, sign_of_life }
-}
-
-/// As [`drive`], but the first call of `sign_of_life` is due at `next`, or when `future` is polled again after it was
-/// attended.
-pub(crate) fn drive_from<F: Future, S: Fn(Instant) -> bool>(
-    next: Instant,
-    every: Duration,
-    sign_of_life: S,
-    future: F,
-) -> Driven<F, S> {
-    Driven { future, timer: None, next: Some(next), every, sign_of_life }
+    Driven { future, timer: None, first: Some(first), every, sign_of_life }
 }
 
 pin_project! {
@@ -52,7 +43,8 @@ pin_project! {
         #[pin]
         future: F,
         timer: Option<Timer>,
-        next: Option<Instant>,
+        // Until the timer is made.
+        first: Option<Instant>,
         every: Duration,
         sign_of_life: S,
     }
@@ -67,24 +59,22 @@ impl<F: Future, S: Fn(Instant) -> bool> Future for Driven<F, S> {
             (Poll::Ready(output), _) => return Poll::Ready(Some(output)),
             (Poll::Pending, is_attended) => is_attended,
         };
-        if let Some(next) = *this.next {
+        if let Some(first) = *this.first {
             if is_attended && *this.every >= ATTENDED_EVERY {
                 // It is polled again by then.
                 return Poll::Pending;
             }
-            *this.next = None;
-            *this.timer = Some(Timer::at(next, cx));
+            *this.first = None;
+            *this.timer = Some(Timer::at(first, cx));
         }
-        while this.timer.as_mut().is_none_or(|timer| timer.poll(cx).is_ready()) {
+        while let Some(timer) = this.timer
+            && timer.poll(cx).is_ready()
+        {
             let now = Instant::now();
             if !(this.sign_of_life)(now) {
                 return Poll::Ready(None);
             }
-            let next = now + *this.every;
-            match &mut *this.timer {
-                Some(timer) => timer.reset(next),
-                timer => *timer = Some(Timer::at(next, cx)),
-            }
+            timer.reset(now + *this.every);
         }
         Poll::Pending
     }

@@ -18,7 +18,7 @@ use pin_project_lite::pin_project;
 use tokio::task;
 
 use crate::lease::Hold;
-use crate::lease::reentries::ReentryGuard;
+use crate::lease::reentries::{Level, ReentryGuard};
 use crate::lease::watched::{Share, Watched};
 use crate::opaque::opaque_debug;
 use crate::order::ClientOrder;
@@ -59,8 +59,8 @@ enum Enclosing {
         hold: Arc<Hold>,
         /// What its guard has of the hold.
         share: Share,
-        /// For a read inside of a write: the write hold, and its number there.
-        writer: Option<(Arc<Hold>, u64)>,
+        /// For a read inside of a write: the write hold, and the read's level there.
+        writer: Option<(Arc<Hold>, Weak<Level>)>,
         /// True if the call is not enforced: it goes on without the lock when the hold is lost.
         is_shadow: bool,
         /// Whether its client records the order of its locks.
@@ -74,14 +74,16 @@ enum Enclosing {
 impl Link {
     /// A hold, inside of the caller's current chain.
     pub(crate) fn hold(owned: &Arc<OwnedHold>, share: Share, is_shadow: bool) -> Arc<Self> {
-        let of_writer = |inside: &ReentryGuard| (Arc::clone(inside.hold()), inside.id());
+        let of_writer = |inside: &ReentryGuard| {
+            Some((Arc::clone(&inside.hold), Arc::downgrade(inside.level.as_ref()?)))
+        };
         Arc::new(Self {
             what: Enclosing::Hold {
                 owned: Arc::downgrade(owned),
                 leases: owned.leases.id,
                 hold: Arc::clone(&owned.hold),
                 share,
-                writer: owned.inside().map(of_writer),
+                writer: owned.inside().and_then(of_writer),
                 is_shadow,
                 order: owned.leases.order.clone(),
             },
@@ -112,19 +114,31 @@ impl Enclosing {
     fn matters(&self, inner: &[&Arc<Link>]) -> bool {
         match self {
             Self::Client(_) => !inner.iter().any(|link| matches!(link.what, Enclosing::Client(_))),
-            Self::Hold { owned, hold, share, is_shadow, .. } => {
-                let reentry = share.reentry();
+            Self::Hold { owned, share, is_shadow, .. } => {
+                let level = share.level();
                 let same = |link: &&Arc<Link>| match &link.what {
                     Self::Hold { owned: its, share, is_shadow: its_mode, .. } => {
                         Weak::ptr_eq(its, owned)
-                            && share.reentry() == reentry
+                            && share.level().map(Weak::as_ptr) == level.map(Weak::as_ptr)
                             && its_mode == is_shadow
                     }
                     Self::Client(_) => false,
                 };
-                owned.strong_count() > 0 && hold.has_reentry(reentry) && !inner.iter().any(same)
+                owned.strong_count() > 0
+                    && level.is_none_or(|level| level.strong_count() > 0)
+                    && !inner.iter().any(same)
             }
         }
+    }
+
+    /// The level of re-entries inside of `hold` that this one is.
+    fn level_in(&self, hold: &Arc<Hold>) -> Option<&Weak<Level>> {
+        let Self::Hold { hold: own, share, writer, .. } = self else { return None };
+        if Arc::ptr_eq(own, hold) {
+            return share.level();
+        }
+        let (writer, level) = writer.as_ref()?;
+        Arc::ptr_eq(writer, hold).then_some(level)
     }
 }
 
@@ -206,7 +220,7 @@ pub(crate) fn each_hold(mut visit: impl FnMut(u64, &Hold)) {
 /// Returns the time of the innermost guard around the caller that is not released.
 pub(crate) fn enclosing_guard() -> Option<Watched> {
     find(|what| match what {
-        Enclosing::Hold { owned, hold, share, is_shadow, .. } if share.is_open(hold) => {
+        Enclosing::Hold { owned, hold, share, is_shadow, .. } if share.is_open() => {
             let owned = owned.upgrade().filter(|_| !is_shadow || hold.check().is_ok())?;
             Some(Watched::new(hold, owned.token, &owned.leases, share.clone()))
         }
@@ -214,18 +228,17 @@ pub(crate) fn enclosing_guard() -> Option<Watched> {
     })
 }
 
-/// Calls `visit` with the re-entries of `hold` that enclose the caller, the innermost first, until it returns
-/// true.
-pub(crate) fn enclosing_reentries(hold: &Arc<Hold>, visit: &mut dyn FnMut(u64) -> bool) {
+/// Returns the deepest level of re-entries around the caller that has the lock of that number of `hold`, or else the hold's
+/// own. The innermost link need not be the deepest: the code inside of a guard may `run` the guard around it.
+pub(crate) fn level_around(hold: &Arc<Hold>, number: usize) -> Arc<Level> {
+    // Dropped after the chain is left: the last reference to a level wakes others, which may enter a scope.
+    let mut levels = Vec::new();
     find(|what| {
-        let Enclosing::Hold { hold: own, share, writer, .. } = what else { return None };
-        let id = match writer {
-            _ if Arc::ptr_eq(own, hold) => share.reentry(),
-            Some((writer, reentry)) if Arc::ptr_eq(writer, hold) => *reentry,
-            _ => return None,
-        };
-        (id != 0 && visit(id)).then_some(())
+        levels.extend(what.level_in(hold).and_then(Weak::upgrade));
+        None::<()>
     });
+    let has_it = levels.into_iter().filter(|level| level.has(number));
+    has_it.max_by_key(|level| level.depth()).unwrap_or_else(|| Arc::clone(hold.level()))
 }
 
 /// Calls `visit` with each hold around the caller that has guards, the innermost first, whether its client records the

@@ -44,7 +44,7 @@ impl Attempt {
     pub(super) fn new(request: &Request, seat: Seat<OwnedHold>) -> Self {
         let owner = request.next_owner();
         let owner = match &request.inside {
-            Some(inside) => owner.within(&inside.hold().owner),
+            Some(inside) => owner.within(&inside.hold.owner),
             None => owner,
         };
         Self::of(request, owner, seat)
@@ -119,12 +119,8 @@ impl Attempt {
 
     /// Records the owner id of the next request. If the caller is then not polled, the waiters that pass it over release what
     /// that owner was granted.
-    pub(super) fn asks(&self, request: &Request) {
+    pub(super) fn asks(&self) {
         self.seat.asks_as(&self.owner);
-        if let Some(inside) = &request.inside {
-            let leftover = self.leftover(request);
-            inside.on_passed_over(move || leftover.release(true, None));
-        }
     }
 
     fn leftover(&self, request: &Request) -> Leftover {

@@ -2,19 +2,17 @@
 // S-6, S-27.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use tokio::time::Instant;
 
 use super::request::Request;
-use super::{AcquireSpec, Engine, Extending, until};
-use crate::clock::Tick;
+use super::{AcquireSpec, Engine, until};
 use crate::error::{BusyReason, LockError};
 use crate::guard::{self, Held, LockGuard};
 use crate::lease::Hold;
-use crate::lease::claim::Claim;
-use crate::lease::reentries::{Obstacle, ReentryGuard, drive, go_inside};
+use crate::lease::reentries::{Level, Obstacle, Permit, ReentryGuard};
 use crate::options::{Lease, LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::scope::{self, Around};
@@ -118,8 +116,8 @@ pub(super) fn may_wait_for_itself(engine: &Engine, target: &Target, options: &Lo
 /// Why a re-entry has no guard yet.
 pub(super) enum NoGuard {
     Lost(LockError),
-    /// A fixed lease must be extended first.
-    Extends(Extending),
+    /// The fixed lease must be extended first.
+    TooShort(LockGuard),
 }
 
 /// A count in memory and no round trip, unless a fixed lease must be extended first. Reads the clock once: that
@@ -128,47 +126,52 @@ pub(super) enum NoGuard {
 #[inline]
 pub(super) fn re_enter(
     owned: Arc<OwnedHold>,
-    reentry: u64,
+    level: Option<Arc<Level>>,
     options: &LockOptions,
 ) -> Result<LockGuard, NoGuard> {
-    // First, so that the re-entry leaves in any case.
-    let guard = LockGuard::of(Held::nested(owned, reentry), options.get_on_lost());
+    let guard = LockGuard::of(Held::nested(owned, level), options.get_on_lost());
     let hold = guard.hold();
     let now = hold.check().map_err(|cause| NoGuard::Lost(hold.lost_error(cause)))?;
     match hold.lease {
         // The watchdog keeps the hold for as long as a guard uses it.
         Lease::Watchdog(_) => Ok(guard),
-        Lease::Fixed(_) => re_enter_fixed(guard, options, now),
+        Lease::Fixed(_) => {
+            let wanted = options.get_lease().duration();
+            // Less than asked for by the margin of a deadline is enough, or every equal lease would cost a round trip.
+            match wanted <= guard.hold().deadline().since(now) + wanted / 20 {
+                true => Ok(guard),
+                false => Err(NoGuard::TooShort(guard)),
+            }
+        }
     }
 }
 
-/// As [`re_enter`], for a hold that the watchdog does not renew.
-fn re_enter_fixed(
-    guard: LockGuard,
-    options: &LockOptions,
-    now: Tick,
-) -> Result<LockGuard, NoGuard> {
-    let wanted = options.get_lease().duration();
-    // The margin of S-8 is not required again, or every equal lease would cost a round trip.
-    if wanted <= guard.hold().deadline().since(now) + wanted / 20 {
-        return Ok(guard);
-    }
-    Err(NoGuard::Extends(Box::pin(async move {
-        guard.extend(wanted).await?;
-        Ok(guard)
-    })))
+/// The locks of a hold that `wanted` uses: the number of each among the hold's, and whether it is read. None of a read hold,
+/// which its guards share. In the order of the hold: several are taken in turn, and all callers keep to it.
+fn locks_used<'a>(
+    owned: &'a OwnedHold,
+    engine: &'a Engine,
+    wanted: &'a Target,
+) -> impl Iterator<Item = (usize, bool)> + 'a {
+    let held = Some(&*owned.hold.target).filter(|held| held.kind() != HoldKind::Read);
+    let held = held.into_iter().flat_map(|held| held.locks_at_home(owned.leases.id).enumerate());
+    held.filter_map(|(number, (of, lock))| {
+        let mut wanted = wanted.locks_at_home(engine.leases.id);
+        let (_, same) = wanted.find(|(by, wanted)| *by == of && wanted.key() == lock.key())?;
+        Some((number, same.kind() == HoldKind::Read))
+    })
 }
 
-/// Enters the hold around the caller, if no other re-entry excludes `wanted` there.
-// S-6.
+/// Enters the hold around the caller, if that needs no wait.
 #[inline]
 pub(super) fn enter(
-    hold: &Arc<Hold>,
+    owned: &OwnedHold,
     engine: &Engine,
-    wanted: &Arc<Target>,
-) -> Result<u64, Obstacle> {
-    let claim = Claim::of(wanted, engine.leases.id, &hold.target);
-    go_inside(hold, claim, &|visit| scope::enclosing_reentries(hold, visit))
+    wanted: &Target,
+) -> Result<Option<Arc<Level>>, Obstacle> {
+    Level::of(locks_used(owned, engine, wanted).map(|(number, reads)| {
+        Permit::ask(scope::level_around(&owned.hold, number), number, reads, 0)
+    }))
 }
 
 /// What the holds around the caller mean for an acquire that takes time.
@@ -193,36 +196,30 @@ impl Request {
                     return Ok(Within::Nothing);
                 }
             };
-            let owned = Arc::downgrade(&around.owned);
-            let hold = &around.owned.hold;
-            let reentry = match enter(hold, &self.spec.engine, &self.spec.target) {
-                Ok(id) => Some(ReentryGuard::of(hold, id)),
-                Err(Obstacle::Others) => Box::pin(self.queue_within(around, limit)).await?,
-                Err(Obstacle::Reads) => {
-                    return Err(self.would_deadlock(
-                        "the read side is held around it, and beside it inside the same write hold; \
-                         take the write side first, or release the read sides",
-                    ));
-                }
-            };
-            match (reentry, owned.upgrade()) {
-                (Some(reentry), _) if reads => return Ok(Within::Writer(reentry)),
-                (Some(reentry), Some(owned)) => {
-                    let (hold, id) = (Arc::clone(reentry.hold()), reentry.into_id());
-                    let reentered = match re_enter(owned, id, &self.spec.options) {
-                        Ok(guard) => Some(Ok(guard)),
-                        Err(NoGuard::Lost(lost)) => Some(Err(lost)),
-                        Err(NoGuard::Extends(extending)) => {
-                            Box::pin(drive(hold, id, extending)).await
-                        }
-                    };
-                    // If it was passed over, it queues again (S-34).
-                    if let Some(reentered) = reentered {
-                        return reentered.map(Within::Reentered);
-                    }
-                }
-                // The hold has ended, or the code under it runs on without it: look again.
-                (None, _) | (_, None) => {}
+            let (owned, hold) = (Arc::downgrade(&around.owned), Arc::clone(&around.owned.hold));
+            // Without a level, the hold has ended, or the code under it runs on without it: look again.
+            let Some(level) = Box::pin(self.enter_in_turn(around, limit)).await? else { continue };
+            if reads {
+                return Ok(Within::Writer(ReentryGuard { hold, level }));
+            }
+            let Some(owned) = owned.upgrade() else { continue };
+            let entered = re_enter(owned, level, &self.spec.options);
+            return self.long_enough(entered).await.map(Within::Reentered);
+        }
+    }
+
+    /// Extends the lease of the hold that it has entered, if that is needed.
+    pub(super) async fn long_enough(
+        &self,
+        entered: Result<LockGuard, NoGuard>,
+    ) -> Result<LockGuard, LockError> {
+        match entered {
+            Ok(guard) => Ok(guard),
+            Err(NoGuard::Lost(lost)) => Err(lost),
+            Err(NoGuard::TooShort(guard)) => {
+                let wanted = self.spec.options.get_lease().duration();
+                Box::pin(guard.extend(wanted)).await?;
+                Ok(guard)
             }
         }
     }
@@ -254,28 +251,50 @@ impl Request {
         Ok(())
     }
 
-    /// Waits with other re-entries inside of the hold. Returns `None` if the hold has no guards any more.
-    async fn queue_within(
+    /// Waits for its turn inside of the hold around the caller. `None` if the hold has no guards any more.
+    async fn enter_in_turn(
         &self,
         around: Around,
         limit: Option<Instant>,
-    ) -> Result<Option<ReentryGuard>, LockError> {
-        let is_shadow = around.is_shadow;
-        let hold = Arc::clone(&around.owned.hold);
-        // Waiting keeps no hold alive.
-        let owned = Arc::downgrade(&around.owned);
-        drop(around);
-        if self.spec.options.get_wait() == Wait::None {
-            hold.ensure_held()?;
-            return Err(self.busy(BusyReason::Held, None));
-        }
-        let claim = Claim::of(&self.spec.target, self.spec.engine.leases.id, &hold.target);
-        let enclosing =
-            |visit: &mut dyn FnMut(u64) -> bool| scope::enclosing_reentries(&hold, visit);
-        let most = self.spec.options.get_max_waiters();
-        let Some(reentry) = ReentryGuard::enqueue(&hold, claim, &enclosing, most) else {
-            return Err(self.busy(BusyReason::TooManyWaiters, None));
+    ) -> Result<Option<Option<Arc<Level>>>, LockError> {
+        let AcquireSpec { engine, target, options } = &*self.spec;
+        let max_waiters = match options.get_wait() {
+            Wait::None => 0,
+            _ => options.get_max_waiters(),
         };
+        let (hold, is_shadow) = (Arc::clone(&around.owned.hold), around.is_shadow);
+        let locks: Vec<_> = locks_used(&around.owned, engine, target).collect();
+        // Made while the owned hold is kept, so that its end finds it.
+        hold.lost();
+        let owned = Arc::downgrade(&around.owned);
+        let mut around = Some(around);
+        let mut permits = Vec::with_capacity(locks.len());
+        for (number, reads) in locks {
+            let level = scope::level_around(&hold, number);
+            let permit = Permit::ask(level, number, reads, max_waiters)
+                .map_err(|obstacle| self.refused_inside(obstacle, &hold))?;
+            if permit.has_queued() {
+                // Waiting keeps no hold alive. Given up behind the permit, which is counted inside of the hold: if this is the
+                // last reference, the hold goes to the store and not to the next waiter, who would find this one inside.
+                drop(around.take());
+                if !self.turn_inside(&permit, &hold, &owned, is_shadow, limit).await? {
+                    return Ok(None);
+                }
+            }
+            permits.push(Ok(permit));
+        }
+        Level::of(permits).map(Some)
+    }
+
+    /// Waits until the permit is inside. False if the hold has no guards any more.
+    async fn turn_inside(
+        &self,
+        permit: &Permit,
+        hold: &Arc<Hold>,
+        owned: &Weak<OwnedHold>,
+        is_shadow: bool,
+        limit: Option<Instant>,
+    ) -> Result<bool, LockError> {
         self.waits.store(true, Ordering::Relaxed);
         let mut closing = pin!(self.spec.engine.closing.notified());
         // Register, then check, then wait.
@@ -283,15 +302,28 @@ impl Request {
         if self.spec.engine.closed.load(Ordering::SeqCst) {
             return Err(LockError::Closed);
         }
-        let turn = reentry.turn(|| owned.strong_count() == 0);
+        // In this order: the first branch registers with `lost`, which the end of the hold notifies, and `turn` then looks
+        // whether that was before. What wakes one branch has all of them polled.
         tokio::select! {
             biased;
-            lost = guard::lost(&hold) => if is_shadow { Ok(None) } else { Err(lost) },
+            lost = guard::lost(hold) => if is_shadow { Ok(false) } else { Err(lost) },
             () = closing => Err(LockError::Closed),
-            turn = until(limit, turn) => match turn {
-                None => Err(self.timed_out(None)),
-                Some(is_inside) => Ok(is_inside.then_some(reentry)),
-            },
+            turn = until(limit, permit.turn(|| owned.strong_count() == 0)) => {
+                turn.ok_or_else(|| self.timed_out(None))
+            }
+        }
+    }
+
+    fn refused_inside(&self, obstacle: Obstacle, hold: &Hold) -> LockError {
+        let is_try = self.spec.options.get_wait() == Wait::None;
+        match (obstacle, hold.ensure_held()) {
+            (Obstacle::Reads, _) => self.would_deadlock(
+                "the read side is held around it, and beside it inside the same write hold; \
+                 take the write side first, or release the read sides",
+            ),
+            (Obstacle::Full, Err(lost)) if is_try => lost,
+            (Obstacle::Full, _) if is_try => self.busy(BusyReason::Held, None),
+            (Obstacle::Full, _) => self.busy(BusyReason::TooManyWaiters, None),
         }
     }
 }

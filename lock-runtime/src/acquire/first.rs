@@ -83,23 +83,16 @@ impl Request {
 
     /// Acquires a hold inside of the holds around the caller. `None` if there is none, or it has ended.
     async fn take_inside(&self) -> Result<Option<(AcquireOutcome, LockGuard)>, LockError> {
-        let limit = self.limit();
-        loop {
-            let inside = match self.enter_within(limit).await? {
-                Within::Reentered(guard) => return Ok(Some((AcquireOutcome::Reentered, guard))),
-                Within::Writer(inside) => Arc::new(inside),
-                Within::Nothing => return Ok(None),
-            };
-            let asking = Arc::new(self.within(Arc::clone(&inside))).ask_apart();
-            // If it was passed over, it queues again inside of the write hold (S-34).
-            if let Some(taken) = inside.drive(asking).await {
-                let (how, mut guard) = taken?;
-                if let Some(inside) = Arc::into_inner(inside) {
-                    guard.set_inside(inside);
-                }
-                return Ok(Some((how, guard)));
-            }
+        let inside = match self.enter_within(self.limit()).await? {
+            Within::Reentered(guard) => return Ok(Some((AcquireOutcome::Reentered, guard))),
+            Within::Writer(inside) => Arc::new(inside),
+            Within::Nothing => return Ok(None),
+        };
+        let (how, mut guard) = Arc::new(self.within(Arc::clone(&inside))).ask_apart().await?;
+        if let Some(inside) = Arc::into_inner(inside) {
+            guard.set_inside(inside);
         }
+        Ok(Some((how, guard)))
     }
 
     /// Asks the store whatever other tasks of this process do.
@@ -209,7 +202,7 @@ impl First {
             engine.queues.lives(&request.spec.target, seat, now)
         };
         let asking = contender.ask_once();
-        let answered = match liveness::drive_from(first, every, lives, asking).await {
+        let answered = match liveness::drive(first, every, lives, asking).await {
             Some(Ok(Ok(contended))) => return request.first_end(contended, place),
             Some(Err(error)) => return Tried::Over(Err(error)),
             Some(Ok(Err(answered))) => answered,

@@ -40,7 +40,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
-use futures_util::future::BoxFuture;
 use tokio::task::coop;
 use tokio::time::{Instant, timeout_at};
 
@@ -74,8 +73,8 @@ use crate::reuse::{self, Boxed, Idle};
 /// blocks, keeps its place in the queue: the hazard is known as *futurelock*. Here it delays the others for a
 /// bounded time. A lock that was granted or handed to it is taken back after a second and goes to the next waiter, and so is the
 /// right of a caller that asks the store itself; it queues again when it is polled. A lock that the
-/// store granted it meanwhile is not renewed before that, so other processes wait one lease at most. Acquires
-/// that run concurrently inside of one hold pass each other over in the same way.
+/// store granted it meanwhile is not renewed before that, so other processes wait one lease at most. Inside of one
+/// hold an acquire keeps its turn, as with tokio's locks: those beside it wait there for no longer than their own `wait`.
 ///
 /// If an acquire must go on while its caller is busy, spawn a task for it; otherwise drop the future.
 ///
@@ -121,9 +120,6 @@ struct Begun {
 
 /// A hold that was acquired, and how; or why none was.
 type Taken = Result<(AcquireOutcome, LockGuard), LockError>;
-
-/// The extension of a fixed lease, for a re-entry.
-type Extending = BoxFuture<'static, Result<LockGuard, LockError>>;
 
 thread_local! {
     /// For the first requests: a box fits futures of one size.
@@ -319,15 +315,15 @@ fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started {
     let around = enclosing(engine, target);
     let mut is_outermost = matches!(around, Enclosing::Nothing);
     match around {
-        Enclosing::Same(around) if let Ok(reentry) = enter(&around.owned.hold, engine, target) => {
-            match re_enter(around.owned, reentry, options) {
+        Enclosing::Same(around) if let Ok(level) = enter(&around.owned, engine, target) => {
+            match re_enter(around.owned, level, options) {
                 Ok(mut guard) => {
                     got(&recorder, AcquireOutcome::Reentered, &mut guard);
                     return Started::Reentered(guard);
                 }
                 Err(NoGuard::Lost(lost)) => return failed(lost),
-                // It enters again below, where it can be passed over (S-34).
-                Err(NoGuard::Extends(_)) => {}
+                // It enters again below, where there is room for a request.
+                Err(NoGuard::TooShort(_)) => {}
             }
         }
         Enclosing::InTheWay(detail) => {

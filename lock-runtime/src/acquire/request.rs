@@ -191,7 +191,7 @@ impl Request {
         let now = owned.hold.check().ok()?;
         // Other readers may have joined it on the way.
         if self.shares() && !owned.hold.arrives() {
-            owned.hold.enter(0);
+            owned.hold.count_in();
         }
         Some(self.guard_on(owned, now))
     }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
-use super::enclosing::{NoGuard, re_enter};
+use super::enclosing::re_enter;
 use super::request::Request;
 use super::waiting::A_MOMENT;
 use super::{Engine, until};
@@ -238,11 +238,8 @@ impl Request {
             return Joined::Yes(Err(LockError::Closed));
         }
         if let (Ok(true), Ok(_)) = (&answer, owned.hold.check()) {
-            return match re_enter(owned, 0, &self.spec.options) {
-                Ok(guard) => Joined::Yes(Ok(guard)),
-                Err(NoGuard::Lost(lost)) => Joined::Yes(Err(lost)),
-                Err(NoGuard::Extends(extending)) => Joined::Yes(extending.await),
-            };
+            let entered = re_enter(owned, None, &self.spec.options);
+            return Joined::Yes(self.long_enough(entered).await);
         }
         readers.withdraw(&terms, &shared);
         match answer {

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::lease::reentries::Level;
 use crate::lease::watched::Share;
 use crate::owned_hold::OwnedHold;
 
@@ -17,17 +18,17 @@ pub(crate) struct Held {
 
 const IS_THERE: &str = "only the end of a guard gives its hold away";
 
-/// A re-entry.
+/// A re-entry, or one of several guards that share a hold.
 struct Nested {
-    /// Its number in the hold; zero if it excludes no other.
-    reentry: u64,
-    /// True once a re-entry without a number is over, for those who observe it.
+    /// `None` if it excludes no other.
+    level: Option<Arc<Level>>,
+    /// True once it is over, for its observers.
     is_over: OnceLock<Arc<AtomicBool>>,
 }
 
 impl Nested {
-    fn new(reentry: u64) -> Self {
-        Self { reentry, is_over: OnceLock::new() }
+    fn new(level: Option<Arc<Level>>) -> Self {
+        Self { level, is_over: OnceLock::new() }
     }
 }
 
@@ -39,18 +40,17 @@ impl Held {
 
     /// The hold of the first of several guards that share it concurrently.
     pub(super) fn first_of_many(owned: Arc<OwnedHold>) -> Self {
-        let nested = Some(Nested::new(0));
+        let nested = Some(Nested::new(None));
         Self { owned: Some(owned), nested }
     }
 
-    /// A hold that the caller has re-entered as that number.
+    /// A hold that the caller has re-entered at that level.
     #[inline]
-    pub(crate) fn nested(owned: Arc<OwnedHold>, reentry: u64) -> Self {
-        let nested = Some(Nested::new(reentry));
-        // First, so that the re-entry leaves in any case.
-        let held = Self { owned: Some(owned), nested };
-        held.hold.enter(reentry);
-        held
+    pub(crate) fn nested(owned: Arc<OwnedHold>, level: Option<Arc<Level>>) -> Self {
+        if level.is_none() {
+            owned.hold.count_in();
+        }
+        Self { owned: Some(owned), nested: Some(Nested::new(level)) }
     }
 
     /// True if something else keeps the hold: it may end before this does.
@@ -63,10 +63,10 @@ impl Held {
     pub(super) fn share(&self) -> Share {
         match &self.nested {
             None => Share::Whole,
-            Some(Nested { reentry: 0, is_over, .. }) => {
-                Share::Read(Arc::clone(is_over.get_or_init(Arc::default)))
+            Some(Nested { level, is_over }) => {
+                let is_over = Arc::clone(is_over.get_or_init(Arc::default));
+                Share::Nested(is_over, level.as_ref().map(Arc::downgrade))
             }
-            Some(nested) => Share::Reentry(nested.reentry),
         }
     }
 
@@ -97,7 +97,7 @@ impl Held {
 
     #[inline]
     fn leave(&mut self) {
-        let (Some(owned), Some(Nested { reentry, is_over })) = (&self.owned, self.nested.take())
+        let (Some(owned), Some(Nested { level, is_over })) = (&self.owned, self.nested.take())
         else {
             return;
         };
@@ -108,8 +108,12 @@ impl Held {
             is_over.store(true, Ordering::SeqCst);
             owned.hold.tell_watches();
         }
-        // The next waiter may be inside from now on.
-        owned.hold.leave(reentry);
+        // Before `owned` is given up: a caller that has the hold alone then finds no guard inside that has ended.
+        match level {
+            // The next waiter is inside from now on, unless guards inside of this one keep the level.
+            Some(level) => drop(level),
+            None => owned.hold.count_out(),
+        }
     }
 }
 

@@ -13,7 +13,6 @@
 // S-8, S-9.
 
 mod batch;
-pub(crate) mod claim;
 mod commands;
 mod in_flight;
 mod keepers;
@@ -35,7 +34,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 pub(crate) use self::pulse::Pulse;
-use self::reentries::Reentries;
+use self::reentries::Level;
 use self::schedule::Place;
 pub(crate) use self::under_way::{UnderWay, wait_until};
 use crate::clock::{Clock, Tick};
@@ -91,7 +90,8 @@ pub(crate) struct Hold {
     /// The fencing token of its current holder.
     token: AtomicU64,
     place: Place,
-    reentries: Reentries,
+    /// The root of the re-entries inside it. Made for the first of them.
+    level: OnceLock<Arc<Level>>,
     pub(crate) recorder: HoldRecorder,
 }
 
@@ -150,7 +150,7 @@ impl Hold {
             commands: AtomicU8::new(0),
             token: AtomicU64::new(token.get()),
             place: Place::default(),
-            reentries: Reentries::default(),
+            level: OnceLock::new(),
             recorder: HoldRecorder::default(),
         }
     }
@@ -240,6 +240,13 @@ impl Hold {
     pub(crate) fn mark_released(&self, now: Tick) {
         let _ = self.state.compare_exchange(HELD, RELEASED, Ordering::SeqCst, Ordering::Acquire);
         self.tell_watches();
+        // Re-entries that still wait inside have nothing to wait for any more. Each has made `lost` while it kept the owned
+        // hold, which is gone now: so this finds it.
+        if self.has_reentries()
+            && let Some(lost) = self.lost.get()
+        {
+            lost.notify_waiters();
+        }
         self.recorder.end(now);
     }
 
@@ -282,34 +289,24 @@ impl Hold {
         lost
     }
 
-    /// True if the re-entry of that number is inside it; zero means a re-entry that excludes no other.
-    pub(crate) fn has_reentry(&self, id: u64) -> bool {
-        id == 0 || self.reentries.is_inside(id)
+    /// The level of re-entries that the hold itself is.
+    pub(crate) fn level(&self) -> &Arc<Level> {
+        self.level.get_or_init(|| Level::outermost(self.target.members().len().max(1)))
     }
 
-    /// True if a re-entry is inside it or waits for its turn.
-    // S-6.
+    /// True if a re-entry is inside it or waits for its turn, for a caller that has the hold alone.
     pub(crate) fn has_reentries(&self) -> bool {
-        self.reentries.any()
+        self.level.get().is_some_and(Level::is_in_use)
     }
 
-    /// Counts one more guard, whose re-entry is inside.
-    #[inline]
-    pub(crate) fn enter(&self, reentry: u64) {
-        if reentry == 0 {
-            self.count.fetch_add(1, Ordering::SeqCst);
-        }
+    /// Counts one more guard, without those of re-entries.
+    pub(crate) fn count_in(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Counts one guard less, whose re-entry leaves.
-    #[inline]
-    pub(crate) fn leave(&self, reentry: u64) {
-        if reentry == 0 {
-            self.count.fetch_sub(1, Ordering::SeqCst);
-        } else {
-            self.reentries.leave(reentry);
-            self.tell_watches();
-        }
+    /// Counts one guard less.
+    pub(crate) fn count_out(&self) {
+        self.count.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Marks the hold as handed to a waiter; it has no holder until the waiter is polled.

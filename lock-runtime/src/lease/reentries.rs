@@ -1,331 +1,305 @@
-//! The queue of re-entries inside one hold.
+//! Re-entries: which guards may be inside one hold at the same time.
 //!
-//! A re-entry is a guard on a hold that encloses the caller. Concurrent re-entries exclude each other as they
-//! would without the hold: one is *inside*, the others wait in the queue. Reads share, and so do different
-//! locks of a multi lock. A re-entry never waits for a re-entry *around* it: one that encloses it, or that was
-//! around an enclosing one when the enclosing one went inside.
+//! The guards of a hold form a tree. Its root is the hold, and a guard that re-enters is a [`Level`] below the
+//! deepest level around its caller. For each of its locks a level has a [`Turnstile`], a small read/write lock that
+//! the code inside passes in order to re-enter. So concurrent re-entries inside one guard take turns in the order
+//! in which they came, reads share, and a re-entry never waits for one that is around it:
 //!
-//! A waiter is woken when its turn has come, and goes inside when it is polled. A waiter that is not polled for
-//! [`ASLEEP_AFTER`](crate::liveness::ASLEEP_AFTER) is passed over, and queues again when it is polled. The same
-//! applies to a re-entry that is inside and asks the store: see [`life`].
+//! ```text
+//! hold of m      its turnstile: `one` is inside, `two` is in the queue
+//! └─ one         its turnstile: `nested` is inside, without having waited
+//!    └─ nested
+//! ```
+//!
+//! The code inside of a read uses the turnstile that the read has passed, not one of the read's own. A write inside
+//! of a read enters there once no reads but those around it are inside, and then excludes the reads that come.
+//!
+//! A level keeps the one around it, by reference counting: a guard that is dropped keeps its place until the code
+//! inside of it has no guard left and waits for none. Scopes and observers refer to levels weakly. So the reference
+//! counts are the one record of who is inside: of the root's, for the whole hold ([`Level::is_in_use`]).
+//!
+//! A waiter whose turn has come has the turn, polled or not, as with tokio's locks; those behind it wait for no
+//! longer than their own `wait`. A waiter keeps the place of the levels around it, too.
 //!
 //! # Invariants
 //!
-//! 1. Of two re-entries inside that conflict, one is around the other.
-//! 2. A waiter waits for every earlier waiter that it conflicts with, unless the earlier one may be waiting
-//!    for a re-entry around the later one.
-//! 3. A re-entry that leaves, from inside or from the queue, wakes the waiters whose turn has come.
-//! 4. Wakers and callbacks that release a grant are called and dropped after the mutex is unlocked: they may
-//!    call this module.
+//! 1. Inside of a turnstile are readers, or one writer and the reads around it.
+//! 2. A [`Permit`] is in the queue or is counted as inside, never both, and the mutex of the turnstile is what
+//!    separates the two. So a permit may be dropped at any time: it leaves where it is found.
+//! 3. After each change nothing in the queue could be inside: a change lets in all whose turn has come.
+//! 4. The queue is first come, first served, with one exception: a waiter inside of a read goes before the others,
+//!    since a writer among those waits for that read to end.
+//! 5. A turnstile's mutex is the last lock that a thread takes: no other is taken under it, no second turnstile
+//!    either. Wakers are called and dropped after the unlock, because they may run code that comes here.
+//!
+//! Nobody waits in a circle here. Several locks are passed in the order of the hold's members, so a waiter for one
+//! has only locks before it; what is around a waiter is never waited for (a write that would wait for another read
+//! which may do the same is [refused](Obstacle::Reads)). Circles through guards that the code keeps are the
+//! caller's, as without a hold around them, and end with its `wait`.
 
-mod guard;
-mod life;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::iter;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Waker;
+use parking_lot::Mutex;
 
-use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
-use tokio::time::Instant;
-
-pub(crate) use self::guard::{ReentryGuard, go_inside};
-use self::life::Asking;
-pub(crate) use self::life::drive;
 use super::Hold;
-use super::claim::Claim;
 
-/// Calls its argument with each re-entry of the hold that encloses the caller, the innermost first, until the
-/// argument returns true.
-pub(crate) type Enclosing<'a> = dyn Fn(&mut dyn FnMut(u64) -> bool) + 'a;
-
-fn is_innermost(enclosing: &Enclosing<'_>, is_it: impl Fn(u64) -> bool) -> bool {
-    let mut innermost = false;
-    enclosing(&mut |id| {
-        innermost = is_it(id);
-        true
-    });
-    innermost
+/// One level of the tree: the hold, or a guard that has re-entered it.
+pub(crate) struct Level {
+    /// At least one more than that of the levels around it: of two levels around a caller, of which one is inside of
+    /// the other, the inner one is deeper.
+    depth: u32,
+    first: HeldLock,
+    /// The other locks of a multi lock. Apart, so that a re-entry of one lock makes one allocation.
+    more: Box<[HeldLock]>,
 }
 
-/// Why a re-entry does not go inside at once.
+/// One lock of the hold, as a level has it.
+struct HeldLock {
+    /// Its place among the hold's locks.
+    number: usize,
+    /// `None` for the hold.
+    permit: Option<Permit>,
+    /// For the code inside.
+    inside: Mutex<Turnstile>,
+}
+
+const HAS_IT: &str = "a level is asked only for locks that it has";
+
+impl Level {
+    /// The level of a hold of so many locks.
+    pub(super) fn outermost(locks: usize) -> Arc<Self> {
+        let lock = |number| HeldLock { number, permit: None, inside: Mutex::default() };
+        Arc::new(Self { depth: 0, first: lock(0), more: (1..locks).map(lock).collect() })
+    }
+
+    /// The level of a guard with these permits. `None` for one without any, which excludes no other guard.
+    #[inline]
+    pub(crate) fn of<E>(
+        permits: impl IntoIterator<Item = Result<Permit, E>>,
+    ) -> Result<Option<Arc<Self>>, E> {
+        let mut depth = 0;
+        let mut locks = permits.into_iter().map(|permit| {
+            let permit = permit?;
+            depth = depth.max(permit.around.depth + 1);
+            let number = permit.number;
+            Ok::<_, E>(HeldLock { number, permit: Some(permit), inside: Mutex::default() })
+        });
+        let Some(first) = locks.next().transpose()? else { return Ok(None) };
+        let more = locks.collect::<Result<_, _>>()?;
+        Ok(Some(Arc::new(Self { depth, first, more })))
+    }
+
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    pub(crate) fn has(&self, number: usize) -> bool {
+        self.lock(number).is_some()
+    }
+
+    fn lock(&self, number: usize) -> Option<&HeldLock> {
+        iter::once(&self.first).chain(&self.more).find(|lock| lock.number == number)
+    }
+
+    /// True if a guard is inside of this level of a hold, or waits to be, for a caller that has the hold alone.
+    ///
+    /// The count is read without an order of its own. A caller goes inside, or queues, while it has a reference to the
+    /// owned hold, and drops the level of a guard before the guard's reference. Who has the hold alone has seen the last
+    /// of those references dropped (the acquire in `Arc::get_mut`, `Arc::into_inner` and the drop of an `Arc`), and so
+    /// the counts before. A level that is kept by itself, by a read inside of a write, may be seen after its end: then
+    /// the hold goes to the store and not to the next waiter.
+    pub(super) fn is_in_use(this: &Arc<Self>) -> bool {
+        Arc::strong_count(this) > 1
+    }
+}
+
+impl HeldLock {
+    /// The turnstile that the code inside passes. Ends at the innermost write, or at the hold.
+    fn turnstile(&self) -> &Mutex<Turnstile> {
+        match &self.permit {
+            Some(permit) if permit.reads => permit.turnstile(),
+            _ => &self.inside,
+        }
+    }
+
+    /// How many reads around the code inside have passed that turnstile. They stay there for as long as this level does.
+    fn reads_around(&self) -> u32 {
+        match &self.permit {
+            Some(permit) if permit.reads => permit.reads_around + 1,
+            _ => 0,
+        }
+    }
+}
+
+/// Why a re-entry may not go inside, nor wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Obstacle {
-    /// It has to wait until other re-entries leave.
-    Others,
+    /// Others are inside, and as many wait as may.
+    Full,
     /// It is inside a read and wants to write, and so may a concurrent read: they would wait for each other.
     Reads,
 }
 
-/// The re-entries inside one hold, and those in its queue.
-///
-/// The usual case, one re-entry alone that uses the whole hold, needs only the word: the re-entry's number
-/// minus one, shifted over the mark bits. All other cases are in the crowd, behind the mutex.
-#[derive(Default)]
-pub(super) struct Reentries {
-    word: AtomicU64,
-    /// Made for the first crowd.
-    crowd: Mutex<Option<Box<State>>>,
+/// A place inside of a turnstile, or in its queue. Dropping it leaves either, and lets in those whose turn has come.
+pub(crate) struct Permit {
+    /// The level whose code asks. Kept until this is dropped, so that the reads around it stay counted.
+    around: Arc<Level>,
+    number: usize,
+    reads: bool,
+    reads_around: u32,
+    /// Its number in the queue; zero if it never queued.
+    ticket: u64,
 }
 
-/// Mark of a word: one re-entry is inside, alone. Without a mark, none is.
-const ALONE: u64 = 1;
-/// Mark of a word: the state is in the crowd. Set and removed only under the mutex.
-const CROWD: u64 = 2;
-const MARKS: u64 = ALONE | CROWD;
-const SHIFT: u32 = 2;
-
-#[derive(Default)]
-struct State {
-    last_id: u64,
-    /// In the order in which they went inside.
-    inside: Vec<Inside>,
-    queue: Vec<Waiter>,
-}
-
-struct Inside {
-    id: u64,
-    /// The innermost re-entry around it; zero for none.
-    parent: u64,
-    claim: Claim,
-    /// Set while it asks the store; `None` once it is a guard, or about to become one.
-    asking: Option<Asking>,
-}
-
-impl Inside {
-    fn new(id: u64, parent: u64, claim: Claim) -> Self {
-        Self { id, parent, claim, asking: None }
+impl Permit {
+    /// Passes the turnstile of that lock for the code inside of `around`, or queues there, behind fewer than
+    /// `max_waiters`.
+    #[inline]
+    pub(crate) fn ask(
+        around: Arc<Level>,
+        number: usize,
+        reads: bool,
+        max_waiters: usize,
+    ) -> Result<Self, Obstacle> {
+        let lock = around.lock(number).expect(HAS_IT);
+        let reads_around = lock.reads_around();
+        // Made after the turnstile counts it: dropping a permit would uncount it.
+        let ticket = lock.turnstile().lock().ask(reads, reads_around, max_waiters)?;
+        Ok(Self { around, number, reads, reads_around, ticket })
     }
+
+    /// True if it had to queue, and so may have to wait.
+    pub(crate) fn has_queued(&self) -> bool {
+        self.ticket != 0
+    }
+
+    /// Waits until it is inside. False once it `is_over`, which is checked at each poll.
+    pub(crate) async fn turn(&self, is_over: impl Fn() -> bool) -> bool {
+        poll_fn(|cx| match is_over() {
+            true => Poll::Ready(false),
+            false => self.poll_turn(cx.waker()).map(|()| true),
+        })
+        .await
+    }
+
+    fn poll_turn(&self, waker: &Waker) -> Poll<()> {
+        let _old_waker;
+        let mut turnstile = self.turnstile().lock();
+        // Not in the queue: another thread has let it in, and has called the waker of the last poll or will do so.
+        let Some(place) = turnstile.place_of(self.ticket) else { return Poll::Ready(()) };
+        let its = &mut turnstile.queue[place].waker;
+        if !its.will_wake(waker) {
+            _old_waker = std::mem::replace(its, waker.clone());
+        }
+        drop(turnstile);
+        Poll::Pending
+    }
+
+    fn turnstile(&self) -> &Mutex<Turnstile> {
+        self.around.lock(self.number).expect(HAS_IT).turnstile()
+    }
+}
+
+impl Drop for Permit {
+    #[inline]
+    fn drop(&mut self) {
+        let mut turnstile = self.turnstile().lock();
+        let _waiter = turnstile.leave(self);
+        let admitted = turnstile.admit();
+        drop(turnstile);
+        admitted.into_iter().for_each(Waker::wake);
+        // `around` is dropped now, and with it perhaps a level whose guard has gone before: its permits do the same.
+    }
+}
+
+/// A read/write lock whose writer may have reads around it.
+#[derive(Default)]
+struct Turnstile {
+    readers: u32,
+    has_writer: bool,
+    /// Grows only: a permit that was let in finds no other one under its number.
+    last_ticket: u64,
+    queue: VecDeque<Waiter>,
 }
 
 struct Waiter {
-    id: u64,
-    claim: Claim,
-    /// The re-entries around it.
-    around: Vec<u64>,
-    standing: Standing,
-    /// When it last gave a sign of life.
-    polled_at: Instant,
+    ticket: u64,
+    reads: bool,
+    reads_around: u32,
     waker: Waker,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Waits,
-    /// Woken at that time because its turn has come, and not polled since.
-    Called(Instant),
-    /// No waiter waits for it. It queues again when it is polled.
-    PassedOver,
-}
-
-impl Reentries {
-    /// Goes inside if no re-entry is there.
-    #[inline]
-    fn enter_alone(&self) -> Option<u64> {
-        let word = self.word.load(Ordering::Relaxed);
-        let (order, failed) = (Ordering::SeqCst, Ordering::Relaxed);
-        (word & MARKS == 0 && self.word.compare_exchange(word, word | ALONE, order, failed).is_ok())
-            .then_some((word >> SHIFT) + 1)
+impl Turnstile {
+    /// Returns zero if the caller is inside, or else its ticket.
+    fn ask(&mut self, reads: bool, reads_around: u32, max_waiters: usize) -> Result<u64, Obstacle> {
+        if (self.queue.is_empty() || reads_around > 0) && self.has_room(reads, reads_around) {
+            self.let_in(reads);
+            return Ok(0);
+        }
+        if !reads && reads_around > 0 && self.readers > reads_around {
+            return Err(Obstacle::Reads);
+        }
+        if self.queue.len() >= max_waiters {
+            return Err(Obstacle::Full);
+        }
+        self.last_ticket += 1;
+        let (ticket, waker) = (self.last_ticket, Waker::noop().clone());
+        self.queue.push_back(Waiter { ticket, reads, reads_around, waker });
+        Ok(ticket)
     }
 
-    /// Leaves if this re-entry was alone. False if it was not.
-    #[inline]
-    fn leave_alone(&self, id: u64) -> bool {
-        let word = self.word.load(Ordering::Relaxed);
-        let (order, failed) = (Ordering::SeqCst, Ordering::Relaxed);
-        word == (id - 1) << SHIFT | ALONE
-            && self.word.compare_exchange(word, id << SHIFT, order, failed).is_ok()
+    /// Invariant 1. The reads around a caller are among the readers, so their number tells whether there are others.
+    fn has_room(&self, reads: bool, reads_around: u32) -> bool {
+        !self.has_writer && (reads || self.readers == reads_around)
     }
 
-    /// True if the re-entry of that number is inside.
-    pub(super) fn is_inside(&self, id: u64) -> bool {
-        let word = self.word.load(Ordering::Acquire);
-        match word & MARKS {
-            0 => false,
-            ALONE => (word >> SHIFT) + 1 == id,
-            _ => {
-                let crowd = self.crowd.lock();
-                crowd.iter().flat_map(|crowd| &crowd.inside).any(|inside| inside.id == id)
-            }
+    fn let_in(&mut self, reads: bool) {
+        match reads {
+            true => self.readers += 1,
+            false => self.has_writer = true,
         }
     }
 
-    /// True if a re-entry is inside or in the queue.
-    pub(super) fn any(&self) -> bool {
-        self.word.load(Ordering::Acquire) & MARKS != 0
+    fn place_of(&self, ticket: u64) -> Option<usize> {
+        self.queue.iter().position(|waiter| waiter.ticket == ticket)
     }
 
-    /// Locks the crowd, and moves the re-entry that was alone into it.
-    fn lock(&self) -> MappedMutexGuard<'_, State> {
-        let crowd = self.crowd.lock();
-        let mut crowd = MutexGuard::map(crowd, |crowd| &mut **crowd.get_or_insert_default());
-        let before = self.word.fetch_or(CROWD, Ordering::SeqCst);
-        if before & CROWD == 0 {
-            crowd.last_id = before >> SHIFT;
-            if before & ALONE != 0 {
-                let id = crowd.next_id();
-                crowd.inside.push(Inside::new(id, 0, Claim::Whole));
-            }
+    /// Returns what to drop after the unlock (invariant 5).
+    fn leave(&mut self, permit: &Permit) -> Option<Waiter> {
+        if let Some(place) = self.place_of(permit.ticket) {
+            return self.queue.remove(place);
         }
-        crowd
-    }
-
-    /// Goes inside if it is the waiter's turn; otherwise returns when to look again.
-    fn poll_turn(&self, id: u64, waker: &Waker) -> Option<Instant> {
-        let now = Instant::now();
-        let _old_waker;
-        let mut state = self.lock();
-        // A waiter that is not in the queue any more is inside.
-        let place = state.requeue(id, now)?;
-        let its = &mut state.queue[place].waker;
-        _old_waker = (!its.will_wake(waker)).then(|| std::mem::replace(its, waker.clone()));
-        let passed_over = state.pass_over(None, place + 1, now);
-        let Waiter { claim, around, .. } = &state.queue[place];
-        if state.has_to_wait(claim, around, place) {
-            let look = state.next_look(place, now);
-            drop(state);
-            passed_over.finish();
-            return Some(look);
+        match permit.reads {
+            true => self.readers -= 1,
+            false => self.has_writer = false,
         }
-        let waiter = state.queue.remove(place);
-        let parent = state.last_of(&waiter.around);
-        state.inside.push(Inside::new(waiter.id, parent, waiter.claim));
-        // Others may share with it.
-        let called = state.call(now);
-        drop(state);
-        passed_over.finish();
-        called.into_iter().for_each(Waker::wake);
         None
     }
 
-    /// Removes a re-entry, which is inside or in the queue.
-    #[inline]
-    pub(super) fn leave(&self, id: u64) {
-        if !self.leave_alone(id) {
-            self.leave_crowd(id);
-        }
-    }
-
-    #[inline(never)]
-    fn leave_crowd(&self, id: u64) {
-        let mut state = self.lock();
-        let _removed = state.remove(id);
-        if state.queue.is_empty() {
-            if state.inside.is_empty() {
-                self.word.store(state.last_id << SHIFT, Ordering::SeqCst);
+    /// Lets in all whose turn has come, and returns their wakers (invariants 3 and 4).
+    fn admit(&mut self) -> Vec<Waker> {
+        let mut admitted = Vec::new();
+        loop {
+            let inside_a_read = |waiter: &Waiter| waiter.reads_around > 0;
+            let place = self.queue.iter().position(inside_a_read).unwrap_or(0);
+            let Some(next) = self.queue.get(place) else { return admitted };
+            if !self.has_room(next.reads, next.reads_around) {
+                return admitted;
             }
-            drop(state);
-            return;
+            if let Some(next) = self.queue.remove(place) {
+                self.let_in(next.reads);
+                admitted.push(next.waker);
+            }
         }
-        let called = state.call(Instant::now());
-        drop(state);
-        called.into_iter().for_each(Waker::wake);
     }
 }
 
-impl State {
-    /// Returns the re-entries around a caller, given those that enclose it.
-    fn around(&self, enclosing: &Enclosing<'_>) -> Vec<u64> {
-        let mut around = Vec::new();
-        let add = |around: &mut Vec<u64>, id| {
-            if !around.contains(&id) && self.inside.iter().any(|it| it.id == id) {
-                around.push(id);
-            }
-        };
-        enclosing(&mut |id| {
-            add(&mut around, id);
-            false
-        });
-        let mut next = 0;
-        while let Some(id) = around.get(next) {
-            let parent = self.inside.iter().find(|it| it.id == *id).map_or(0, |it| it.parent);
-            add(&mut around, parent);
-            next += 1;
-        }
-        around
-    }
-
-    fn last_of(&self, around: &[u64]) -> u64 {
-        self.inside.iter().rev().find(|it| around.contains(&it.id)).map_or(0, |it| it.id)
-    }
-
-    /// Returns the parent of a caller that goes inside at once, if that is clear without a list: no re-entry is
-    /// inside, or the last one encloses the caller and excludes every re-entry that is not around it.
-    fn obvious_parent(&self, enclosing: &Enclosing<'_>) -> Option<u64> {
-        if !self.queue.is_empty() {
-            return None;
-        }
-        let Some(last) = self.inside.last() else { return Some(0) };
-        let is_last = |id| id == last.id;
-        let encloses = matches!(last.claim, Claim::Whole) && is_innermost(enclosing, is_last);
-        encloses.then_some(last.id)
-    }
-
-    fn next_id(&mut self) -> u64 {
-        self.last_id += 1;
-        self.last_id
-    }
-
-    /// Returns the removed re-entry or waiter, to be dropped after the mutex is unlocked (invariant 4).
-    fn remove(&mut self, id: u64) -> (Option<Inside>, Option<Waiter>) {
-        let Some(at) = self.inside.iter().position(|inside| inside.id == id) else {
-            let at = self.queue.iter().position(|waiter| waiter.id == id);
-            return (None, at.map(|at| self.queue.remove(at)));
-        };
-        let left = self.inside.remove(at);
-        for orphan in self.inside.iter_mut().filter(|inside| inside.parent == id) {
-            orphan.parent = left.parent;
-        }
-        (Some(left), None)
-    }
-
-    /// True if a re-entry with this claim waits for one that is inside, or for one of the first `behind`
-    /// waiters.
-    fn has_to_wait(&self, claim: &Claim, around: &[u64], behind: usize) -> bool {
-        let in_the_way = |it: &Inside| it.claim.conflicts(claim) && !around.contains(&it.id);
-        // A waiter does not wait for re-entries around it. If all those around this one are also around the
-        // waiter, the waiter does not wait for this one.
-        let goes_first = |waiter: &Waiter| {
-            let all_around = || self.inside.iter().filter(|it| around.contains(&it.id));
-            waiter.standing != Standing::PassedOver
-                && waiter.claim.conflicts(claim)
-                && all_around().all(|it| waiter.around.contains(&it.id))
-        };
-        self.inside.iter().any(in_the_way) || self.queue[..behind].iter().any(goes_first)
-    }
-
-    fn obstacle(&self, claim: &Claim, around: &[u64]) -> Option<Obstacle> {
-        if !self.has_to_wait(claim, around, self.queue.len()) {
-            return None;
-        }
-        let read = |is_around| {
-            let in_the_way = |it: &&Inside| it.claim.reads() && it.claim.conflicts(claim);
-            self.inside.iter().filter(in_the_way).any(|it| around.contains(&it.id) == is_around)
-        };
-        Some(if read(true) && read(false) { Obstacle::Reads } else { Obstacle::Others })
-    }
-
-    /// Returns the waiter's place in the queue now that it is polled.
-    fn requeue(&mut self, id: u64, now: Instant) -> Option<usize> {
-        let mut place = self.queue.iter().position(|waiter| waiter.id == id)?;
-        if self.queue[place].standing == Standing::PassedOver {
-            let waiter = self.queue.remove(place);
-            place = self.queue.len();
-            self.queue.push(waiter);
-        }
-        self.queue[place].standing = Standing::Waits;
-        self.queue[place].polled_at = now;
-        Some(place)
-    }
-
-    /// Marks the waiters whose turn has come, and returns their wakers.
-    fn call(&mut self, now: Instant) -> Vec<Waker> {
-        let mut called = Vec::new();
-        for place in 0..self.queue.len() {
-            let Waiter { claim, around, standing, waker, .. } = &self.queue[place];
-            if *standing == Standing::Waits && !self.has_to_wait(claim, around, place) {
-                called.push(waker.clone());
-                self.queue[place].standing = Standing::Called(now);
-            }
-        }
-        called
-    }
+/// A read's place inside of the write hold around it. It excludes the writes beside it there, and keeps no hold alive.
+pub(crate) struct ReentryGuard {
+    pub(crate) hold: Arc<Hold>,
+    pub(crate) level: Option<Arc<Level>>,
 }

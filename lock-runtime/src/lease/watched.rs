@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::manager::LeaseManager;
+use super::reentries::Level;
 use super::{Hold, RELEASED};
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause};
@@ -21,27 +22,25 @@ use crate::fence::FencingToken;
 pub(crate) enum Share {
     /// All of it, until the hold is released or handed to the next waiter.
     Whole,
-    /// The re-entry of that number.
-    Reentry(u64),
-    /// A share of a read hold, which may be over before the hold is: true once it was released in time.
-    Read(Arc<AtomicBool>),
+    /// A re-entry of that level, or without a level a share of a read hold. It may be over before the hold is: true once it
+    /// was released in time.
+    Nested(Arc<AtomicBool>, Option<Weak<Level>>),
 }
 
 impl Share {
-    /// The number of its re-entry; zero for none.
-    pub(crate) fn reentry(&self) -> u64 {
+    /// The level of its re-entry. It lives until the guard, and what is inside of it, has left the hold.
+    pub(crate) fn level(&self) -> Option<&Weak<Level>> {
         match self {
-            Self::Reentry(id) => *id,
-            Self::Whole | Self::Read(_) => 0,
+            Self::Whole => None,
+            Self::Nested(_, level) => level.as_ref(),
         }
     }
 
     /// True until the guard has left the hold. For [`Share::Whole`] the hold itself says so.
-    pub(crate) fn is_open(&self, hold: &Hold) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         match self {
             Self::Whole => true,
-            Self::Reentry(id) => hold.has_reentry(*id),
-            Self::Read(is_over) => !is_over.load(Ordering::Acquire),
+            Self::Nested(is_over, _) => !is_over.load(Ordering::Acquire),
         }
     }
 }
@@ -72,12 +71,7 @@ impl Watched {
     pub(crate) fn check(&self) -> Result<Tick, LossCause> {
         let checked = self.hold.check();
         // In this order: what `check` has found happened in the guard's time if that is not over now.
-        match &self.share {
-            _ if !self.is_over() => checked,
-            // Its end leaves no trace of when it was: a loss may have ended it.
-            Share::Reentry(_) if self.hold.is_lost() => checked,
-            _ => Err(LossCause::Released),
-        }
+        if self.is_over() { Err(LossCause::Released) } else { checked }
     }
 
     /// As [`check`](Self::check), with the error of a lost hold.
@@ -99,7 +93,7 @@ impl Watched {
                     || !hold.has_guards()
                     || hold.token() != self.token
             }
-            share => !share.is_open(hold),
+            share => !share.is_open(),
         }
     }
 

@@ -155,7 +155,7 @@ impl OwnedHold {
         }
         let Some(now) = now.or_else(|| self.hold.check().ok()) else { return Next::None };
         let Lease::Watchdog(lease) = self.hold.lease else { return Next::None };
-        // A task of the last holder may still wait inside the hold; the next holder would find it there (S-6).
+        // A task of the last holder may still wait inside the hold: let in there, it would be inside beside the next holder.
         let allowed = !self.hold.has_reentries()
             && self.keep_until.is_none_or(|until| until <= now)
             && now.since(self.hold.taken_at) < self.leases.timing.handoff_window

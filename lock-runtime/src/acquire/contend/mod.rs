@@ -263,7 +263,7 @@ impl Contender {
             }
             _ => 1,
         };
-        self.attempt.asks(&self.request);
+        self.attempt.asks();
         let timeout = self.waiting.ask();
         let answered = self.send(tokens, timeout).await;
         self.heed(answered).await

@@ -2,8 +2,6 @@
 
 use std::sync::MutexGuard;
 
-use lock_runtime::acquire::Acquire;
-use tracing::Level;
 
 use crate::prelude::*;
 use crate::support::handed_on::handed_on;

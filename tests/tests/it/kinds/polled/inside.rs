@@ -1,14 +1,17 @@
-//! Inside one hold: re-entries that are left alone while they ask the store, or in line (S-6, S-27).
+//! Inside one hold: re-entries that are left alone while they ask the store, or in line (S-6, S-27). They keep their turn,
+//! and those beside them wait for no longer than they want to (S-34).
 
 use crate::kinds::polled::awaits::polled;
-use crate::kinds::polled::stress::{Pace, at_random};
 use crate::kinds::polled::*;
 
 /// The lease of every lock here that is renewed.
 const LEASE: Duration = ms(30_000);
 
-/// A second for the sleeper, and some round trips.
-const BOUND: Duration = ms(1_200);
+/// Some round trips.
+const BOUND: Duration = ms(200);
+
+/// How long one waits beside a sleeper. A sleeper outside of a hold would be passed over in less.
+const WAIT: Duration = ms(2_000);
 
 /// A hold of the write side of `k`, alone or as one of two locks.
 async fn write_hold(client: &LockClient, joint: bool) -> LockGuard {
@@ -30,10 +33,19 @@ fn write(client: &LockClient) -> Acquiring {
     Box::pin(client.rw_lock("k").wait(Wait::Forever).write())
 }
 
-/// The guard of `acquiring`, which waits for the sleepers before it.
+/// A write beside a sleeper gives up when its own wait is over.
+async fn times_out(client: &LockClient, what: &str) {
+    let start = Instant::now();
+    let beside = client.rw_lock("k").wait(WAIT).write().await;
+    assert!(matches!(beside, Err(LockError::Timeout { .. })), "{what}: {beside:?}");
+    let waited = start.elapsed();
+    assert!((WAIT..WAIT + BOUND).contains(&waited), "{what}: waited {waited:?}");
+}
+
+/// The guard of `acquiring`, which waits for nobody any more.
 async fn goes_on(acquiring: Acquiring, what: &str) -> LockGuard {
     let start = Instant::now();
-    let guard = timeout(BOUND * 8, acquiring).await.unwrap_or_else(|_| panic!("{what}: hangs"));
+    let guard = timeout(WAIT, acquiring).await.unwrap_or_else(|_| panic!("{what}: hangs"));
     let waited = start.elapsed();
     assert!(waited <= BOUND, "{what}: waited {waited:?}");
     guard.unwrap()
@@ -45,13 +57,14 @@ async fn is_free_for(other: &LockClient, what: &str) -> LockGuard {
     theirs.unwrap_or_else(|_| panic!("{what}: left held")).unwrap()
 }
 
-/// S-27, S-34: a read that is asked for inside of a write, and then not polled.
+/// S-27, S-34: a read that is asked for inside of a write, and then not polled, wherever it was. Those beside it wait as long
+/// as they want to, and go on once it is polled or dropped.
 #[tokio::test(start_paused = true)]
-async fn a_sleeping_read_inside_a_write_is_passed_over() {
-    for joint in [false, true] {
+async fn a_sleeping_read_inside_a_write_keeps_its_turn() {
+    for (joint, is_dropped) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut polls = 1;
         loop {
-            let what = format!("joint: {joint}, {polls} polls");
+            let what = format!("joint: {joint}, dropped: {is_dropped}, {polls} polls");
             let [client, other] = clients("write", LEASE);
             let outer = write_hold(&client, joint).await;
             let inside = async {
@@ -59,16 +72,17 @@ async fn a_sleeping_read_inside_a_write_is_passed_over() {
                 if polled(&mut sleeper, polls).await {
                     return false;
                 }
-                let next = goes_on(write(&client), &what).await;
-                // It is polled while another is inside, and lines up again.
-                let early = timeout(ms(200), &mut sleeper).await;
-                assert!(early.is_err(), "{what}: a read beside a write");
-                next.release().await.unwrap();
-                let late = timeout(BOUND, sleeper).await;
-                let late = late.unwrap_or_else(|_| panic!("{what}: lost its wait")).unwrap();
-                let beside = client.rw_lock("k").try_write().await.unwrap();
-                assert!(beside.is_none(), "{what}: a write beside a read");
-                late.release().await.unwrap();
+                times_out(&client, &what).await;
+                if is_dropped {
+                    drop(sleeper);
+                } else {
+                    let late = timeout(BOUND, sleeper).await;
+                    let late = late.unwrap_or_else(|_| panic!("{what}: lost its wait")).unwrap();
+                    let beside = client.rw_lock("k").try_write().await.unwrap();
+                    assert!(beside.is_none(), "{what}: a write beside a read");
+                    late.release().await.unwrap();
+                }
+                goes_on(write(&client), &what).await.release().await.unwrap();
                 true
             };
             if !outer.run(inside).await.unwrap() {
@@ -82,34 +96,89 @@ async fn a_sleeping_read_inside_a_write_is_passed_over() {
     }
 }
 
+/// S-34: what a sleeping read was granted is not renewed, so that other processes wait for one lease at most; no longer than
+/// until it is dropped.
 #[tokio::test(start_paused = true)]
-async fn a_try_beside_a_sleeping_read_succeeds_after_a_second() {
+async fn the_grant_of_a_sleeping_read_ends() {
+    for (joint, is_dropped) in [(false, false), (false, true), (true, false), (true, true)] {
+        let what = format!("joint: {joint}, dropped: {is_dropped}");
+        let [client, other] = clients("write", LEASE);
+        let outer = write_hold(&client, joint).await;
+        let mut sleeper = read(&client);
+        assert!(!outer.run(polled(&mut sleeper, 1)).await.unwrap());
+        outer.release().await.unwrap();
+        if is_dropped {
+            drop(sleeper);
+            is_free_for(&other, &what).await.release().await.unwrap();
+        } else {
+            let theirs = timeout(LEASE + BOUND, other.rw_lock("k").wait(Wait::Forever).write());
+            let theirs = theirs.await.unwrap_or_else(|_| panic!("{what}: left held")).unwrap();
+            // Outside of the hold it is a reader as any other.
+            // Its grant has come too late. It waits on, as any reader outside of the hold, or gives up on a store that took so
+            // long to answer.
+            let late = timeout(ms(200), &mut sleeper).await;
+            theirs.release().await.unwrap();
+            match late {
+                Ok(Err(LockError::Store(_))) => {}
+                Ok(other) => panic!("{what}: a read beside a write: {other:?}"),
+                Err(_) => {
+                    let late = timeout(BOUND, sleeper).await;
+                    late.unwrap_or_else(|_| panic!("{what}: no turn"))
+                        .unwrap()
+                        .release()
+                        .await
+                        .unwrap();
+                }
+            }
+        }
+        let report = client.shutdown(Duration::from_secs(5)).await;
+        assert!(report.is_clean(), "{what}: {report:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_beside_a_sleeping_read_is_refused() {
     let [client, _] = clients("write", LEASE);
     let outer = write_hold(&client, false).await;
     let inside = async {
-        let mut sleeper = polled_once(read(&client)).await;
+        let sleeper = polled_once(read(&client)).await;
         let lock = client.rw_lock("k");
-        sleep(ms(900)).await;
-        assert!(lock.try_write().await.unwrap().is_none(), "a write beside a read");
-        sleep(ms(200)).await;
-        let next = lock.try_write().await.unwrap().expect("only a sleeper is in the way");
-        assert!(timeout(ms(200), &mut sleeper).await.is_err(), "a read beside a write");
-        next.release().await.unwrap();
-        sleeper.await.unwrap().release().await.unwrap();
+        for _ in 0..2 {
+            assert!(lock.try_write().await.unwrap().is_none(), "a write beside a read");
+            sleep(ms(1_100)).await;
+        }
+        drop(sleeper);
+        lock.try_write().await.unwrap().expect("no other is inside").release().await.unwrap();
     };
     outer.run(inside).await.unwrap();
     outer.release().await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_read_that_is_polled_within_a_second_keeps_its_place() {
+    let [client, _] = clients("write", LEASE);
+    let outer = write_hold(&client, false).await;
+    let inside = async {
+        let sleeper = polled_once(read(&client)).await;
+        let mut next = write(&client);
+        assert!(timeout(ms(900), &mut next).await.is_err(), "it overtook");
+        let guard = sleeper.await.unwrap();
+        assert!(timeout(ms(5_000), &mut next).await.is_err(), "a write beside a read");
+        guard.release().await.unwrap();
+        next.await.unwrap().release().await.unwrap();
+    };
+    outer.run(inside).await.unwrap();
+}
+
 /// S-6, S-34: a re-entry that has the lease made longer first, and is then not polled.
 #[tokio::test(start_paused = true)]
-async fn a_sleeping_re_entry_that_extends_is_passed_over() {
+async fn a_sleeping_re_entry_that_extends_keeps_its_turn() {
     // Whether it lines up before it extends.
-    for lines_up in [false, true] {
-        let what = format!("lines up: {lines_up}");
+    for (lines_up, is_dropped) in [(false, false), (false, true), (true, false), (true, true)] {
+        let what = format!("lines up: {lines_up}, dropped: {is_dropped}");
         let [client, other] = clients("mutex", LEASE);
-        let fixed = |lease| {
-            let options = fixed(secs(lease));
+        let fixed = |secs| {
+            let options = fixed(Duration::from_secs(secs));
             Box::pin(client.mutex("k").with(options).lock()) as Acquiring
         };
         let outer = fixed(10).await.unwrap();
@@ -118,15 +187,22 @@ async fn a_sleeping_re_entry_that_extends_is_passed_over() {
             let mut sleeper = fixed(20);
             if lines_up {
                 assert!(!polled(&mut sleeper, 1).await);
+                first.release().await.unwrap();
+                assert!(!polled(&mut sleeper, 1).await, "{what}: it did not extend");
+            } else {
+                first.release().await.unwrap();
+                assert!(!polled(&mut sleeper, 1).await, "{what}: it did not extend");
             }
-            first.release().await.unwrap();
-            assert!(!polled(&mut sleeper, 1).await, "{what}: it did not extend");
-            let next = goes_on(fixed(1), &what).await;
-            let early = timeout(ms(200), &mut sleeper).await;
-            assert!(early.is_err(), "{what}: two are inside");
-            next.release().await.unwrap();
-            let late = sleeper.await.unwrap();
-            assert!(late.remaining() > secs(15), "{:?}", late.remaining());
+            let beside = fixed(1);
+            assert!(timeout(WAIT, beside).await.is_err(), "{what}: two are inside");
+            if is_dropped {
+                drop(sleeper);
+            } else {
+                let late = sleeper.await.unwrap();
+                assert!(late.remaining() > Duration::from_secs(15), "{:?}", late.remaining());
+                late.release().await.unwrap();
+            }
+            goes_on(fixed(1), &what).await.release().await.unwrap();
         };
         outer.run(inside).await.unwrap();
         outer.release().await.unwrap();
@@ -135,44 +211,50 @@ async fn a_sleeping_re_entry_that_extends_is_passed_over() {
     }
 }
 
-/// S-34: however many in line are not polled, the next goes on after a second, also behind one inside.
+/// S-34: however many in line are not polled, the one behind them waits as long as it wants to, and goes on once they are
+/// dropped; also where they are inside of what the first in line of those around waits for.
 #[tokio::test(start_paused = true)]
-async fn many_sleepers_in_line_cost_a_second_in_all() {
+async fn many_sleepers_in_line_keep_their_turns() {
     for behind_a_read in [false, true] {
         let what = format!("behind a sleeping read: {behind_a_read}");
         let [client, _] = clients("write", LEASE);
         let outer = write_hold(&client, false).await;
         let inside = async {
-            let mut first = Some(write(&client).await.unwrap());
-            let mut sleepers = Vec::new();
-            if behind_a_read {
-                release_all(first.take()).await;
-                sleepers.push(polled_once(read(&client)).await);
-            }
-            for _ in 0..4 {
-                sleepers.push(polled_once(write(&client)).await);
-            }
-            if let Some(first) = first {
-                let mut last = write(&client);
-                assert!(timeout(secs(3), &mut last).await.is_err(), "{what}: two are inside");
-                first.release().await.unwrap();
-                goes_on(last, &what).await.release().await.unwrap();
-            }
-            goes_on(write(&client), &what).await.release().await.unwrap();
-            for sleeper in sleepers {
-                let late = timeout(BOUND, sleeper).await;
-                let late = late.unwrap_or_else(|_| panic!("{what}: a sleeper hangs"));
-                late.unwrap().release().await.unwrap();
-            }
+            let around = write(&client).await.unwrap();
+            let within = async {
+                let first = write(&client).await.unwrap();
+                let mut sleepers = Vec::new();
+                if behind_a_read {
+                    first.release().await.unwrap();
+                    sleepers.push(polled_once(read(&client)).await);
+                    sleepers.push(polled_once(write(&client)).await);
+                } else {
+                    sleepers.push(polled_once(write(&client)).await);
+                    sleepers.push(polled_once(write(&client)).await);
+                    first.release().await.unwrap();
+                }
+                let mut polled = write(&client);
+                assert!(timeout(ms(100), &mut polled).await.is_err(), "{what}: it overtook");
+                times_out(&client, &what).await;
+                sleepers.pop();
+                times_out(&client, &what).await;
+                drop(sleepers);
+                goes_on(polled, &what).await.release().await.unwrap();
+            };
+            let around = async {
+                around.run(within).await.unwrap();
+                around.release().await.unwrap();
+            };
+            let (outsider, ()) = tokio::join!(write(&client), around);
+            outsider.unwrap().release().await.unwrap();
         };
         outer.run(inside).await.unwrap();
     }
 }
 
-/// S-34: a waiter whose turn has not come keeps its place, though it is not polled, when a sleeper that it has
-/// nothing to do with is passed over.
+/// A waiter in line that is not polled keeps its place, before and after its turn has come.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_whose_turn_has_not_come_keeps_its_place() {
+async fn a_waiter_that_is_not_polled_keeps_its_place() {
     let [client, _] = clients("write", LEASE);
     let outer = write_hold(&client, true).await;
     let another = || Box::pin(client.mutex("another").lock()) as Acquiring;
@@ -185,35 +267,109 @@ async fn a_waiter_whose_turn_has_not_come_keeps_its_place() {
             order.borrow_mut().push("behind");
             guard.release().await.unwrap();
         };
-        let beside = async {
-            let _read = polled_once(read(&client)).await;
-            goes_on(write(&client), "beside a sleeping read").await.release().await.unwrap();
-            let mut sleeper = polled_once(sleeper).await;
+        let sleeper = async {
+            sleep(WAIT).await;
             first.release().await.unwrap();
-            let guard = (&mut sleeper).await.unwrap();
+            sleep(WAIT).await;
+            let guard = sleeper.await.unwrap();
             order.borrow_mut().push("sleeper");
             guard.release().await.unwrap();
         };
-        tokio::join!(behind, beside);
+        tokio::join!(behind, sleeper);
     };
     outer.run(inside).await.unwrap();
     assert_eq!(*order.borrow(), ["sleeper", "behind"]);
 }
 
-/// S-6, S-17, S-34: whatever sleeps, gives up, and for however long, a write inside of a write is alone, and all
+/// S-17, S-34: sleepers that are dropped leave nothing, whichever state they were in.
+#[tokio::test(start_paused = true)]
+async fn dropped_sleepers_leave_nothing() {
+    for asleep in [ms(2), ms(100), ms(1_500), ms(4_000)] {
+        let what = format!("after {asleep:?}");
+        let [client, other] = clients("write", LEASE);
+        let outer = write_hold(&client, false).await;
+        let inside = async {
+            let sleepers = [polled_once(read(&client)).await, polled_once(write(&client)).await];
+            let mut next = write(&client);
+            assert!(timeout(asleep, &mut next).await.is_err(), "{what}: two are inside");
+            drop(sleepers);
+            let next = timeout(ms(100), next).await.unwrap_or_else(|_| panic!("{what}: hangs"));
+            next.unwrap().release().await.unwrap();
+        };
+        outer.run(inside).await.unwrap();
+        outer.release().await.unwrap();
+        is_free_for(&other, &what).await.release().await.unwrap();
+        let report = client.shutdown(Duration::from_secs(5)).await;
+        assert!(report.is_clean(), "{what}: {report:?}");
+    }
+}
+
+/// One that reads or writes again and again.
+enum Task {
+    Idle,
+    /// Polled again from then on. True if it writes.
+    Waiting(Acquiring, bool, Instant),
+    /// Released from then on.
+    Inside(LockGuard, bool, Instant),
+}
+
+/// S-6, S-17, S-34: whatever sleeps and for however long, a write inside of a write is alone, and all
 /// get inside in the end.
 #[tokio::test(start_paused = true)]
 async fn random_sleepers_inside_a_write_exclude_each_other_and_all_get_on() {
-    for (joint, seed) in [false, true].into_iter().flat_map(|it| (0..12).map(move |n| (it, n))) {
-        let what = format!("joint: {joint}, seed {seed}");
-        let [client, other] = clients("write", LEASE);
-        let outer = write_hold(&client, joint).await;
-        let pace = Pace { tasks: 6, gives_up: 200, sleeps: 6, inside: 800 };
-        let start = |_, writes| (if writes { write(&client) } else { read(&client) }, writes);
-        outer.run(at_random((seed, &what), pace, start, |_| ())).await.unwrap();
-        outer.release().await.unwrap();
-        is_free_for(&other, &what).await.release().await.unwrap();
-        let report = client.shutdown(secs(5)).await;
-        assert!(report.is_clean(), "{what}: {report:?}");
+    for joint in [false, true] {
+        for seed in 0..12 {
+            let what = format!("joint: {joint}, seed {seed}");
+            let [client, other] = clients("write", LEASE);
+            let outer = write_hold(&client, joint).await;
+            outer.run(at_random(&client, seed, &what)).await.unwrap();
+            outer.release().await.unwrap();
+            is_free_for(&other, &what).await.release().await.unwrap();
+            let report = client.shutdown(Duration::from_secs(5)).await;
+            assert!(report.is_clean(), "{what}: {report:?}");
+        }
+    }
+}
+
+async fn at_random(client: &LockClient, seed: u64, what: &str) {
+    const TASKS: usize = 6;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut tasks: Vec<Task> = (0..TASKS).map(|_| Task::Idle).collect();
+    let mut grants = [0; TASKS];
+    let start = Instant::now();
+    while grants.iter().any(|grants| *grants < 4) {
+        let now = Instant::now();
+        assert!(start.elapsed() < ms(300_000), "{what}: hangs with {grants:?}");
+        let number = random.usize(..TASKS);
+        let task = std::mem::replace(&mut tasks[number], Task::Idle);
+        tasks[number] = match task {
+            Task::Idle if random.bool() => Task::Waiting(read(client), false, now),
+            Task::Idle => Task::Waiting(write(client), true, now),
+            Task::Waiting(waiting, writes, until) if until > now => {
+                Task::Waiting(waiting, writes, until)
+            }
+            // Some give up.
+            Task::Waiting(..) if random.usize(..200) == 0 => Task::Idle,
+            Task::Waiting(mut waiting, writes, _) => match futures_util::poll!(&mut waiting) {
+                Poll::Ready(guard) => {
+                    let beside = tasks.iter().filter(|task| match task {
+                        Task::Inside(_, other_writes, _) => writes || *other_writes,
+                        _ => false,
+                    });
+                    assert_eq!(beside.count(), 0, "{what}: a write is not alone");
+                    grants[number] += 1;
+                    Task::Inside(guard.unwrap(), writes, now + ms(random.u64(..800)))
+                }
+                Poll::Pending => {
+                    let asleep = if random.usize(..6) == 0 { random.u64(..3_000) } else { 0 };
+                    Task::Waiting(waiting, writes, now + ms(asleep))
+                }
+            },
+            Task::Inside(guard, writes, until) if until > now => Task::Inside(guard, writes, until),
+            Task::Inside(..) => Task::Idle,
+        };
+        if random.usize(..4) == 0 {
+            sleep(ms(random.u64(1..5))).await;
+        }
     }
 }

@@ -56,6 +56,72 @@ async fn a_write_inside_of_one_of_two_reads_is_refused() {
     soon(outer.run(inside)).await.unwrap();
 }
 
+/// S-27: writes inside of one read take turns, and the reads beside it wait for them, not for it.
+#[tokio::test(start_paused = true)]
+async fn writes_inside_of_a_read_take_turns() {
+    let client = LockClient::in_memory();
+    let lock = client.rw_lock("rw");
+    let outer = lock.write().await.unwrap();
+    let inside = async {
+        let read = lock.read().await.unwrap();
+        let writing = std::cell::Cell::new(false);
+        let write = async || {
+            let guard = lock.write().await.unwrap();
+            assert!(!writing.replace(true), "two write");
+            sleep(ms(5)).await;
+            // Nested in it: neither waits.
+            guard.run(lock.write()).await.unwrap().unwrap().release().await.unwrap();
+            writing.set(false);
+            guard.release().await.unwrap();
+        };
+        let beside = async {
+            sleep(ms(1)).await;
+            let beside = lock.read().await.unwrap();
+            assert!(!writing.get(), "a read beside a write");
+            beside
+        };
+        let writes = read.run(async { tokio::join!(write(), write(), write()) });
+        let (_, beside) = tokio::join!(writes, beside);
+        assert!(lock.try_write().await.unwrap().is_none(), "a write beside two reads");
+        read.release().await.unwrap();
+        assert!(lock.try_write().await.unwrap().is_none(), "a write beside a read");
+        beside.release().await.unwrap();
+        drop(lock.try_write().await.unwrap().expect("no other is inside"));
+    };
+    soon(outer.run(inside)).await.unwrap();
+}
+
+/// S-28: one that waits for several locks has those before the one that is in its way; it gives them up when it is dropped.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_for_several_locks_leaves_none() {
+    let client = LockClient::in_memory();
+    let outer = client.multi_lock(["a", "b", "c"]).lock().await.unwrap();
+    let inside = async {
+        let lock = |name| client.mutex(name);
+        let b = lock("b").lock().await.unwrap();
+        let all = client.multi_lock(["a", "b", "c"]);
+        let mut waits = Box::pin(all.lock());
+        assert!(poll!(&mut waits).is_pending(), "two have b");
+        assert!(lock("a").try_lock().await.unwrap().is_none(), "it overtook");
+        let mut behind = Box::pin(lock("a").lock());
+        assert!(poll!(&mut behind).is_pending(), "it overtook");
+        drop(waits);
+        drop(behind.await.unwrap());
+        let mut waits = Box::pin(all.lock());
+        assert!(poll!(&mut waits).is_pending(), "two have b");
+        b.release().await.unwrap();
+        let all = waits.await.unwrap();
+        for name in ["a", "b", "c"] {
+            assert!(lock(name).try_lock().await.unwrap().is_none(), "two have {name}");
+        }
+        all.release().await.unwrap();
+        for name in ["a", "b", "c"] {
+            drop(lock(name).try_lock().await.unwrap().expect("it is free"));
+        }
+    };
+    soon(outer.run(inside)).await.unwrap();
+}
+
 /// S-28: of several locks held at once, only the same ones exclude each other.
 #[tokio::test(start_paused = true)]
 async fn locks_of_a_multi_lock_exclude_each_other_one_by_one() {
@@ -88,4 +154,21 @@ async fn locks_of_a_multi_lock_exclude_each_other_one_by_one() {
         soon(outer.run(inside)).await.unwrap();
         outer.release().await.unwrap();
     }
+}
+
+/// A hold that a lock over other kinds has: reads share there, too.
+#[tokio::test(start_paused = true)]
+async fn members_that_read_share() {
+    let client = LockClient::in_memory();
+    let lock = client.rw_lock("rw");
+    let outer = MultiLock::of([MultiMember::read(&lock), client.mutex("m").into()]);
+    let outer = outer.lock().await.unwrap();
+    let inside = async {
+        let one = lock.read().await.unwrap();
+        drop(lock.try_read().await.unwrap().expect("reads share"));
+        let mutex = client.mutex("m").lock().await.unwrap();
+        assert!(client.mutex("m").try_lock().await.unwrap().is_none(), "two have m");
+        drop((one, mutex));
+    };
+    soon(outer.run(inside)).await.unwrap();
 }

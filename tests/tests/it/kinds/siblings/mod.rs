@@ -2,8 +2,10 @@
 //! reads share, and what is nested in one of them does not wait.
 
 mod kinds;
+mod turns;
 
 use lock_runtime::scope;
+use tokio::sync::oneshot;
 
 use crate::prelude::*;
 use crate::tower::http::*;
@@ -37,12 +39,42 @@ async fn nothing(client: &LockClient) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "sum", client = client)]
+async fn add_twice(client: &LockClient, sum: &Sum) -> Result<(), LockError> {
+    let (one, two) = tokio::join!(add(client, sum), add(client, sum));
+    one.and(two)
+}
+
 async fn soon<T>(inside: impl Future<Output = T>) -> T {
     timeout(SOON, inside).await.expect("they wait for ever")
 }
 
+/// Lets everything that has been woken run.
+async fn settle() {
+    sleep(ms(1)).await;
+}
+
 #[tokio::test(start_paused = true)]
-async fn calls_and_handlers_under_layers() {
+async fn annotated_functions_under_a_common_guard() {
+    let (client, sum) = (LockClient::in_memory(), Sum::default());
+    let guard = client.mutex("sum").lock().await.unwrap();
+    let both = async { tokio::join!(add(&client, &sum), add(&client, &sum)) };
+    let (one, two) = soon(guard.run(both)).await.unwrap();
+    one.and(two).unwrap();
+    assert_eq!(sum.get(), 2, "an update was lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotated_functions_called_by_an_annotated_function() {
+    let (client, sum) = (LockClient::in_memory(), Sum::default());
+    let calls = (0..4).map(|_| add_twice(&client, &sum));
+    let all = async { join_all(calls).await.into_iter().collect::<Result<(), _>>() };
+    soon(all).await.unwrap();
+    assert_eq!(sum.get(), 8, "an update was lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_and_handlers_under_a_layer() {
     let (client, sum) = (LockClient::in_memory(), Sum::default());
     let handler = service_fn({
         let (client, sum) = (client.clone(), sum.clone());
@@ -55,29 +87,63 @@ async fn calls_and_handlers_under_layers() {
             }
         }
     });
-    let http = LockLayer::http().key("sum").client(client.clone()).build().unwrap().layer(handler);
-    let generic = LockLayer::new(client.clone(), |_: &Sum| Ok(Some(LockKey::new("sum")?)));
-    let generic = generic.layer(service_fn(|sum: Sum| async move {
-        sum.add().await;
-        Ok::<_, Infallible>(())
+    let layer = LockLayer::http().key("sum").client(client.clone()).build().unwrap();
+    let request = || Request::post("/").body(Full::default()).unwrap();
+    let service = layer.layer(handler);
+    soon(service.clone().oneshot(request())).await.unwrap();
+    assert_eq!(sum.get(), 2, "an update was lost under the HTTP layer");
+
+    // Handlers of both layers, side by side in one hold.
+    let generic = LockLayer::new(client.clone(), |_: &()| Ok(Some(LockKey::new("sum")?)));
+    let generic = generic.layer(service_fn({
+        let sum = sum.clone();
+        move |()| {
+            let sum = sum.clone();
+            async move {
+                sum.add().await;
+                Ok::<_, Infallible>(())
+            }
+        }
     }));
-    // Handlers of both layers, side by side in one hold, and the calls of one.
     let guard = client.mutex("sum").lock().await.unwrap();
-    let request = Request::post("/").body(Full::default()).unwrap();
-    let both = async { tokio::join!(http.oneshot(request), generic.oneshot(sum.clone())) };
+    let both = async { tokio::join!(service.oneshot(request()), generic.oneshot(())) };
     let (one, two) = soon(guard.run(both)).await.unwrap();
     assert!(one.is_ok() && two.is_ok());
+    assert_eq!(sum.get(), 5, "an update was lost beside another handler");
+}
+
+#[tokio::test(start_paused = true)]
+async fn inherited_tasks_exclude_each_other() {
+    let (client, sum) = (LockClient::in_memory(), Sum::default());
+    let guard = client.mutex("sum").lock().await.unwrap();
+    let inside = async {
+        let tasks = (0..3).map(|_| {
+            let (client, sum) = (client.clone(), sum.clone());
+            lock_tests::spawn(scope::inherit(async move { add(&client, &sum).await }))
+        });
+        for task in join_all(tasks).await {
+            task.unwrap().unwrap();
+        }
+    };
+    soon(guard.run(inside)).await.unwrap();
     assert_eq!(sum.get(), 3, "an update was lost");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_outlives_a_re_entry_keeps_its_siblings_out() {
-    let lock = LockClient::in_memory().mutex("m");
+    let client = LockClient::in_memory();
+    let lock = client.mutex("m");
     let outer = lock.lock().await.unwrap();
     let inside = async {
         let one = lock.lock().await.unwrap();
-        let task = one.run(async { lock_tests::spawn(scope::inherit(lock.lock())) });
-        let nested = task.await.unwrap().await.unwrap().unwrap();
+        let nested = one.run(async {
+            let lock = lock.clone();
+            lock_tests::spawn(scope::inherit(async move { lock.lock().await }))
+                .await
+                .unwrap()
+                .unwrap()
+        });
+        let nested = nested.await.unwrap();
         one.release().await.unwrap();
         let mut two = pin!(lock.lock());
         assert!(poll!(&mut two).is_pending(), "what is nested is still inside");
@@ -87,39 +153,75 @@ async fn what_outlives_a_re_entry_keeps_its_siblings_out() {
     soon(outer.run(inside)).await.unwrap();
 }
 
-/// A task whose re-entry is gone is beside those that come now.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_outlives_its_re_entry_is_beside_the_others() {
-    let lock = LockClient::in_memory().mutex("m");
+async fn a_re_entry_waits_for_nothing_that_it_was_taken_in() {
+    let client = LockClient::in_memory();
+    let lock = client.mutex("m");
     let outer = lock.lock().await.unwrap();
     let inside = async {
         let one = lock.lock().await.unwrap();
-        // Starts when it is polled.
-        let mut late = pin!(one.run(async { scope::inherit(lock.lock()) }).await.unwrap());
+        let two = one.run(lock.lock()).await.unwrap().unwrap();
+        let three = two.run(lock.lock()).await.unwrap().unwrap();
+        three.release().await.unwrap();
+        // Also one whose own place is gone.
+        let three = two.run(lock.lock()).await.unwrap().unwrap();
+        two.release().await.unwrap();
+        three.run(lock.lock()).await.unwrap().unwrap().release().await.unwrap();
+        assert!(lock.try_lock().await.unwrap().is_none(), "two are inside");
+    };
+    soon(outer.run(inside)).await.unwrap();
+}
+
+/// A task whose re-entry is gone is beside those that come now.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_outlives_its_re_entry_is_beside_the_others() {
+    let client = LockClient::in_memory();
+    let lock = client.mutex("m");
+    let outer = lock.lock().await.unwrap();
+    let inside = async {
+        let one = lock.lock().await.unwrap();
+        let (go, told) = oneshot::channel::<()>();
+        let mut late = None;
+        one.run(async {
+            let lock = lock.clone();
+            late = Some(lock_tests::spawn(scope::inherit(async move {
+                told.await.unwrap();
+                lock.lock().await.unwrap().release().await
+            })));
+        })
+        .await
+        .unwrap();
+        let late = late.unwrap();
         one.release().await.unwrap();
         let two = lock.lock().await.unwrap();
-        assert!(poll!(&mut late).is_pending(), "it went in beside its sibling");
+        go.send(()).unwrap();
+        settle().await;
+        assert!(!late.is_finished(), "it went in beside its sibling");
         two.release().await.unwrap();
-        late.await.unwrap().release().await.unwrap();
+        late.await.unwrap().unwrap();
     };
     soon(outer.run(inside)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_outlives_the_hold() {
-    let lock = LockClient::in_memory().mutex("m");
+    let client = LockClient::in_memory();
+    let lock = client.mutex("m");
     let outer = lock.lock().await.unwrap();
     let inside = async {
         let one = lock.lock().await.unwrap();
-        let mut waiter = Box::pin(scope::inherit(lock.lock()));
-        assert!(poll!(&mut waiter).is_pending());
+        let lock = lock.clone();
+        let waiter = lock_tests::spawn(scope::inherit(async move { lock.lock().await }));
+        settle().await;
         (one, waiter)
     };
-    let (one, mut waiter) = outer.run(inside).await.unwrap();
+    let (one, waiter) = outer.run(inside).await.unwrap();
+    let token = outer.token();
     outer.release().await.unwrap();
-    assert!(poll!(&mut waiter).is_pending(), "two are inside");
+    assert!(!waiter.is_finished(), "two are inside");
     one.release().await.unwrap();
-    let guard = soon(waiter).await.unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
+    assert!(guard.token() >= token);
     assert!(lock.try_lock().await.unwrap().is_none());
     guard.release().await.unwrap();
     drop(lock.try_lock().await.unwrap().expect("it is free"));
@@ -128,40 +230,57 @@ async fn a_waiter_outlives_the_hold() {
 /// A hold that is handed on in this process is another caller's: a task that was inside of it is outside now.
 #[tokio::test(start_paused = true)]
 async fn a_task_does_not_follow_a_hold_that_is_handed_on() {
-    let lock = LockClient::in_memory().mutex("m");
-    let first = lock.lock().await.unwrap();
+    let client = LockClient::in_memory();
+    let lock = client.mutex("m");
+    let wait = || {
+        let lock = lock.clone();
+        lock_tests::spawn(async move { lock.lock().await.unwrap() })
+    };
     // The second holder has tokens for those that wait behind it.
-    let (mut second, mut third) = (pin!(lock.lock()), pin!(lock.lock()));
-    assert!(poll!(&mut second).is_pending() && poll!(&mut third).is_pending());
+    let (first, second, third) = (lock.lock().await.unwrap(), wait(), wait());
+    settle().await;
     first.release().await.unwrap();
     let second = soon(second).await.unwrap();
-    let task = second.run(async { scope::inherit(lock.try_lock()) }).await.unwrap();
+    let (go, told) = oneshot::channel::<()>();
+    let mut task = None;
+    let spawn = async {
+        let lock = lock.clone();
+        task = Some(lock_tests::spawn(scope::inherit(async move {
+            told.await.unwrap();
+            lock.try_lock().await.unwrap().is_some()
+        })));
+    };
+    second.run(spawn).await.unwrap();
     let token = second.token();
     second.release().await.unwrap();
     let third = soon(third).await.unwrap();
     assert_eq!(third.token().get(), token.get() + 1, "not handed on");
-    assert!(task.await.unwrap().is_none(), "two are inside");
+    go.send(()).unwrap();
+    assert!(!soon(task.unwrap()).await.unwrap(), "two are inside");
     third.release().await.unwrap();
 }
 
-/// S-18, S-20: the line is bounded, and a shutdown ends it.
+#[distributed_lock(key = "trial", policy = "trial", client = client)]
+async fn not_enforced(client: &LockClient) -> Result<(), LockError> {
+    let _ = client;
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
-async fn the_line_is_bounded_and_ends_with_the_client() {
-    let client = LockClient::in_memory();
-    let bounded = LockOptions::new().max_waiters(1);
-    let lock = client.mutex("m").with(bounded);
+async fn a_call_that_is_not_enforced_is_not_held_up() {
+    let text = "[lock.policies]\ntrial = { enforce = false }";
+    let config = LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap();
+    let client = LockClient::builder().config(config).in_memory().unwrap();
+    let lock = client.any_lock(LockKind::Mutex, ["trial"]);
     let outer = lock.lock().await.unwrap();
     let inside = async {
         let first = lock.lock().await.unwrap();
-        let mut second = pin!(lock.lock());
-        assert!(poll!(&mut second).is_pending());
-        let third = lock.lock().await;
-        let too_many =
-            matches!(third, Err(LockError::Busy { reason: BusyReason::TooManyWaiters, .. }));
-        assert!(too_many, "{third:?}");
-        let (second, _) = tokio::join!(second, client.shutdown(ms(10)));
-        assert!(matches!(second, Err(LockError::Closed)), "{second:?}");
-        drop(first);
+        let start = Instant::now();
+        assert!(lock.shadow_lock().await.unwrap_err().is_busy());
+        not_enforced(&client).await.unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        first.release().await.unwrap();
+        lock.shadow_lock().await.unwrap().release().await.unwrap();
     };
     soon(outer.run(inside)).await.unwrap();
 }
