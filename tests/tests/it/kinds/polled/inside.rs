@@ -114,10 +114,22 @@ async fn the_grant_of_a_sleeping_read_ends() {
             let theirs = timeout(LEASE + BOUND, other.rw_lock("k").wait(Wait::Forever).write());
             let theirs = theirs.await.unwrap_or_else(|_| panic!("{what}: left held")).unwrap();
             // Outside of the hold it is a reader as any other.
-            assert!(timeout(ms(200), &mut sleeper).await.is_err(), "{what}: beside a write");
+            // Its grant has come too late. It waits on, as any reader outside of the hold, or gives up on a store that took so
+            // long to answer.
+            let late = timeout(ms(200), &mut sleeper).await;
             theirs.release().await.unwrap();
-            let late = timeout(BOUND, sleeper).await.unwrap_or_else(|_| panic!("{what}: no turn"));
-            late.unwrap().release().await.unwrap();
+            match late {
+                Ok(Err(LockError::Store(_))) => {}
+                Ok(other) => panic!("{what}: a read beside a write: {other:?}"),
+                Err(_) => {
+                    let late = timeout(BOUND, sleeper).await;
+                    late.unwrap_or_else(|_| panic!("{what}: no turn"))
+                        .unwrap()
+                        .release()
+                        .await
+                        .unwrap();
+                }
+            }
         }
         let report = client.shutdown(Duration::from_secs(5)).await;
         assert!(report.is_clean(), "{what}: {report:?}");
