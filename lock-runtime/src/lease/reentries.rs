@@ -15,8 +15,8 @@
 //! of a read enters there once no reads but those around it are inside, and then excludes the reads that come.
 //!
 //! A level keeps the one around it, by reference counting: a guard that is dropped keeps its place until the code
-//! inside of it has no guard left and waits for none. Scopes and observers refer to levels weakly. So the reference
-//! counts are the one record of who is inside: of the root's, for the whole hold ([`Level::is_in_use`]).
+//! inside of it has no guard left and waits for none. Scopes refer to levels weakly. So the reference counts are the
+//! one record of what is inside: that of the root, for the whole hold ([`Level::is_in_use`]).
 //!
 //! A waiter whose turn has come has the turn, polled or not, as with tokio's locks; those behind it wait for no
 //! longer than their own `wait`. A waiter keeps the place of the levels around it, too.
@@ -32,10 +32,10 @@
 //! 5. A turnstile's mutex is the last lock that a thread takes: no other is taken under it, no second turnstile
 //!    either. Wakers are called and dropped after the unlock, because they may run code that comes here.
 //!
-//! Nobody waits in a circle here. Several locks are passed in the order of the hold's members, so a waiter for one
-//! has only locks before it; what is around a waiter is never waited for (a write that would wait for another read
-//! which may do the same is [refused](Obstacle::Reads)). Circles through guards that the code keeps are the
-//! caller's, as without a hold around them, and end with its `wait`.
+//! Waiters make no circle here. Several locks are passed in the order of the hold's members, so a waiter has passed
+//! only locks before the one that it waits for. It never waits for a guard around it, and a write inside of a read
+//! that would wait for another read, whose code may do the same, is [refused](Obstacle::Reads). Circles through guards
+//! that the code keeps are the caller's, as without a hold around them, and end with its `wait`.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -108,10 +108,10 @@ impl Level {
     /// True if a guard is inside of this level of a hold, or waits to be, for a caller that has the hold alone.
     ///
     /// The count is read without an order of its own. A caller goes inside, or queues, while it has a reference to the
-    /// owned hold, and drops the level of a guard before the guard's reference. Who has the hold alone has seen the last
-    /// of those references dropped (the acquire in `Arc::get_mut`, `Arc::into_inner` and the drop of an `Arc`), and so
-    /// the counts before. A level that is kept by itself, by a read inside of a write, may be seen after its end: then
-    /// the hold goes to the store and not to the next waiter.
+    /// owned hold, and drops the level of a guard before the guard's reference. A caller that has the hold alone has seen the last
+    /// of those references dropped (the acquire in `Arc::get_mut`, `Arc::into_inner` and the drop of an `Arc` pairs with
+    /// the release of each other drop), and so the counts before. A read inside of a write keeps its level without such a
+    /// reference, so the end of that level may be seen late: then the hold goes to the store and not to the next waiter.
     pub(super) fn is_in_use(this: &Arc<Self>) -> bool {
         Arc::strong_count(this) > 1
     }
