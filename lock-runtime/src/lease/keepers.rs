@@ -2,7 +2,7 @@
 //!
 //! The watchdog and the releaser run in one runtime, but other runtimes hold locks, too: a guard in a variable of theirs
 //! has to be renewed when that runtime has ended, or is not driven any more. As soon as a second runtime uses the client,
-//! each has a *keeper*: a task that looks at the client's tasks once a second, and starts in its own runtime those that
+//! each has a *keeper*: a task that looks at the client's tasks every 0.7 s, and starts in its own runtime those that
 //! have ended, or that had work for three looks in a row and did none. A keeper is polled only in a runtime that is driven, and so is
 //! what it starts.
 
@@ -18,8 +18,8 @@ use tokio::time::sleep;
 
 use super::manager::LeaseManager;
 
-/// How often a keeper looks.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often a keeper looks: so that a task which does nothing for two seconds is found.
+const LOOK: Duration = Duration::from_millis(700);
 
 /// A task that had work and did none is not polled if that many looks in a row find it so. More than one: after a process
 /// stood still, the first look may come before the task is polled.

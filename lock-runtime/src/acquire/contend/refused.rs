@@ -132,6 +132,7 @@ impl Contender {
                 self.parts_were_given_back(true);
                 return Ok(Next::TryAgain);
             }
+            self.waiting.failed(&error, &self.attempt.seat);
             return Err(self.request.spec.collision(error).await);
         }
         let last = self.last.take();
