@@ -14,12 +14,12 @@ type Length = Result<usize, LockError>;
 
 /// One body twice: as it is, and locked.
 macro_rules! both {
-    ($(#[$more:meta])* ($plain:ident, $locked:ident)($($argument:ident: $ty:ty),*) $body:block) => {
-        async fn $plain($($argument: $ty),*) -> Length $body
+    ($(#[$more:meta])* ($plain:ident, $locked:ident)($($parameters:tt)*) $body:block) => {
+        async fn $plain($($parameters)*) -> Length $body
 
         #[distributed_lock(key = "k")]
         $(#[$more])*
-        async fn $locked($($argument: $ty),*) -> Length $body
+        async fn $locked($($parameters)*) -> Length $body
     };
 }
 
@@ -146,8 +146,7 @@ impl Drop for Noisy {
 }
 
 both! {
-    (drops_as_it_is, drops)(a: Noisy, b: Noisy, c: Noisy, d: Noisy) {
-        let mut c = c;
+    (drops_as_it_is, drops)(a: Noisy, b: Noisy, mut c: Noisy, d: Noisy) {
         let local = Noisy("local");
         yield_now().await;
         c.0 = "c, changed";

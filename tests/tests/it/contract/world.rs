@@ -31,6 +31,7 @@ pub(crate) struct World {
 }
 
 /// What keeps the locks.
+#[allow(clippy::large_enum_variant, reason = "each case has one")]
 pub(super) enum Place {
     Memory(MemoryStore),
     Redis(RedisServer),

@@ -34,9 +34,10 @@ async fn refusals_name_the_whole_lock() {
     let log = Log::start();
     let server = RedisServer::start().await;
     let client = builder().namespace("shop").connect(&server.url()).await.unwrap();
-    let _held = client.mutex("order:7").lock().await.unwrap();
+    let held = client.mutex("order:7").lock().await.unwrap();
     let refusing = layer(&client, "checkout").wait(Wait::None).build().unwrap();
     assert_eq!(send(&refusing, "7").await, 409);
+    held.release().await.unwrap();
     server.kill();
     assert_eq!(send(&refusing, "7").await, 503);
     assert_eq!(log.lines_with("request refused").len(), 2);

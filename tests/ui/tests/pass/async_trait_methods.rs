@@ -1,4 +1,4 @@
-//! Methods under `#[async_trait]`: of the trait and of its impls, with every kind of argument.
+//! Methods under `#[async_trait]`: of the trait and of its impls, with arguments of every kind. `quiet` has more of them.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,16 +25,11 @@ trait Till: Sync {
     ) -> Result<String, LockError>;
     async fn generic<T: KeyPart + Send + Sync>(&self, id: T) -> Result<(T, String), LockError>;
     async fn arc(self: Arc<Self>, name: &str) -> Result<usize, LockError>;
-    async fn owned(self, by: u64) -> Result<u64, LockError>
-    where
-        Self: Sized;
     async fn associated(id: u64) -> Result<u64, LockError>
     where
         Self: Sized;
     async fn skipped(&self) -> Option<u64>;
-    async fn nothing(&self);
     async fn by_path(&self, id: u64) -> Result<u64, LockError>;
-    async fn by_type(&self, id: u64) -> Result<u64, LockError>;
     async fn hidden(&self, id: impl KeyPart + Send + Sync + 'static) -> Result<String, LockError>
     where
         Self: Sized;
@@ -44,12 +39,6 @@ struct Shop {
     tenant: String,
     sold: u64,
     client: LockClient,
-}
-
-impl Shop {
-    async fn not_owned(self, by: u64) -> Result<u64, LockError> {
-        Ok(self.sold - by)
-    }
 }
 
 #[async_trait]
@@ -83,12 +72,6 @@ impl Till for Shop {
         Ok(self.tenant.len() + name.len())
     }
 
-    #[distributed_lock(key = "owned", on_busy = fallback(Self::not_owned))]
-    async fn owned(mut self, by: u64) -> Result<u64, LockError> {
-        self.sold += by;
-        Ok(self.sold)
-    }
-
     #[distributed_lock(key = "{id}")]
     async fn associated(mut id: u64) -> Result<u64, LockError> {
         id += 1;
@@ -101,21 +84,8 @@ impl Till for Shop {
         Some(parsed)
     }
 
-    #[distributed_lock(key = "job", on_busy = skip)]
-    async fn nothing(&self) {
-        if self.sold == 0 {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
-
-    #[distributed_lock(key = "{id}", on_busy = fallback(self::elsewhere::instead))]
+    #[distributed_lock(key("{}:{}", self::elsewhere::PREFIX, self.tenant), on_busy = fallback(self::elsewhere::instead))]
     async fn by_path(&self, id: u64) -> Result<u64, LockError> {
-        Ok(id + self.sold)
-    }
-
-    #[distributed_lock(key("{}:{}", self::elsewhere::PREFIX, self.tenant), on_busy = fallback(Self::other))]
-    async fn by_type(&self, id: u64) -> Result<u64, LockError> {
         Ok(id)
     }
 
@@ -126,18 +96,10 @@ impl Till for Shop {
 }
 
 mod elsewhere {
-    use super::{LockError, Shop};
-
     pub const PREFIX: &str = "tenant";
 
-    pub async fn instead(shop: &Shop, id: u64) -> Result<u64, LockError> {
+    pub async fn instead(shop: &super::Shop, id: u64) -> Result<u64, super::LockError> {
         Ok(id * 100 + shop.sold)
-    }
-}
-
-impl Shop {
-    async fn other(&self, id: u64) -> Result<u64, LockError> {
-        Ok(id * 1000 + self.sold)
     }
 }
 
@@ -169,26 +131,14 @@ async fn runs() -> Result<(), LockError> {
             assert_eq!(mine.generic("k").await?, ("k", "outer:7 inner:k".into()));
             assert_eq!(mine.hidden(4).await?, "4");
             assert_eq!(Shop::associated(4).await?, 5);
-            assert_eq!(mine.skipped().await, Some(7));
-            mine.nothing().await;
             assert_eq!(mine.take(Rc::new(8)).await?, 8);
-            assert_eq!(mine.owned(1).await?, 7);
             let task = tokio::spawn(Arc::new(shop()).arc("ab"));
             assert_eq!(task.await.expect("does not panic")?, 3);
 
-            let held = client.mutex("owned").lock().await?;
-            assert_eq!(shop().owned(1).await?, 1);
-            held.release().await?;
-            assert_eq!(shop().by_path(3).await?, 5);
-            let held = client.mutex("3").lock().await?;
-            assert_eq!(shop().by_path(3).await?, 302);
-            held.release().await?;
-            let held = client.mutex("tenant:7").lock().await?;
-            assert_eq!(shop().by_type(3).await?, 3002);
-            held.release().await?;
-            let held = client.mutex("job").lock().await?;
-            assert_eq!(shop().skipped().await, None);
-            held.release().await
+            assert_eq!((mine.skipped().await, shop().by_path(3).await?), (Some(7), 3));
+            let _held = client.multi_lock(["job", "tenant:7"]).lock().await?;
+            assert_eq!((mine.skipped().await, shop().by_path(3).await?), (None, 302));
+            Ok(())
         })
         .await
 }

@@ -1,26 +1,43 @@
-//! Other attributes, visibilities and odd bodies stay as they are.
+//! `cfg` and other attributes, on the function, on its arguments and around it, and visibilities.
+
+#![cfg_attr(not(clippy), deny(warnings))]
 
 use lock_runtime::{LockClient, LockError, distributed_lock};
 
-mod jobs {
-    use super::*;
+#[cfg(any())]
+#[distributed_lock(key = "not there", nonsense)]
+fn not_compiled() {}
 
-    /// Documented.
-    #[must_use]
-    #[inline]
-    #[distributed_lock(key = "a")]
-    #[doc = "More."]
-    #[allow(unused_variables)]
-    pub(super) async fn attributes(#[cfg(all())] unused: u8) -> Result<u8, LockError> {
-        #![allow(unused_mut)]
-        use std::convert::identity;
-        const ONE: u8 = 1;
-        let mut x = identity(ONE);
-        fn two() -> u8 {
-            2
-        }
-        Ok(x + two())
-    }
+#[cfg_attr(all(), distributed_lock(key = "c:{id}", guard = hold))]
+async fn under_a_condition(id: u64) -> Result<String, LockError> {
+    Ok(format!("{id} {}", hold.key()))
+}
+
+#[distributed_lock(key = "c:{id}")]
+async fn arguments(
+    #[cfg(all())] id: u64,
+    #[cfg(any())] not_there: u64,
+    #[allow(unused_mut)] mut other: u64,
+) -> Result<u64, LockError> {
+    Ok(id + other)
+}
+
+/// Documented.
+#[must_use = "it is only a future"]
+#[distributed_lock(key = "c")]
+#[doc = "More."]
+#[inline(never)]
+#[cfg(all())]
+#[cfg_attr(any(), nonsense)]
+#[expect(unused_variables, reason = "to see that it reaches the function")]
+async fn attributes(unused: u64) -> Result<u64, LockError> {
+    #![allow(unused_mut)]
+    #[cfg(any())]
+    compile_error!("is not compiled");
+    #[allow(unused_assignments)]
+    let mut value = 1;
+    value = 2;
+    Ok(value)
 }
 
 #[distributed_lock(key = "a")]
@@ -35,37 +52,35 @@ async unsafe fn dangerous(at: *const u8) -> Result<u8, LockError> {
     Ok(unsafe { *at })
 }
 
-#[distributed_lock(key = "a")]
-async fn never() -> Result<std::convert::Infallible, LockError> {
-    Err(LockError::Closed)
-}
+pub mod outer {
+    pub mod inner {
+        use lock_runtime::{LockError, distributed_lock};
 
-#[distributed_lock(key = "a")]
-async fn looping() -> Result<u8, LockError> {
-    loop {
-        if let Some(x) = Some(3) {
-            break Ok(x);
+        #[distributed_lock(key = "c")]
+        pub(in crate::attributes::outer) async fn restricted() -> Result<u64, LockError> {
+            Ok(3)
         }
     }
-}
 
-#[distributed_lock(key = "a", on_busy = skip)]
-async fn empty() {}
+    pub async fn call() -> Result<u64, lock_runtime::LockError> {
+        inner::restricted().await
+    }
+}
 
 #[tokio::test]
 async fn runs() -> Result<(), LockError> {
     LockClient::in_memory()
         .scope(async {
-            assert_eq!(jobs::attributes(0).await?, 3);
+            assert_eq!(under_a_condition(1).await?, "1 c:1");
+            assert_eq!(arguments(1, 2).await?, 3);
+            assert_eq!(attributes(1).await?, 2);
             #[allow(deprecated)]
             let one = old().await?;
             assert_eq!(one, 1);
             let value = 7;
             // SAFETY: `value` lives.
             assert_eq!(unsafe { dangerous(&raw const value) }.await?, 7);
-            assert!(never().await.is_err());
-            assert_eq!(looping().await?, 3);
-            empty().await;
+            assert_eq!(outer::call().await?, 3);
             Ok(())
         })
         .await

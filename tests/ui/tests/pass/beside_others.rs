@@ -21,47 +21,36 @@ fn see_spans() {
     });
 }
 
-// Written above, it expands first: its span is a part of the body.
-#[tracing::instrument(skip_all)]
-#[distributed_lock(key("seen-by:{}", span()), guard = hold)]
-async fn inside_the_lock(order: u64) -> Result<(String, String), LockError> {
-    let _ = order;
-    Ok((hold.key().to_string(), span()))
+/// Rows of `attributes (async fn) name { body }`: functions that say in which span their key is made, and in which they run.
+macro_rules! spans {
+    ($($(#[$attribute:meta])* ($($how:tt)*) $name:ident $body:block)*) => {$(
+        $(#[$attribute])*
+        $($how)* $name() -> Result<(String, String), LockError> $body
+    )*};
 }
 
-// Written below, it is expanded around the lock: its span has the wait, the body and the release.
-#[distributed_lock(key("seen-by:{}", span()), guard = hold)]
-#[tracing::instrument(skip_all, err)]
-async fn around_the_lock(order: u64) -> Result<(String, String), LockError> {
-    let _ = order;
-    Ok((hold.key().to_string(), span()))
-}
+spans! {
+    // Written above, it expands first: its span is a part of the body.
+    #[tracing::instrument(skip_all)]
+    #[distributed_lock(key("seen-by:{}", span()), guard = hold)]
+    (async fn) inside_the_lock { Ok((hold.key().to_string(), span())) }
 
-#[tracing::instrument(skip_all, err)]
-#[distributed_lock(key("seen-by:{}", span()), guard = hold)]
-fn inside_on_a_thread(order: u64) -> Result<(String, String), LockError> {
-    let _ = order;
-    Ok((hold.key().to_string(), span()))
-}
+    // Written below, it is expanded around the lock: its span has the wait, the body and the release.
+    #[distributed_lock(key("seen-by:{}", span()), guard = hold)]
+    #[tracing::instrument(skip_all, err)]
+    (async fn) around_the_lock { Ok((hold.key().to_string(), span())) }
 
-#[distributed_lock(key("seen-by:{}", span()), guard = hold)]
-#[tracing::instrument(skip_all, err)]
-fn around_on_a_thread(order: u64) -> Result<(String, String), LockError> {
-    let _ = order;
-    Ok((hold.key().to_string(), span()))
+    #[tracing::instrument(skip_all, err)]
+    #[distributed_lock(key("seen-by:{}", span()), guard = hold)]
+    (fn) inside_on_a_thread { Ok((hold.key().to_string(), span())) }
+
+    #[distributed_lock(key("seen-by:{}", span()), guard = hold)]
+    #[tracing::instrument(skip_all, err)]
+    (fn) around_on_a_thread { Ok((hold.key().to_string(), span())) }
 }
 
 fn answer(error: LockError) -> StatusCode {
     if error.is_busy() { StatusCode::CONFLICT } else { StatusCode::SERVICE_UNAVAILABLE }
-}
-
-#[axum::debug_handler]
-#[distributed_lock(key = "order:{id}", wait = none, map_err = answer, client = locks)]
-async fn handler_above(
-    State(locks): State<LockClient>,
-    Path(id): Path<u64>,
-) -> Result<String, StatusCode> {
-    Ok(format!("paid {id}"))
 }
 
 #[distributed_lock(key = "order:{id}", wait = none, map_err = answer, client = locks)]
@@ -105,9 +94,9 @@ async fn skips_with_anyhow() -> anyhow::Result<Option<u64>> {
 async fn spans_are_inside_of_the_lock_or_around_it() -> Result<(), LockError> {
     see_spans();
     let client = LockClient::in_memory();
-    let inside = client.scope(inside_the_lock(1)).await?;
+    let inside = client.scope(inside_the_lock()).await?;
     assert_eq!(inside, ("seen-by:none".to_owned(), "inside_the_lock".to_owned()));
-    let around = client.scope(around_the_lock(1)).await?;
+    let around = client.scope(around_the_lock()).await?;
     // The key is made outside of the lock; the body sees the span of the hold.
     assert_eq!(around, ("seen-by:around_the_lock".to_owned(), "lock.hold".to_owned()));
     Ok(())
@@ -117,28 +106,23 @@ async fn spans_are_inside_of_the_lock_or_around_it() -> Result<(), LockError> {
 fn spans_on_a_thread() -> Result<(), LockError> {
     see_spans();
     let client = LockClient::in_memory();
-    let inside = client.scope_blocking(|| inside_on_a_thread(1))?;
+    let inside = client.scope_blocking(inside_on_a_thread)?;
     assert_eq!(inside, ("seen-by:none".to_owned(), "inside_on_a_thread".to_owned()));
-    let around = client.scope_blocking(|| around_on_a_thread(1))?;
-    assert_eq!(around.0, "seen-by:around_on_a_thread");
+    assert_eq!(client.scope_blocking(around_on_a_thread)?.0, "seen-by:around_on_a_thread");
     Ok(())
 }
 
 #[tokio::test]
 async fn handlers() -> Result<(), LockError> {
     let client = LockClient::in_memory();
-    let routes = axum::Router::new()
-        .route("/above/{id}", axum::routing::post(handler_above))
-        .route("/below/{id}", axum::routing::post(handler_below));
+    let routes = axum::Router::new().route("/below/{id}", axum::routing::post(handler_below));
     let _: axum::Router = routes.with_state(client.clone());
     let locks = || State(client.clone());
-    assert_eq!(handler_above(locks(), Path(7)).await.as_deref(), Ok("paid 7"));
     assert_eq!(handler_below(locks(), Path(7)).await.as_deref(), Ok("paid 7"));
     see_spans();
     let traced = traced_handler(State(Arc::new(client.clone())), Path(7)).await;
     assert_eq!(traced.as_deref(), Ok("order:7:traced_handler"));
     let held = client.mutex("order:7").lock().await?;
-    assert_eq!(handler_above(locks(), Path(7)).await, Err(StatusCode::CONFLICT));
     assert_eq!(handler_below(locks(), Path(7)).await, Err(StatusCode::CONFLICT));
     held.release().await
 }

@@ -2,89 +2,68 @@
 
 use lock_runtime::{LockClient, LockError, LockGuard, distributed_lock};
 
-#[distributed_lock(key = "stock:{sku}", when = !dry_run, guard = hold, wait = none)]
-async fn count(sku: &str, dry_run: bool) -> Result<Option<u64>, LockError> {
-    let seen: Option<&LockGuard> = hold;
-    tokio::task::yield_now().await;
-    let _ = sku;
-    Ok(seen.map(|hold| hold.token().get()))
-}
-
-#[distributed_lock(key = "stock:{sku}", when = !dry_run, guard = hold, on_busy = skip)]
-async fn skips(sku: &str, dry_run: bool) -> Option<bool> {
-    let _ = sku;
-    Some(hold.is_some())
-}
-
-#[distributed_lock(key = "stock:{sku}", when = !dry_run, guard = hold, on_busy = fallback(cached))]
-async fn falls_back(sku: &str, dry_run: bool) -> Result<&'static str, LockError> {
-    let _ = sku;
-    Ok(if hold.is_some() { "locked" } else { "dry" })
-}
-
-async fn cached(_: &str, _: bool) -> Result<&'static str, LockError> {
+async fn cached(_: bool) -> Result<&'static str, LockError> {
     Ok("cached")
 }
 
 #[tokio::test]
-async fn runs() -> Result<(), LockError> {
-    assert_eq!(count("x", true).await?, None, "no client is needed");
+async fn a_task() {
     let client = LockClient::in_memory();
-    client
-        .scope(async {
-            assert!(count("x", false).await?.is_some());
-            assert_eq!(skips("x", false).await, Some(true));
-            assert_eq!(falls_back("x", false).await?, "locked");
-            let held = client.mutex("stock:x").lock().await?;
-            assert!(count("x", false).await.unwrap_err().is_busy());
-            assert_eq!(count("x", true).await?, None);
-            assert_eq!(skips("x", false).await, None);
-            assert_eq!(skips("x", true).await, Some(false));
-            assert_eq!(falls_back("x", false).await?, "cached");
-            assert_eq!(falls_back("x", true).await?, "dry");
-            held.release().await?;
-            // It was given back although the body had it.
-            assert!(client.mutex("stock:x").try_lock().await?.is_some());
-            Ok(())
-        })
-        .await
+    outcomes! { client, "stock";
+        [key = "stock", when = !dry, guard = hold, wait = none] (dry: bool) -> Result<bool, LockError> {
+            let seen: Option<&LockGuard> = hold;
+            tokio::task::yield_now().await;
+            Ok(seen.is_some())
+        } (false) => Ok(true), Err(LockError::Busy { .. }),
+        [key = "stock", when = !dry, guard = hold, wait = none] (dry: bool) -> Result<bool, LockError> {
+            Ok(hold.is_some())
+        } (true) => Ok(false), Ok(false),
+        [key = "stock", when = !dry, guard = hold, on_busy = skip] (dry: bool) -> Option<bool> {
+            Some(hold.is_some())
+        } (false) => Some(true), None,
+        [key = "stock", when = !dry, guard = hold, on_busy = skip] (dry: bool) -> Option<bool> {
+            Some(hold.is_some())
+        } (true) => Some(false), Some(false),
+        [key = "stock", when = !dry, guard = hold, on_busy = fallback(cached)] (dry: bool)
+            -> Result<&'static str, LockError> { Ok(if hold.is_some() { "locked" } else { "dry" }) }
+            (false) => Ok("locked"), Ok("cached"),
+        [key = "stock", when = !dry, guard = hold, on_busy = fallback(cached)] (dry: bool)
+            -> Result<&'static str, LockError> { Ok(if hold.is_some() { "locked" } else { "dry" }) }
+            (true) => Ok("dry"), Ok("dry"),
+    }
 }
 
 mod on_a_thread {
-    use lock_runtime::{LockClient, LockError, LockGuard, distributed_lock};
+    use super::*;
 
-    #[distributed_lock(key = "stock:{sku}", when = !dry_run, guard = hold, wait = none)]
-    fn count(sku: &str, dry_run: bool) -> Result<Option<u64>, LockError> {
+    #[distributed_lock(key = "stock", when = !dry, guard = hold, wait = none)]
+    fn count(dry: bool) -> Result<bool, LockError> {
         let seen: Option<&LockGuard> = hold;
-        let _ = sku;
-        Ok(seen.map(|hold| hold.token().get()))
+        Ok(seen.is_some())
     }
 
-    #[distributed_lock(key = "stock:{sku}", when = !dry_run, guard = hold, on_busy = fallback(cached))]
-    fn falls_back(sku: &str, dry_run: bool) -> Result<&'static str, LockError> {
-        let _ = sku;
+    #[distributed_lock(key = "stock", when = !dry, guard = hold, on_busy = fallback(cached))]
+    fn falls_back(dry: bool) -> Result<&'static str, LockError> {
         Ok(if hold.is_some() { "locked" } else { "dry" })
     }
 
-    fn cached(_: &str, _: bool) -> Result<&'static str, LockError> {
+    fn cached(_: bool) -> Result<&'static str, LockError> {
         Ok("cached")
     }
 
     #[test]
     fn runs() -> Result<(), LockError> {
-        assert_eq!(count("x", true)?, None);
+        assert!(!count(true)?, "no client is needed");
         let client = LockClient::in_memory();
         let there = client.clone();
         client.scope_blocking(|| {
-            assert!(count("x", false)?.is_some());
-            assert_eq!(falls_back("x", false)?, "locked");
-            let held = client.mutex("stock:x").blocking_lock()?;
+            assert!(count(false)?);
+            assert_eq!(falls_back(false)?, "locked");
+            let held = client.mutex("stock").blocking_lock()?;
             let asks = move || {
                 there.scope_blocking(|| {
-                    assert!(count("x", false).unwrap_err().is_busy());
-                    assert_eq!(count("x", true)?, None);
-                    assert_eq!(falls_back("x", false)?, "cached");
-                    assert_eq!(falls_back("x", true)?, "dry");
+                    assert!(count(false).unwrap_err().is_busy() && !count(true)?);
+                    assert_eq!((falls_back(false)?, falls_back(true)?), ("cached", "dry"));
                     Ok::<_, LockError>(())
                 })
             };

@@ -35,25 +35,6 @@ mod types {
     }
 }
 
-mod formatting {
-    use std::fmt::{Display, Formatter, Result};
-
-    use lock_runtime::{LockError, distributed_lock};
-
-    pub struct Shown;
-
-    impl Display for Shown {
-        fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-            f.write_str("shown")
-        }
-    }
-
-    #[distributed_lock(key = "{shown.to_string()}")]
-    pub async fn show(shown: Shown) -> std::result::Result<String, LockError> {
-        Ok(shown.to_string())
-    }
-}
-
 mod macros {
     macro_rules! concat {
         ($($tokens:tt)*) => {
@@ -63,11 +44,6 @@ mod macros {
     macro_rules! site {
         ($($tokens:tt)*) => {
             compile_error!("not the one of `lock_runtime`")
-        };
-    }
-    macro_rules! module_path {
-        ($($tokens:tt)*) => {
-            compile_error!("not the one of `core`")
         };
     }
 
@@ -122,19 +98,49 @@ mod values {
     }
 }
 
+/// Keywords as names, of functions, arguments, fields, types and holds.
+mod raw {
+    use lock_runtime::{LockError, distributed_lock};
+
+    #[allow(non_camel_case_types)]
+    pub struct r#type {
+        pub r#fn: u64,
+    }
+
+    impl r#type {
+        #[distributed_lock(key = "{self.r#fn}:{loop}:{r#match}", guard = r#final, on_busy = fallback(Self::r#else))]
+        pub async fn r#async(&self, r#loop: u64, r#match: u64) -> Result<String, LockError> {
+            Ok(format!("{} {}", r#final.key(), self.r#fn + r#loop + r#match))
+        }
+
+        async fn r#else(&self, r#loop: u64, _: u64) -> Result<String, LockError> {
+            Ok(r#loop.to_string())
+        }
+    }
+
+    #[distributed_lock(key("{}:{}", r#in, r#mod.r#fn), guard = hold)]
+    pub async fn r#for(r#in: &str, r#mod: r#type) -> Result<String, LockError> {
+        Ok(format!("{} {}", hold.key(), r#mod.r#fn))
+    }
+}
+
 #[tokio::test]
 async fn runs() -> Result<(), lock_runtime::LockError> {
+    let r#dyn = raw::r#type { r#fn: 1 };
+    let error = r#dyn.r#async(2, 3).await.unwrap_err();
+    assert!(error.to_string().contains("::async"), "{error}");
     LockClient::in_memory()
         .scope(async {
             assert_eq!(types::guarded(1).await?, 1);
             assert_eq!(types::replaced(2).await?, 2);
             assert_eq!(types::hidden(3).await?, 3);
-            assert_eq!(formatting::show(formatting::Shown).await?, "shown");
             assert_eq!(macros::local(4).await?, 4);
             assert_eq!(values::arguments(1, 2, 3).await?, 6);
             assert_eq!(values::stacked(5).await?, 5);
             assert_eq!(values::outside().await?, 3);
             assert_eq!(values::shadowed("abc".into()).await?, "3 abc");
+            assert_eq!(r#dyn.r#async(2, 3).await?, "1:2:3 6");
+            assert_eq!(raw::r#for("x", r#dyn).await?, "x:1 1");
             Ok(())
         })
         .await

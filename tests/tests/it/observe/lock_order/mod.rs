@@ -59,7 +59,8 @@ async fn two_orders_in_two_clients_are_reported_once_with_all_places() {
     let (warnings, server) = (Warnings::start(), RedisServer::start().await);
     let first = LockClient::builder().lock_order(true).namespace("first");
     let first = first.connect(&server.url()).await.unwrap();
-    let line_of_first = line!() + 1;
+    // Of the call of `run`.
+    let line_of_first = line!() + 3;
     first
         .mutex("two-order:1")
         .run(first.mutex("two-stock:1").run(async {}))
