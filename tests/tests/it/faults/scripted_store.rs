@@ -2,7 +2,6 @@
 
 use std::sync::MutexGuard;
 
-
 use crate::prelude::*;
 use crate::support::handed_on::handed_on;
 
