@@ -1,6 +1,6 @@
 //! Who waits for which lock in this process, for people who look in.
 //!
-//! Waiters in a local queue are known to their gate. A task that asks the store is listed here once it has been refused, so
+//! Waiters in a local queue are known there. One that the store is asked for is listed here once it has been refused, so
 //! an acquire that does not wait costs nothing for this.
 
 use std::collections::BTreeMap;

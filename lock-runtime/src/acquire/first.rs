@@ -88,31 +88,49 @@ impl Request {
             Within::Writer(inside) => Arc::new(inside),
             Within::Nothing => return Ok(None),
         };
-        let (how, mut guard) = Arc::new(self.within(Arc::clone(&inside))).ask_apart().await?;
+        let request = Arc::new(self.within(Arc::clone(&inside)));
+        let Contended::Taken { owned, now, .. } = request.ask_apart().await? else {
+            unreachable!("inside of a write hold it shares nothing, and has nobody wait");
+        };
+        let mut guard = request.guard_on(owned, now);
+        drop(request);
         if let Some(inside) = Arc::into_inner(inside) {
             guard.set_inside(inside);
         }
-        Ok(Some((how, guard)))
+        Ok(Some((AcquireOutcome::Acquired, guard)))
     }
 
     /// Asks the store whatever other tasks of this process do.
     pub(super) async fn apart(self: Arc<Self>) -> Tried {
-        Tried::Over(self.ask_apart().await)
+        self.wait_for_releases().await;
+        match self.ask_apart().await {
+            Ok(Contended::Taken { owned, now, .. }) => {
+                Tried::Over(Ok((AcquireOutcome::Acquired, self.guard_on(owned, now))))
+            }
+            Ok(Contended::ToShare(kept)) => Tried::Again(None, kept),
+            Ok(Contended::PassedOver) => Tried::Again(None, None),
+            Err(error) => Tried::Over(Err(error)),
+        }
+    }
+
+    async fn ask_apart(self: &Arc<Self>) -> Result<Contended, LockError> {
+        let attempt = Attempt::new(self, Seat::none());
+        Contender::new(Arc::clone(self), attempt).contend(None, None).await
+    }
+
+    /// A call that does not wait for a holder waits for what this process releases in the background: perhaps its other side, or as
+    /// one of several, or what a request of its own was granted.
+    async fn wait_for_releases(&self) {
+        let AcquireSpec { engine, target, options } = &*self.spec;
+        let is_try = options.get_wait() == Wait::None;
+        if is_try && self.label.is_enforced() && engine.is_releasing(target) {
+            let _ = timeout(engine.leases.timing.command_timeout, engine.released(target)).await;
+        }
     }
 
     /// Asks what the name holds, if it is something else.
     pub(super) async fn fails(self: Arc<Self>, error: StoreError) -> Tried {
         Tried::Over(Err(self.spec.collision(error).await))
-    }
-
-    async fn ask_apart(self: Arc<Self>) -> Taken {
-        let attempt = Attempt::new(&self, Seat::none());
-        let mut contender = Contender::new(Arc::clone(&self), attempt);
-        loop {
-            if let Contended::Taken { owned, now, .. } = contender.contend(None, None).await? {
-                return Ok((AcquireOutcome::Acquired, self.guard_on(owned, now)));
-            }
-        }
     }
 
     /// Acquires a hold from the store, or from another task of this process, for a caller that has that place in the queue if
@@ -126,16 +144,10 @@ impl Request {
             }
             Joined::Unknown(_) | Joined::No => {}
         }
-        let AcquireSpec { engine, target, options } = &*self.spec;
-        let is_try = options.get_wait() == Wait::None;
-        if is_try && self.label.is_enforced() && engine.is_releasing(target) {
-            // Perhaps its other side, or as one of several: waiting for the answer is worth it, as behind a mutex that is
-            // being released.
-            let _ = timeout(engine.leases.timing.command_timeout, engine.released(target)).await;
-        }
         if self.asks_apart() {
             return self.apart().await;
         }
+        self.wait_for_releases().await;
         match self.enter(place) {
             Ok(entered) => entered.ask().await,
             Err(tried) => tried,
@@ -224,7 +236,7 @@ impl First {
                 contender.set_seat(seat);
                 let serving =
                     asked.served_by(|asked| request.boxed(serve(asked, contender, Some(answered))));
-                engine.leases.give_future(serving);
+                engine.leases.give_job(Box::new(serving));
                 Tried::Waits(Box::new(QueuedAcquire::new(Arc::clone(&request), ticket)))
             }
             // It was passed over meanwhile.

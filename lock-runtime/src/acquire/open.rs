@@ -116,7 +116,7 @@ impl Request {
                 Ok(_) => unreachable!("no waiter of a latch asks itself"),
                 Err(Tried::Waits(queued)) => queued,
                 Err(Tried::Over(Err(error))) => return Err(error),
-                Err(_) => continue,
+                Err(_) => unreachable!("it waits or is refused"),
             };
             recorder.waits();
             let turn = poll_fn(|cx| {
@@ -129,6 +129,9 @@ impl Request {
             match turn.await {
                 Ended::Turn(Turn::Shared(_)) => return Ok(()),
                 Ended::Turn(Turn::Closed) => return Err(LockError::Closed),
+                Ended::Turn(Turn::Failed(LockError::Store(error))) => {
+                    return Err(self.spec.collision(error).await);
+                }
                 Ended::Turn(Turn::Failed(error)) => return Err(error),
                 Ended::Turn(Turn::Busy) | Ended::TimedOut => return Err(self.latch_closed(None)),
                 Ended::Unanswered => return Err(self.unanswered()),

@@ -89,7 +89,7 @@ impl QueuedAcquire {
     /// A lock is not called busy unless the store has said so since this wait began: it gets [`A_MOMENT`] for its answer.
     // S-33.
     fn time_is_over(&mut self, now: Instant) -> Option<Ended> {
-        let more = match self.ticket.end_of_wait() {
+        let more = match self.ticket.end_of_wait(self.is_late) {
             EndOfWait::Failing(error) => {
                 return Some(Ended::Turn(Turn::Failed(LockError::Store(error))));
             }

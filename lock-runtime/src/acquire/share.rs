@@ -31,7 +31,7 @@ use crate::clock::Tick;
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::guard::LockGuard;
 use crate::key::LockKey;
-use crate::lease::PlaceAtGate;
+use crate::lease::SeatOfHold;
 use crate::liveness::ASLEEP_AFTER;
 use crate::options::{Lease, Wait};
 use crate::owned_hold::{OwnedHold, Phases, WaitingReader, WriterPart};
@@ -178,12 +178,12 @@ impl Request {
         Some(phases.enter(target))
     }
 
-    /// Registers this writer, which has that place at the gate, for the phases of the lock, if it may hand the lock on.
+    /// Registers this writer, which has that seat, for the phases of the lock, if it may hand the lock on.
     pub(super) fn writes_from(
         &self,
         taken_at: Tick,
-        place: Option<&PlaceAtGate>,
-    ) -> Option<(Arc<WriterPart>, PlaceAtGate)> {
+        place: Option<&SeatOfHold>,
+    ) -> Option<(Arc<WriterPart>, SeatOfHold)> {
         let Engine { readers, leases, .. } = &*self.spec.engine;
         match self.spec.options.get_lease() {
             Lease::Watchdog(lease)

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
 use tokio::task::JoinHandle;
@@ -250,13 +249,6 @@ impl LeaseManager {
     pub(crate) fn give_job(self: &Arc<Self>, job: Box<dyn ClientJob>) {
         self.releaser.give_job(job);
         self.revive(false, false);
-    }
-
-    /// Has a task of the client go on with a job that has begun. If there is none, the job is dropped.
-    pub(crate) fn give_future(self: &Arc<Self>, job: BoxFuture<'static, ()>) {
-        self.revive(false, false);
-        let refused = self.releaser.give_future(job);
-        drop(refused);
     }
 
     /// Ends renewals of a hold and hands it to the releaser, which has the store free it at `keep_until`, or at

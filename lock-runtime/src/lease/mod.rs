@@ -78,7 +78,7 @@ pub(crate) struct Hold {
     lost: OnceLock<Arc<Notify>>,
     /// True once a task waits for the end of a guard, which is told by `lost`, too.
     is_watched: AtomicBool,
-    place_at_gate: Option<PlaceAtGate>,
+    on_loss: Option<SeatOfHold>,
     /// Renewals under way.
     renewals: AtomicU8,
     /// When renewals end, in nanoseconds of a [`Tick`] (`max_hold`).
@@ -109,8 +109,8 @@ pub(crate) trait AtLoss: Send + Sync {
 /// Work for the watchdog.
 pub(crate) type Settling = BoxFuture<'static, ()>;
 
-/// The gate of a hold, and the number of the hold's place there.
-pub(crate) type PlaceAtGate = (Arc<dyn AtLoss>, u64);
+/// The queue of a hold, and the number of its seat there.
+pub(crate) type SeatOfHold = (Arc<dyn AtLoss>, u64);
 
 /// The arguments of a new [`Hold`].
 pub(crate) struct Taken {
@@ -123,13 +123,13 @@ pub(crate) struct Taken {
     pub(crate) token: FencingToken,
     pub(crate) unsettled: bool,
     /// If the next waiter of this process has to wait for the end of the hold.
-    pub(crate) place_at_gate: Option<PlaceAtGate>,
+    pub(crate) on_loss: Option<SeatOfHold>,
 }
 
 impl Hold {
     pub(crate) fn new(taken: Taken, clock: Clock, pulse: Arc<Pulse>) -> Self {
         let Taken { target, owner, lease, stored_lease, sent_at, .. } = taken;
-        let Taken { token, unsettled, place_at_gate, .. } = taken;
+        let Taken { token, unsettled, on_loss, .. } = taken;
         Self {
             target,
             owner,
@@ -143,7 +143,7 @@ impl Hold {
             state: AtomicU8::new(HELD),
             lost: OnceLock::new(),
             is_watched: AtomicBool::new(false),
-            place_at_gate,
+            on_loss,
             renewals: AtomicU8::new(0),
             renew_until: AtomicU64::new(u64::MAX),
             count: AtomicU32::new(1),
@@ -210,8 +210,8 @@ impl Hold {
                 if let Some(lost) = self.lost.get() {
                     lost.notify_waiters();
                 }
-                if let Some((gates, place)) = &self.place_at_gate {
-                    Arc::clone(gates).lost(&self.target, *place);
+                if let Some((queue, place)) = &self.on_loss {
+                    Arc::clone(queue).lost(&self.target, *place);
                 }
                 self.log_loss(cause);
                 cause
@@ -224,7 +224,7 @@ impl Hold {
     /// Returns what has to be done for it before it is renewed, if that is due.
     // S-27.
     fn when_due(self: &Arc<Self>) -> Option<Settling> {
-        let (at_loss, _) = self.place_at_gate.as_ref()?;
+        let (at_loss, _) = self.on_loss.as_ref()?;
         Arc::clone(at_loss).when_due(Arc::clone(self))
     }
 

@@ -33,7 +33,15 @@ pub(crate) type AfterRelease = Box<dyn FnOnce(Option<ReleaseReply>) + Send>;
 /// Work for one of the client's keys, besides releases.
 pub(crate) trait ClientJob: Send {
     /// The future that does it; `None` if nothing is left to do. If that is dropped before its end, it has what is left done anew.
+    // Until then it must not keep the client, which keeps it.
     fn start(self: Box<Self>) -> Option<BoxFuture<'static, ()>>;
+}
+
+/// One that was begun elsewhere. It keeps the client; but a waiter that leaves drops what is in it.
+impl ClientJob for BoxFuture<'static, ()> {
+    fn start(self: Box<Self>) -> Option<BoxFuture<'static, ()>> {
+        Some(*self)
+    }
 }
 
 /// A hold to release.
@@ -54,7 +62,7 @@ pub(crate) struct ReleaseJob {
     pub(crate) label: Label,
     /// Counts the outcome, if a task held it.
     pub(crate) meter: Option<Meter>,
-    /// Called with the store's answer, to free the gate.
+    /// Called with the store's answer, to free the seat.
     pub(crate) after: Option<AfterRelease>,
 }
 
@@ -78,7 +86,7 @@ pub(crate) struct Releaser {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<ReleaseJob>,
-    others: Vec<Other>,
+    others: Vec<Box<dyn ClientJob>>,
     /// The numbers of jobs without an answer, by the name of each of their locks, the oldest first.
     unanswered: HashMap<LockKey, VecDeque<u64>>,
     next_number: u64,
@@ -90,14 +98,6 @@ struct Queue {
     reported: usize,
     /// How often a task has taken jobs.
     rounds: u64,
-}
-
-/// A job besides releases.
-enum Other {
-    /// It keeps nothing, so it may stay here for as long as there is no task.
-    Job(Box<dyn ClientJob>),
-    /// One that was begun elsewhere, and keeps the client: without a task, it is dropped, which has the rest of it done anew.
-    Future(BoxFuture<'static, ()>),
 }
 
 impl Queue {
@@ -159,34 +159,13 @@ impl Releaser {
     /// Accepts another job.
     pub(crate) fn give_job(&self, job: Box<dyn ClientJob>) {
         self.others.begin();
-        self.queue.lock().others.push(Other::Job(job));
+        self.queue.lock().others.push(job);
         self.wake.notify_one();
-    }
-
-    /// Accepts a job that has begun, if there is a task.
-    ///
-    /// # Errors
-    ///
-    /// The job, for the caller to drop.
-    pub(crate) fn give_future(
-        &self,
-        job: BoxFuture<'static, ()>,
-    ) -> Result<(), BoxFuture<'static, ()>> {
-        let mut queue = self.queue.lock();
-        if queue.task.is_none() {
-            drop(queue);
-            return Err(job);
-        }
-        self.others.begin();
-        queue.others.push(Other::Future(job));
-        drop(queue);
-        self.wake.notify_one();
-        Ok(())
     }
 
     /// Waits until the store has answered the releases of these names that were queued before this call, not
     /// later ones. Without it, a task that drops a guard and asks at once would find the lock held by its own
-    /// process, where no gate prevents that.
+    /// process, where no queue prevents that.
     pub(crate) fn answered(&self, target: &Target) -> impl Future<Output = ()> {
         let next = self.queue.lock().next_number;
         super::wait_until(&self.answered, move || !self.queue.lock().releases(target, next))
@@ -288,21 +267,18 @@ impl Releaser {
                 queue.rounds += 1;
                 (std::mem::take(&mut queue.jobs), std::mem::take(&mut queue.others))
             };
-            for other in others {
+            for job in jobs {
+                begun.push(Arc::clone(&self).work(Arc::clone(&store), job).boxed());
+            }
+            // After the releases, which may be of the same locks: those arrived first.
+            for job in others {
                 let counted = Counted(Arc::clone(&self));
-                let future = match other {
-                    Other::Job(job) => job.start(),
-                    Other::Future(future) => Some(future),
-                };
-                if let Some(future) = future {
+                if let Some(future) = job.start() {
                     begun.push(Box::pin(async move {
                         let _counted = counted;
                         future.await;
                     }));
                 }
-            }
-            for job in jobs {
-                begun.push(Arc::clone(&self).work(Arc::clone(&store), job).boxed());
             }
             tokio::select! {
                 () = woken => {}
@@ -424,20 +400,12 @@ struct Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        let mut begun = Vec::new();
         {
             let mut queue = self.releaser.queue.lock();
             if queue.task == Some(self.number) {
                 self.releaser.set_task(&mut queue, None);
-                begun = queue
-                    .others
-                    .extract_if(.., |other| matches!(other, Other::Future(_)))
-                    .collect();
             }
         }
-        begun.iter().for_each(|_| self.releaser.others.end());
-        // After the unlock: what is left of them comes back here.
-        drop(begun);
         self.releaser.report_pending();
     }
 }

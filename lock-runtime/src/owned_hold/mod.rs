@@ -1,4 +1,4 @@
-//! [`OwnedHold`]: the ownership of a hold, with its fencing token and its place at the gate.
+//! [`OwnedHold`]: the ownership of a hold, with its fencing token and its seat.
 //!
 //! Nested guards share one owned hold, and the last guard ends it. Ending it hands the hold to the next waiter
 //! of this process where the rules allow, and otherwise releases it to the store, which frees the lock at once
@@ -38,9 +38,9 @@ use crate::store::Target;
 /// | the store confirms the release | any | `Nothing`; the next waiter is admitted |
 /// | the owned hold is dropped | any but `Nothing` | `Nothing`; the releaser does the rest, place included |
 ///
-/// When the hold is lost, its place becomes void and the gate admits the next waiter, because this holder may hang.
+/// When the hold is lost, its seat becomes void and the next waiter is served, because this holder may hang.
 enum Owned {
-    /// The hold, and the place at the gate that keeps the next waiter waiting.
+    /// The hold, and the seat that keeps the next waiter waiting.
     HoldAndPlace(Seat<OwnedHold>),
     /// The hold alone. The next waiter did not have to wait.
     Hold,
@@ -198,7 +198,7 @@ impl OwnedHold {
         }
     }
 
-    /// The first waiter at the gate, if it can have the hold.
+    /// The first waiter in the queue, if it can have the hold.
     fn next_holder(&self) -> Option<NextHolder<Self>> {
         let place = self.owned.place().filter(|_| self.token < self.last_token)?;
         let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.acks);

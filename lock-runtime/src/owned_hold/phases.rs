@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use super::{OwnedHold, ReadPhase, Role};
 use crate::clock::Tick;
 use crate::error::LossCause;
-use crate::lease::{AtLoss, Hold, PlaceAtGate, Taken, wait_until};
+use crate::lease::{AtLoss, Hold, SeatOfHold, Taken, wait_until};
 use crate::store::Target;
 
 /// The tasks of one client that use a read/write lock, on equal terms.
@@ -42,7 +42,7 @@ pub(crate) struct Phases {
 struct State {
     /// Until when a writer of this process hands the lock on, if one holds it.
     writer_until: Option<Tick>,
-    /// Readers that wait for the store or for a phase. All others wait for them at the gate.
+    /// Readers that wait for the store or for a phase. All others wait for them in the queue.
     waiting: usize,
     /// The target of the read hold that the next phase gives them.
     wanted: Option<Arc<Target>>,
@@ -145,7 +145,7 @@ pub(crate) struct WriterPart {
 // S-12.
 struct LossOfWriter {
     phases: Arc<Phases>,
-    gate: Option<Arc<dyn AtLoss>>,
+    queue: Option<Arc<dyn AtLoss>>,
     /// The read hold of the last phase.
     read: Mutex<Weak<Hold>>,
 }
@@ -158,22 +158,22 @@ impl AtLoss for LossOfWriter {
             read.lose(LossCause::NotOwner);
         }
         self.phases.writer_gone();
-        if let Some(gate) = &self.gate {
-            Arc::clone(gate).lost(target, place);
+        if let Some(queue) = &self.queue {
+            Arc::clone(queue).lost(target, place);
         }
     }
 }
 
 impl WriterPart {
-    /// A writer with that place at the gate, which may hand the lock on until then.
+    /// A writer with that seat, which may hand the lock on until then.
     pub(crate) fn new(
         phases: Arc<Phases>,
         until: Tick,
-        place: Option<PlaceAtGate>,
-    ) -> (Arc<Self>, PlaceAtGate) {
+        place: Option<SeatOfHold>,
+    ) -> (Arc<Self>, SeatOfHold) {
         phases.state.lock().writer_until = Some(until);
-        let (gate, number) = place.unzip();
-        let at_loss = Arc::new(LossOfWriter { phases, gate, read: Mutex::default() });
+        let (queue, number) = place.unzip();
+        let at_loss = Arc::new(LossOfWriter { phases, queue, read: Mutex::default() });
         let part = Self { at_loss: Arc::clone(&at_loss) };
         (Arc::new(part), (at_loss, number.unwrap_or_default()))
     }
@@ -208,7 +208,7 @@ impl WriterPart {
             sent_at: write.taken_at,
             token,
             unsettled: false,
-            place_at_gate: Some((Arc::clone(&phase) as _, 0)),
+            on_loss: Some((Arc::clone(&phase) as _, 0)),
         };
         let read = Arc::new(Hold::new(taken, leases.clock.clone(), leases.watchdog.pulse()));
         // Until a reader takes it.

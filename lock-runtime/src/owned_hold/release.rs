@@ -143,7 +143,7 @@ impl OwnedHold {
         outcome
     }
 
-    /// Announces the release to newcomers at the gate.
+    /// Announces the release to newcomers at the queue.
     pub(super) fn announce_release(&self) {
         if let Some(place) = self.owned.place() {
             place.leaving();
@@ -205,7 +205,7 @@ impl OwnedHold {
     }
 }
 
-/// Leaves the gate after the first attempt to release a hold that used these tokens, with the store's answer if there was
+/// Leaves the seat after the first attempt to release a hold that used these tokens, with the store's answer if there was
 /// one.
 pub(super) fn leave(place: Option<Seat<OwnedHold>>, used: TokensUsed, reply: Option<ReleaseReply>) {
     let Some(place) = place else { return };

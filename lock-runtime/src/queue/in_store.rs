@@ -96,6 +96,12 @@ impl<H> InStore<H> {
         self.members.len()
     }
 
+    /// True if the store is asked for such a waiter, with another seat than that.
+    pub(super) fn has(&self, is_it: &dyn Fn(&Weak<Waiter<H>>) -> bool, but: Option<u64>) -> bool {
+        let mut others = self.members.iter().filter(|(number, _)| Some(**number) != but);
+        others.any(|(_, member)| member.waiter.as_ref().is_some_and(is_it))
+    }
+
     pub(super) fn waiters(&self) -> Vec<Arc<Waiter<H>>> {
         self.members.values().filter_map(|member| member.waiter.as_ref()?.upgrade()).collect()
     }
@@ -162,7 +168,7 @@ impl<H> Queues<H> {
             let Some(member) = key.elsewhere().in_store.remove(number) else { return };
             if key.in_store() > 0 {
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
-            } else if key.is_free() && !key.has_handed() {
+            } else if key.is_free() && !key.lets_others_first(Instant::now()) {
                 shard.keys.remove(target);
             }
             member
@@ -198,7 +204,7 @@ impl<H> Key<H> {
         self.elsewhere.as_deref_mut()?.in_store.members.get_mut(&number)
     }
 
-    /// The waiters that have been in the store's queue for longer than this one, up to the first that is polled. A caller that
+    /// The waiters that have been in the store's queue for longer than this one, with the first that is polled. A caller that
     /// asks itself and is not polled is passed over: the place that it may have is added to `asked`.
     // S-34.
     pub(super) fn in_store_before(
@@ -212,7 +218,14 @@ impl<H> Key<H> {
         for member in elsewhere.in_store.members.values_mut() {
             match &member.waiter {
                 Some(its) if std::ptr::eq(its.as_ptr(), Arc::as_ptr(waiter)) => break,
-                Some(its) => before.extend(its.upgrade()),
+                Some(its) => {
+                    let Some(its) = its.upgrade() else { continue };
+                    let sleeps = its.sleeps(now);
+                    before.push(its);
+                    if !sleeps {
+                        break;
+                    }
+                }
                 None if is_asleep(member.polled_at, now) => {
                     if !std::mem::replace(&mut member.is_passed_over, true) {
                         asked.extend(member.owner.as_ref().and_then(OwnerId::number));

@@ -8,10 +8,10 @@
 //! | mode of a key | who has the seat | next |
 //! |---|---|---|
 //! | `Free` | nobody; the key is removed, unless other processes go first | `First`, `Asking` |
-//! | `First` | the caller that asks the store once | `Held`, `Asking` for it, `Free` |
-//! | `Asking` | the client's task that asks for a waiter | `Held`, `Handed` to it, `Asking` for the next, `Free` |
+//! | `First` | the caller that asks the store once | `Held`, `Asking` for it, `Leaving` |
+//! | `Asking` | the client's task that asks for a waiter | `Held`, `Handed` to it, `Leaving`, `Asking` for the next, `Free` |
 //! | `Handed` | a waiter that was given the hold, and was not polled since | `Held`, `Handed` to the next, `Leaving` |
-//! | `Held` | the holder | `Handed`, `Leaving` |
+//! | `Held` | the holder | `Handed`, `Leaving`; `Asking`, `Free` if the hold is lost, or does not exclude the next |
 //! | `Leaving` | a release, until the store has answered it | `Asking`, `Free` |
 //!
 //! Fair locks, and readers that share no hold, queue in the store: see [`in_store`].
@@ -25,7 +25,8 @@
 //! 3. No foreign code runs under a shard's mutex: holds are dropped and wakers called after the unlock, because they come back
 //!    here. Under it, a waiter's slot may be locked, and nothing else.
 //! 4. A key has one valid seat, by its number. Earlier seats change nothing: the hold was lost, or its holder passed over.
-//! 5. A waiter that waits is in the queue, or the store is asked for it. Whoever stops asking puts it back (`Asking`'s drop).
+//! 5. A waiter that waits is in the queue, or the store is asked for it. Whoever stops asking puts it back (`Asked`'s drop), and
+//!    so does the waiter itself, when it is polled after it was passed over: both may find that the other was first.
 // S-14, S-17, S-34.
 
 mod in_store;
@@ -56,7 +57,7 @@ pub(crate) use self::tokens::TokensUsed;
 use self::waiter::Waiter;
 pub(crate) use self::waiter::{Kept, Terms, Turn, Wanted};
 use crate::error::{BusyReason, StoreError};
-use crate::store::{HoldNumber, OwnerId, Target};
+use crate::store::{HoldKind, HoldNumber, OwnerId, Target};
 use crate::waits::WaitEntry;
 
 /// Number of maps that keys are spread over.
@@ -104,8 +105,6 @@ struct Elsewhere<H> {
     /// The head start of other processes, if they waited when the last hold was released.
     others_first: Option<OthersFirst>,
     in_store: InStore<H>,
-    /// Waiters that were given a hold that does not exclude the next, and were perhaps not polled since.
-    handed: Vec<Weak<Waiter<H>>>,
 }
 
 enum Mode<H> {
@@ -198,15 +197,13 @@ impl<H> Queues<H> {
             return Admission::Closed;
         }
         let number = shard.next_number();
-        let key = match shard.keys.get_mut(&**target) {
-            None if asks_first && place.is_none() => {
-                let owner = owner();
-                shard.use_first(target, number, &owner, now);
-                return Admission::First(Seat::queued(self, target, number), owner);
-            }
-            None => shard.get_or_insert(target),
-            Some(key) => key,
-        };
+        let key = shard.get_or_insert(target);
+        if key.is_free() && asks_first && place.is_none() && !key.lets_others_first(now) {
+            let owner = owner();
+            key.mode = Mode::First { polled_at: now };
+            (key.seat, key.asked_as) = (number, owner.number());
+            return Admission::First(Seat::queued(self, target, number), owner);
+        }
         let make = |number| Arc::new(Waiter::new(number, now, terms, newcomer()));
         let waiter = if key.is_free() {
             let waiter = make(place.unwrap_or(number));
@@ -231,7 +228,7 @@ impl<H> Queues<H> {
                 self.enqueue(key, &waiter);
                 waiter
             } else {
-                if let Some(refused) = key.refuse(waits_for) {
+                if let Some(refused) = key.refuse(waits_for, target.kind()) {
                     return refused;
                 }
                 let waiter = make(place.unwrap_or(number));
@@ -248,8 +245,9 @@ impl<H> Queues<H> {
     }
 
     fn enqueue(&self, key: &mut Key<H>, waiter: &Arc<Waiter<H>>) {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        key.queue.insert(waiter.number, Arc::clone(waiter));
+        if key.queue.insert(waiter.number, Arc::clone(waiter)).is_none() {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Makes this waiter, which is in no queue, the one that the store is asked for. Its seat has that number. What this
@@ -270,15 +268,29 @@ impl<H> Queues<H> {
     /// Puts a waiter that waits, and for which nobody asks any more, back into the queue, at its place.
     // Also one that was passed over and is polled again. Between its last place and this, others may have left: then the key
     // is free, and nobody else would ask for it.
-    fn wait_again(self: &Arc<Self>, target: &Arc<Target>, waiter: &Arc<Waiter<H>>) {
+    // It does nothing for a waiter that is queued or asked for already: whoever stops to ask calls it, and the waiter itself when it is
+    // polled. `by` is the seat of the former, whose own request does not count.
+    fn wait_again(
+        self: &Arc<Self>,
+        target: &Arc<Target>,
+        waiter: &Arc<Waiter<H>>,
+        by: Option<u64>,
+    ) {
         let asking = {
             let mut shard = self.shard(target);
             if self.closed.load(Ordering::SeqCst) {
                 drop(shard);
                 return waiter.give(Turn::Closed);
             }
+            // It has perhaps left meanwhile. If it leaves from here on, it finds itself in the queue.
+            if !waiter.is_waiting() {
+                return;
+            }
             let number = shard.next_number();
             let key = shard.get_or_insert(target);
+            if key.serves(waiter, by) {
+                return;
+            }
             if waiter.is_in_store {
                 self.have_asked_in_store(key, target, number, waiter)
             } else if key.is_free() {
@@ -340,7 +352,6 @@ impl<H> Queues<H> {
                 }
                 if let Some(elsewhere) = key.elsewhere.as_deref_mut() {
                     asked.extend(elsewhere.in_store.waiters());
-                    handed.extend(elsewhere.handed.drain(..).filter_map(|waiter| waiter.upgrade()));
                 }
             }
             self.waiting.fetch_sub(queued.len(), Ordering::Relaxed);
@@ -402,8 +413,7 @@ impl<H> Key<H> {
 
     fn elsewhere(&mut self) -> &mut Elsewhere<H> {
         self.elsewhere.get_or_insert_with(|| {
-            let (others_first, in_store, handed) = (None, InStore::default(), Vec::new());
-            Box::new(Elsewhere { others_first, in_store, handed })
+            Box::new(Elsewhere { others_first: None, in_store: InStore::default() })
         })
     }
 
@@ -411,17 +421,14 @@ impl<H> Key<H> {
         self.elsewhere.as_ref()?.others_first
     }
 
+    /// True if other processes go first, now or at a later release.
+    fn lets_others_first(&self, now: Instant) -> bool {
+        self.others_first().is_some_and(|others| !others.is_over(now))
+    }
+
     /// How many tasks of this process are in the store's queue.
     fn in_store(&self) -> usize {
         self.elsewhere.as_ref().map_or(0, |elsewhere| elsewhere.in_store.len())
-    }
-
-    /// True if a waiter was handed a hold that does not exclude the next, and is still there.
-    fn has_handed(&mut self) -> bool {
-        self.elsewhere.as_deref_mut().is_some_and(|elsewhere| {
-            elsewhere.handed.retain(|waiter| waiter.strong_count() > 0);
-            !elsewhere.handed.is_empty()
-        })
     }
 
     fn holder_remaining(&self) -> Option<Duration> {
@@ -431,9 +438,12 @@ impl<H> Key<H> {
 
     /// What a caller is told that does not wait for its turn; `None` if only the store's next answer tells.
     // The store may be down, and the lock free: a task that asks must not be taken for a holder (S-33).
-    fn refuse(&self, waits_for: WaitsFor) -> Option<Admission<H>> {
+    fn refuse(&self, waits_for: WaitsFor, kind: HoldKind) -> Option<Admission<H>> {
         match (&self.mode, self.failing()) {
-            _ if self.is_held() => Some(Admission::Busy(BusyReason::Held)),
+            // A reader is in nobody's way but a writer's.
+            _ if self.is_held() && kind != HoldKind::Read => {
+                Some(Admission::Busy(BusyReason::Held))
+            }
             // It counts as a hold of this process until the store has answered, and the caller does not wait for that.
             (Mode::Leaving { held: true, .. }, _) if waits_for == WaitsFor::Answer => {
                 Some(Admission::Busy(BusyReason::Held))
@@ -451,6 +461,14 @@ impl<H> Key<H> {
         }
     }
 
+    /// True if the waiter is in the queue, or the store is asked for it with another seat than that.
+    fn serves(&self, waiter: &Waiter<H>, but: Option<u64>) -> bool {
+        let is_it = |its: &Weak<Waiter<H>>| std::ptr::eq(its.as_ptr(), waiter);
+        self.queue.contains_key(&waiter.number)
+            || matches!(&self.mode, Mode::Asking(its) if is_it(its) && Some(self.seat) != but)
+            || self.elsewhere.as_ref().is_some_and(|it| it.in_store.has(&is_it, but))
+    }
+
     /// Has the wait end at the store's next answer. Returns the waiter whose task is to ask now, for after the unlock.
     fn end_at_answer(&mut self, waiter: &Waiter<H>) -> Option<Arc<Waiter<H>>> {
         if !waiter.ends_at_answer.swap(true, Ordering::Relaxed) {
@@ -464,10 +482,6 @@ impl<H> Key<H> {
     /// Removes the waiters that end at an answer. Readers share what they are granted, so one that came after the request `asked_at`
     /// then is not answered by it.
     fn take_answered(&mut self, asked_at: Option<Instant>) -> Answered<H> {
-        let asked = self.asked();
-        if let Some(asked) = &asked {
-            asked.has_answer();
-        }
         let ends = |waiter: &Waiter<H>| {
             waiter.ends_at_answer.load(Ordering::Relaxed)
                 && asked_at.is_none_or(|asked_at| waiter.since <= asked_at)
@@ -476,8 +490,20 @@ impl<H> Key<H> {
             None | Some(0) => Vec::new(),
             Some(_) => self.take_waiters(ends),
         };
+        // The others that end at an answer came after the request, and need another one.
+        let left = match asked_at.filter(|_| !waiters.is_empty() || self.told.is_some()) {
+            None => 0,
+            Some(_) => {
+                let ends = |waiter: &&Arc<Waiter<H>>| waiter.ends_at_answer.load(Ordering::Relaxed);
+                self.queue.values().filter(ends).count()
+            }
+        };
         if let Some(told) = &mut self.told {
-            told.end_at_answer -= told.end_at_answer.min(waiters.len());
+            told.end_at_answer = left;
+        }
+        let asked = self.asked();
+        if let Some(asked) = asked.as_ref().filter(|_| left == 0) {
+            asked.has_answer();
         }
         Answered { waiters, asked }
     }

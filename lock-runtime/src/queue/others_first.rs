@@ -15,7 +15,7 @@ use tokio::time::Instant;
 const HEAD_START: Duration = Duration::from_millis(1);
 
 /// How long at most other processes that have had no turn yet are given a head start. Some of them may
-/// subscribe without waiting, and the gate is kept for as long.
+/// subscribe without waiting, and the key is kept for as long.
 const LATELY: Duration = Duration::from_secs(60);
 
 /// The length of one head start, with jitter.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout};
 
-use super::waiter::{Kept, Terms, Turn, Waiter, Wanted};
+use super::waiter::{Kept, PassedOver, Terms, Turn, Waiter, Wanted};
 use super::{Key, Mode, OthersFirst, Queues, Ticket, TokensUsed};
 use crate::error::{LockError, StoreError};
 use crate::lease::releaser::ClientJob;
@@ -309,9 +309,9 @@ impl<H> Seat<H> {
                     // How the store failed this one says nothing about a later one.
                     let told = key.told.take();
                     (key.mode, key.seat) = (Mode::Free, 0);
-                    let others_first = key.others_first().filter(|it| !it.is_over(Instant::now()));
                     // Those that queue in the store are counted there.
-                    if others_first.is_none() && key.in_store() == 0 && !key.has_handed() {
+                    let is_used = key.lets_others_first(Instant::now()) || key.in_store() > 0;
+                    if !is_used {
                         shard.keys.remove(&*target);
                     }
                     (None, answered, told)
@@ -434,8 +434,9 @@ impl<H> Asking<H> {
     fn begun(self) -> Option<(Asked<H>, Seat<H>)> {
         let waiter = self.waiter.upgrade()?;
         let here = self.seat.here()?;
-        let (queues, target) = (Arc::clone(&here.queues), Arc::clone(&here.target));
-        Some((Asked { queues, target, waiter }, self.seat))
+        let (queues, target, number) =
+            (Arc::clone(&here.queues), Arc::clone(&here.target), here.number);
+        Some((Asked { queues, target, waiter, number }, self.seat))
     }
 }
 
@@ -452,6 +453,8 @@ pub(crate) struct Asked<H> {
     queues: Arc<Queues<H>>,
     target: Arc<Target>,
     waiter: Arc<Waiter<H>>,
+    /// That of the seat which the store is asked with.
+    number: u64,
 }
 
 impl<H> Asked<H> {
@@ -477,11 +480,14 @@ impl<H> Asked<H> {
     /// Passes the waiter over if it is not polled. True if it did: it queues again when it is polled.
     // A lock that it was granted would be of no use to anybody for a lease.
     pub(crate) fn is_passed_over(&self) -> bool {
-        let sleeps = self.waiter.sleeps(Instant::now());
-        if sleeps {
-            self.waiter.pass_over();
+        match self.waiter.pass_over(Instant::now()) {
+            PassedOver::No => false,
+            PassedOver::Yes(turn) => {
+                drop(turn);
+                self.waiter.wake_asker();
+                true
+            }
         }
-        sleeps
     }
 
     /// Ends the wait with an error.
@@ -502,24 +508,20 @@ impl<H> Asked<H> {
         let is_ready = self.waiter.is_waiting() && !self.waiter.sleeps(now);
         let other = {
             let mut shard = self.queues.shard(&self.target);
-            let key = shard.get_or_insert(&self.target);
-            let wants =
-                |other: &&Arc<Waiter<H>>| other.terms == self.waiter.terms && !other.sleeps(now);
-            let other = key.queue.values().find(wants).filter(|_| !is_ready);
-            let other = other.map(|other| other.number);
-            let other = other.and_then(|number| key.queue.remove(&number));
-            let next = Arc::downgrade(other.as_ref().unwrap_or(&self.waiter));
-            match seat {
-                Some(number) if key.seat == number => key.mode = Mode::Handed(next),
-                // It was lost meanwhile.
-                Some(_) => {}
-                None => {
-                    let handed = &mut key.elsewhere().handed;
-                    handed.retain(|waiter| waiter.strong_count() > 0);
-                    handed.push(next);
+            shard.keys.get_mut(&*self.target).and_then(|key| {
+                let wants = |other: &&Arc<Waiter<H>>| {
+                    other.terms == self.waiter.terms && !other.sleeps(now)
+                };
+                let other = if is_ready { None } else { key.queue.values().find(wants) };
+                let other = other.map(|other| other.number);
+                let other = other.and_then(|number| key.queue.remove(&number));
+                // Otherwise it was lost meanwhile, or has nobody wait.
+                if seat == Some(key.seat) {
+                    let next = other.as_ref().unwrap_or(&self.waiter);
+                    key.mode = Mode::Handed(Arc::downgrade(next));
                 }
-            }
-            other
+                other
+            })
         };
         if let Some(other) = other {
             self.queues.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -543,9 +545,7 @@ impl<H> Asked<H> {
 
 impl<H> Drop for Asked<H> {
     fn drop(&mut self) {
-        if self.waiter.is_waiting() {
-            self.queues.wait_again(&self.target, &self.waiter);
-        }
+        self.queues.wait_again(&self.target, &self.waiter, Some(self.number));
     }
 }
 
@@ -571,12 +571,13 @@ impl<H> Seat<H> {
             false => self.with(|key| key.mode = Mode::Asking(Arc::downgrade(&waiter))).is_some(),
         };
         if !asked {
-            return Err((!self.is_in_store()).then_some(number));
+            return Err(Some(number));
         }
         let asked = Asked {
             queues: Arc::clone(&queues),
             target: Arc::clone(&target),
             waiter: Arc::clone(&waiter),
+            number,
         };
         Ok((Ticket::new(queues, target, waiter), asked, self))
     }

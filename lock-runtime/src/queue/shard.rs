@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{Key, Mode};
-use crate::store::{OwnerId, Target};
+use super::Key;
+use crate::store::Target;
 
 /// A shard with fewer keys is not swept.
 const SWEPT_FROM: usize = 64;
@@ -43,29 +43,13 @@ impl<H> Shard<H> {
         self.keys.entry(Arc::clone(target)).or_insert_with(Key::free)
     }
 
-    /// Creates a key that has none, for a caller that asks the store as `owner` and has the seat of that number.
-    pub(super) fn use_first(
-        &mut self,
-        target: &Arc<Target>,
-        number: u64,
-        owner: &OwnerId,
-        now: Instant,
-    ) {
-        self.sweep();
-        let mode = Mode::First { polled_at: now };
-        let key = Key { mode, seat: number, asked_as: owner.number(), ..Key::free() };
-        self.keys.insert(Arc::clone(target), key);
-    }
-
     pub(super) fn sweep(&mut self) {
         if self.keys.len() < self.sweep_at {
             return;
         }
         let now = Instant::now();
         let is_used = |key: &Key<H>| !key.is_free() || key.in_store() > 0;
-        self.keys.retain(|_, key| {
-            is_used(key) || key.others_first().is_some_and(|others| !others.is_over(now))
-        });
+        self.keys.retain(|_, key| is_used(key) || key.lets_others_first(now));
         if self.keys.values().filter(|key| !is_used(key)).count() > MOST_UNUSED {
             // The turns of other processes are not worth more memory.
             self.keys.retain(|_, key| {

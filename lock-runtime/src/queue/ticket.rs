@@ -9,13 +9,13 @@
 // S-34.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use tokio::time::Instant;
 
-use super::waiter::{Left, Turn, Waiter};
+use super::waiter::{Left, PassedOver, Turn, Waiter};
 use super::{Key, Mode, Queues, Seat};
 use crate::error::StoreError;
 use crate::liveness::is_asleep;
@@ -70,26 +70,28 @@ impl<H> Ticket<H> {
         let Self { queues, target, waiter, .. } = self;
         let now = Instant::now();
         if waiter.lives(now) {
-            queues.wait_again(target, waiter);
+            queues.wait_again(target, waiter, None);
         }
         let mut asked = Vec::new();
-        // Dropped after the unlock (invariant 3), and so are those that turn out to be polled.
-        let mut seen = Vec::new();
+        // What was taken back, and those that turn out to be polled, is dropped after the unlock (invariant 3).
+        let (mut passed_over, mut seen) = (Vec::new(), Vec::new());
         let void = {
             let mut shard = queues.shard(target);
             let number = shard.next_number();
             let Some(key) = shard.keys.get_mut(&**target) else { return asked };
-            seen.extend(key.handed());
+            if let Mode::Handed(to) = &key.mode {
+                seen.extend(to.upgrade());
+            }
             if waiter.is_in_store {
                 let before = key.in_store_before(waiter, now, &mut asked);
                 seen.extend(before);
                 None
             } else if key.queue.contains_key(&waiter.number) {
                 while let Some(first) = key.queue.first_entry()
-                    && first.get().sleeps(now)
+                    && let PassedOver::Yes(turn) = first.get().pass_over(now)
                 {
                     queues.waiting.fetch_sub(1, Ordering::Relaxed);
-                    seen.push(first.remove());
+                    passed_over.push((first.remove(), turn));
                 }
                 key.is_seat_asleep(now).then(|| {
                     asked.extend(key.asked_as.take());
@@ -100,21 +102,27 @@ impl<H> Ticket<H> {
                 None
             }
         };
-        for waiter in seen.into_iter().filter(|waiter| waiter.sleeps(now)) {
+        for waiter in seen {
+            if let PassedOver::Yes(turn) = waiter.pass_over(now) {
+                passed_over.push((waiter, turn));
+            }
+        }
+        for (waiter, turn) in passed_over {
             // A hold that it was handed goes to the next waiter, or is released.
-            drop(waiter.take_back());
-            waiter.pass_over();
+            drop(turn);
+            waiter.wake_asker();
         }
         // Serves the next waiter.
         drop(void);
         asked
     }
 
-    /// What is known now that the time of the wait is over.
-    pub(crate) fn end_of_wait(&self) -> EndOfWait {
+    /// What is known now that the time of the wait is over. `is_late` if it has been over for a while.
+    pub(crate) fn end_of_wait(&self, is_late: bool) -> EndOfWait {
         let mut shard = self.queues.shard(&self.target);
         let Some(key) = shard.keys.get_mut(&*self.target) else { return EndOfWait::Asked };
-        if !key.queue.contains_key(&self.waiter.number) {
+        let is_queued = key.queue.contains_key(&self.waiter.number);
+        if !is_queued && !is_late {
             return EndOfWait::Asked;
         }
         if let Some((_, error)) = key.failing() {
@@ -123,6 +131,9 @@ impl<H> Ticket<H> {
         let answered_at = key.told.as_ref().and_then(|told| told.answered_at);
         if key.is_held() || answered_at.is_some_and(|at| at >= self.waiter.since) {
             return EndOfWait::Busy;
+        }
+        if !is_queued {
+            return EndOfWait::Asked;
         }
         let asked = key.end_at_answer(&self.waiter);
         drop(shard);
@@ -134,16 +145,6 @@ impl<H> Ticket<H> {
 }
 
 impl<H> Key<H> {
-    /// The waiters that were handed a hold, and may not have been polled since.
-    fn handed(&self) -> Vec<Arc<Waiter<H>>> {
-        let one = match &self.mode {
-            Mode::Handed(to) => Some(to),
-            _ => None,
-        };
-        let many = self.elsewhere.iter().flat_map(|elsewhere| &elsewhere.handed);
-        one.into_iter().chain(many).filter_map(Weak::upgrade).collect()
-    }
-
     /// True if the seat is with a caller that is not polled, or with a release that takes long.
     fn is_seat_asleep(&mut self, now: Instant) -> bool {
         match &mut self.mode {

@@ -1,7 +1,7 @@
 //! How many fencing tokens a hold reserves.
 //!
 //! A hold needs a token for each task that it is handed to, and reserves them when it is acquired. Tokens must not run ahead
-//! of the server's clock, which alone says where they go on after a loss of data. So a gate has credit: each microsecond of
+//! of the server's clock, which alone says where they go on after a loss of data. So a key has credit: each microsecond of
 //! a hold earns a token, and each token that a hold reserves costs one, used or not.
 // S-14, S-23.
 

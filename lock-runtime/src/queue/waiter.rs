@@ -116,7 +116,8 @@ pub(crate) struct Waiter<H> {
     /// What a task runs for it, and whether one ever did.
     served: Mutex<Weak<Served>>,
     is_served: AtomicBool,
-    /// For the task that asks the store for this waiter: notified when the waiter is gone, and when another needs an answer.
+    /// For the task that asks the store for this waiter: notified when the waiter is gone or passed over, when it uses what it was
+    /// given, and when another waiter needs an answer.
     for_asker: Notify,
     slot: Mutex<Slot<H>>,
 }
@@ -157,31 +158,22 @@ impl<H> Waiter<H> {
         }
     }
 
-    /// Gives it something.
-    ///
-    /// # Errors
-    ///
-    /// What it was given, if it does not wait any more.
-    pub(super) fn try_give(&self, turn: Turn<H>) -> Result<(), Turn<H>> {
-        let waker = {
+    /// Gives it something, which is dropped here if it does not wait any more.
+    pub(super) fn give(&self, turn: Turn<H>) {
+        // After the unlock: a waker may run any code, and so may the end of a hold.
+        let (waker, _refused) = {
             let mut slot = self.slot.lock();
-            if !matches!(slot.state, State::Waiting) {
-                return Err(turn);
+            match slot.state {
+                State::Waiting => {
+                    slot.state = State::Given(turn);
+                    (slot.waker.take(), None)
+                }
+                _ => (None, Some(turn)),
             }
-            slot.state = State::Given(turn);
-            slot.waker.take()
         };
-        // After the unlock: a waker may run any code.
         if let Some(waker) = waker {
             waker.wake();
         }
-        Ok(())
-    }
-
-    /// Gives it something, which is dropped here if it does not wait any more.
-    pub(super) fn give(&self, turn: Turn<H>) {
-        let refused = self.try_give(turn);
-        drop(refused);
     }
 
     /// Resolves to what it was given, once.
@@ -236,27 +228,34 @@ impl<H> Waiter<H> {
         matches!(slot.state, State::Waiting | State::Given(_)) && is_asleep(slot.polled_at, now)
     }
 
-    /// Takes back what it was given and has not used; it is then passed over.
-    pub(super) fn take_back(&self) -> Option<Turn<H>> {
+    /// Passes it over if it was not polled for long, and takes back what it was given. One step: it may be polled at any time, and
+    /// then either was not passed over, or finds that it was. Its waker stays where it is: wakers are not dropped here.
+    pub(super) fn pass_over(&self, now: Instant) -> PassedOver<H> {
         let mut slot = self.slot.lock();
-        if let State::Given(_) = slot.state
-            && let State::Given(turn) = std::mem::replace(&mut slot.state, State::PassedOver)
-        {
-            return Some(turn);
+        if !is_asleep(slot.polled_at, now) {
+            return PassedOver::No;
         }
-        None
+        self.take(&mut slot)
     }
 
-    /// Passes it over if it waits. Its waker stays where it is: wakers are not dropped here.
-    pub(super) fn pass_over(&self) {
-        {
-            let mut slot = self.slot.lock();
-            if !matches!(slot.state, State::Waiting) {
-                return;
-            }
-            slot.state = State::PassedOver;
+    /// The same for one that has had its time, or whose client shuts down.
+    pub(super) fn take_back(&self) -> PassedOver<H> {
+        let mut slot = self.slot.lock();
+        match slot.state {
+            State::Given(_) => self.take(&mut slot),
+            _ => PassedOver::No,
         }
-        self.for_asker.notify_waiters();
+    }
+
+    fn take(&self, slot: &mut Slot<H>) -> PassedOver<H> {
+        match std::mem::replace(&mut slot.state, State::PassedOver) {
+            State::Given(turn) => PassedOver::Yes(Some(turn)),
+            State::Waiting => PassedOver::Yes(None),
+            state @ (State::PassedOver | State::Over) => {
+                slot.state = state;
+                PassedOver::No
+            }
+        }
     }
 
     /// Ends the wait.
@@ -321,6 +320,14 @@ impl<H> Waiter<H> {
     pub(super) fn has_answer(&self) {
         self.is_asked.store(false, Ordering::SeqCst);
     }
+}
+
+/// Result of passing a waiter over.
+pub(super) enum PassedOver<H> {
+    No,
+    /// With what it was given, which goes to the next one when it is dropped: after the unlock, and before
+    /// [`wake_asker`](Waiter::wake_asker).
+    Yes(Option<Turn<H>>),
 }
 
 /// What a waiter has left behind.

@@ -29,7 +29,7 @@ pub struct Target {
     limit: u32,
     companions: Box<[String]>,
     token_ttl: Duration,
-    /// Hashed once: the gates look it up several times for each lock.
+    /// Hashed once: the queues look it up several times for each lock.
     hash: u64,
     /// For one waiter of a fair lock, its number in the messages on the channel.
     waiter: Option<NonZeroU64>,

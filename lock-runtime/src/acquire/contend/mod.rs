@@ -187,7 +187,8 @@ impl Contender {
                 }
                 Next::WaitForWriter(until) => {
                     let left = until.since(self.leases().clock.now());
-                    self.nap(left, asked).await;
+                    // Nobody has the store asked meanwhile: the writer lets readers in, or asks.
+                    self.nap(left, None).await;
                     if self.waiting.out_of_time() {
                         return Err(self.request.timed_out(None));
                     }
@@ -369,7 +370,7 @@ impl Contender {
             return Ok(Grant::Taken(Contended::PassedOver));
         }
         let seat = self.attempt.take_seat();
-        let (role, place_at_gate) = self.role(&seat, sent_at, excludes_next);
+        let (role, on_loss) = self.role(&seat, sent_at, excludes_next);
         let taken = Taken {
             target: Arc::clone(&target),
             owner: self.attempt.owner.clone(),
@@ -379,7 +380,7 @@ impl Contender {
             token,
             // From here on the owned hold releases it.
             unsettled: std::mem::take(&mut self.attempt.unsettled),
-            place_at_gate,
+            on_loss,
         };
         let (clock, pulse) = (engine.leases.clock.clone(), engine.leases.watchdog.pulse());
         let hold = Arc::new(Hold::new(taken, clock, pulse));

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Contended, Contender, Next};
 use crate::clock::Tick;
-use crate::lease::PlaceAtGate;
+use crate::lease::SeatOfHold;
 use crate::observe::Meter;
 use crate::options::Wait;
 use crate::owned_hold::{Found, OwnedHold, ReadPhase, Role};
@@ -19,13 +19,13 @@ impl Contender {
         seat: &Seat<OwnedHold>,
         sent_at: Tick,
         excludes_next: bool,
-    ) -> (Role, Option<PlaceAtGate>) {
+    ) -> (Role, Option<SeatOfHold>) {
         if self.request.shares() && seat.has_queue() {
             let phase = ReadPhase::in_store(&self.leases());
             return (Role::ReadPhase(Arc::clone(&phase)), Some((phase, 0)));
         }
         let here = seat.queues_and_number().filter(|_| excludes_next);
-        let place: Option<PlaceAtGate> = here.map(|(queues, number)| (queues as _, number));
+        let place: Option<SeatOfHold> = here.map(|(queues, number)| (queues as _, number));
         match self.request.writes_from(sent_at, place.as_ref()) {
             Some((writer, place)) => (Role::Writer(writer), Some(place)),
             None => (Role::Nothing, place),

@@ -134,7 +134,7 @@ impl MemoryStore {
         (reply, told)
     }
 
-    /// Notifies every listener and returns their number. The releasing task was at the front of its gate, and the tasks
+    /// Notifies every listener and returns their number. The releasing task was at the front of its queue, and the tasks
     /// behind it do not listen, so any listener is another contender.
     // S-14.
     fn notify(&self, channel: &str) -> u32 {

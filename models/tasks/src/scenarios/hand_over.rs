@@ -98,7 +98,7 @@ impl World {
             panic!("the last hold was not released before the next request: {reply:?}")
         };
         assert!(seat.granted(true), "no task was passed over");
-        let place_at_gate = seat.queues_and_number().map(|(queues, number)| (queues as _, number));
+        let on_loss = seat.queues_and_number().map(|(queues, number)| (queues as _, number));
         let target = Arc::clone(&self.target);
         let taken = Taken {
             target,
@@ -108,7 +108,7 @@ impl World {
             sent_at,
             token,
             unsettled: false,
-            place_at_gate,
+            on_loss,
         };
         let (clock, pulse) = (self.leases.clock.clone(), self.leases.watchdog.pulse());
         let hold = Arc::new(Hold::new(taken, clock, pulse));

@@ -47,7 +47,7 @@ impl RedisStore {
     }
 
     /// Returns how many subscribers received the notification, without the tasks behind the releasing task in
-    /// its gate.
+    /// its queue.
     pub(super) fn others(&self, target: &Target, told: i64) -> u32 {
         if told == 0 || target.kind() == HoldKind::Fair {
             // A release of a fair mutex notifies one waiter, on its own channel.
@@ -58,7 +58,7 @@ impl RedisStore {
         let elsewhere = usize::try_from(told).unwrap_or(0).saturating_sub(heard_here);
         // A process that waits for several locks at once received a notification of each.
         let elsewhere = elsewhere.div_ceil(target.locks().count());
-        // The releasing task was at the front of its gate, and the tasks behind it do not listen. So a listener in this
+        // The releasing task was at the front of its queue, and the tasks behind it do not listen. So a listener in this
         // process waits for another kind of lock of the same name, or for several locks at once.
         let here =
             target.locks().any(|lock| self.subscriptions.channels.has_listeners(lock.channel()));
