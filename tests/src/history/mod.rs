@@ -41,7 +41,6 @@ mod tests;
 mod tokens;
 mod waits;
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -184,25 +183,5 @@ impl History {
     /// All events.
     pub fn events(&self) -> &[Event] {
         &self.events
-    }
-
-    /// How often each process got the lock `object`.
-    pub fn grants_by_process(&self, object: &str) -> BTreeMap<u32, usize> {
-        self.grants(object, |event| event.process)
-    }
-
-    /// How often each task got the lock `object`, by process and task.
-    pub fn grants_by_task(&self, object: &str) -> BTreeMap<(u32, u64), usize> {
-        self.grants(object, |event| (event.process, event.task))
-    }
-
-    fn grants<K: Ord>(&self, object: &str, by: impl Fn(&Event) -> K) -> BTreeMap<K, usize> {
-        let mut grants = BTreeMap::new();
-        for event in self.events.iter().filter(|event| event.object == object) {
-            // A task that asked and got nothing counts as none.
-            let count = grants.entry(by(event)).or_default();
-            *count += usize::from(matches!(event.op, Op::Acquired { .. }));
-        }
-        grants
     }
 }

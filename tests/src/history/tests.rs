@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use super::*;
 
 mod excuses;
-mod planted;
 mod rules;
 
 const OBJECT: &str = "order 42";
@@ -97,49 +96,6 @@ proptest! {
         let report = history.check(&Rules::default());
         prop_assert_eq!(report.violations, []);
         prop_assert_eq!((report.claims, report.events), (holds.len(), 4 * holds.len()));
-        let by_process: usize = history.grants_by_process(OBJECT).values().sum();
-        let by_task: usize = history.grants_by_task(OBJECT).values().sum();
-        prop_assert_eq!((by_process, by_task), (holds.len(), holds.len()));
-    }
-
-    #[test]
-    fn a_planted_overlap_is_found(mut holds in fair_holds(), at in any::<prop::sample::Index>()) {
-        let late = 1 + at.index(holds.len() - 1);
-        let end = holds[late - 1].held.end;
-        holds[late].held.start = end - 1;
-        holds[late].invoked = holds[late].invoked.min(end - 2);
-        let found = found(&history(&holds));
-        prop_assert_eq!(found.len(), 1, "{:?}", found);
-        let Violation::Overlap(one, other) = &found[0] else { panic!("{}", found[0]) };
-        prop_assert_eq!(one.token, Some(holds[late - 1].token));
-        prop_assert_eq!(other.token, Some(holds[late].token));
-    }
-
-    #[test]
-    fn a_planted_swap_of_tokens_is_found(mut holds in fair_holds(), at in any::<prop::sample::Index>()) {
-        let late = 1 + at.index(holds.len() - 1);
-        let (one, other) = holds.split_at_mut(late);
-        std::mem::swap(&mut one[late - 1].token, &mut other[0].token);
-        let found = found(&history(&holds));
-        prop_assert_eq!(found.len(), 1, "{:?}", found);
-        prop_assert!(matches!(&found[0], Violation::TokenOrder(_, later) if later.start == super::tests::at(holds[late].held.start)));
-    }
-
-    #[test]
-    fn a_planted_repetition_of_a_token_is_found(mut holds in fair_holds(), at in any::<prop::sample::Index>()) {
-        let late = 1 + at.index(holds.len() - 1);
-        holds[late].token = holds[late - 1].token;
-        let found = found(&history(&holds));
-        prop_assert!(matches!(&found[..], [Violation::TokenOrder(..)]), "{found:?}");
-    }
-
-    #[test]
-    fn a_planted_late_effect_is_found(holds in fair_holds(), at in any::<prop::sample::Index>()) {
-        let hold = &holds[at.index(holds.len())];
-        let mut events = history(&holds).events().to_vec();
-        events.push(event(hold.held.end, hold.holder, Op::Effect));
-        let found = found(&History::from_events(events));
-        prop_assert!(matches!(&found[..], [Violation::LateEffect(_)]), "{found:?}");
     }
 
     /// Over histories without any order: the sweeps find something exactly where looking at all
@@ -285,19 +241,6 @@ fn a_hold_without_a_token_is_reported() {
     let events = vec![event(1, 0, Op::AcquireInvoked), event(2, 0, acquired(None, None))];
     let found = found(&History::from_events(events));
     assert!(matches!(&found[..], [Violation::NoToken(_)]), "{found:?}");
-}
-
-#[test]
-fn a_task_without_a_grant_is_in_the_counts() {
-    let mut events =
-        history(&[Hold { holder: 0, invoked: 1, held: 2..3, token: 1, expires: false }])
-            .events()
-            .to_vec();
-    events.push(event(9, 4, Op::AcquireInvoked));
-    let history = History::from_events(events);
-    assert_eq!(history.grants_by_process(OBJECT), [(0, 1), (1, 0)].into());
-    assert_eq!(history.grants_by_task(OBJECT), [((0, 0), 1), ((1, 1), 0)].into());
-    assert!(history.grants_by_process("another").is_empty());
 }
 
 #[test]

@@ -341,16 +341,3 @@ async fn accept(shared: Arc<Shared>, tell_port: oneshot::Sender<u16>) {
 fn contains(bytes: &[u8], text: &[u8]) -> bool {
     text.is_empty() || bytes.windows(text.len()).any(|window| window == text)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_is_searched_for_a_text() {
-        assert!(contains(b"*2\r\n$3\r\nGET\r\n$1\r\nx\r\n", b"GET"));
-        assert!(contains(b"", b""));
-        assert!(!contains(b"GE", b"GET"));
-        assert!(!contains(b"*1\r\n$4\r\nPING\r\n", b"GET"));
-    }
-}

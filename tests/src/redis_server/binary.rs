@@ -50,13 +50,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_major_version_is_read() {
-        assert_eq!(major("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0"), Some(7));
-        assert_eq!(major("Redis server v=10.2.0 sha=0"), Some(10));
-        assert_eq!(major("no server at all"), None);
-    }
-
-    #[test]
     fn a_missing_server_names_the_way_out() {
         let report = missing(&"No such file or directory");
         assert!(report.contains("cargo xtask test"), "{report}");

@@ -17,6 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use redis::{RedisResult, Value};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
@@ -181,36 +182,10 @@ impl RedisServer {
 
     /// Starts the process and waits until it answers at its socket, where no other server can.
     async fn launch(&self) -> Result<(), StartError> {
-        let log = self.dir.path().join("redis.log");
-        let output = File::create(&log).expect("the server's directory is writable");
         let mut command = Command::new(binary::path());
-        command.args(&self.args).envs(self.envs.iter().cloned()).stdin(Stdio::null());
-        command.stdout(output.try_clone().expect("a file can be duplicated")).stderr(output);
-        let mut process = Leash::spawn(&mut command, Some(self.dir.path()), EndBy::Kill)
-            .unwrap_or_else(|error| panic!("{}", binary::missing(&error)));
-
-        let deadline = Instant::now() + START_BOUND;
-        loop {
-            if let Some(status) = process.try_wait().expect("one's own child can be waited for") {
-                let log = fs::read_to_string(&log).unwrap_or_default();
-                return Err(if log.contains("Address already in use") {
-                    StartError::PortTaken
-                } else {
-                    StartError::Other(format!("redis-server ended with {status}:\n{log}"))
-                });
-            }
-            match self.client.try_cmd(&["PING"]).await {
-                Ok(_) => break,
-                Err(_) if Instant::now() < deadline => sleep(START_PAUSE).await,
-                Err(error) => {
-                    let log = fs::read_to_string(&log).unwrap_or_default();
-                    let report =
-                        format!("redis-server does not answer in {START_BOUND:?}: {error}\n{log}");
-                    return Err(StartError::Other(report));
-                }
-            }
-        }
-        *self.process() = Some(process);
+        command.args(&self.args).envs(self.envs.iter().cloned());
+        let answers = async || self.client.try_cmd(&["PING"]).await;
+        *self.process() = Some(launch(command, &self.dir, "redis-server", answers).await?);
         Ok(())
     }
 
@@ -220,6 +195,40 @@ impl RedisServer {
 
     fn socket(&self) -> PathBuf {
         socket_in(&self.dir)
+    }
+}
+
+/// Starts `what` with its log in that directory, and waits until it answers.
+async fn launch(
+    mut command: Command,
+    dir: &TempDir,
+    what: &str,
+    answers: impl AsyncFn() -> RedisResult<Value>,
+) -> Result<Leash, StartError> {
+    let file = dir.path().join("log");
+    let output = File::create(&file).expect("a directory of one's own is writable");
+    command.stdin(Stdio::null());
+    command.stdout(output.try_clone().expect("a file can be duplicated")).stderr(output);
+    let mut process = Leash::spawn(&mut command, Some(dir.path()), EndBy::Kill)
+        .unwrap_or_else(|error| panic!("{}", binary::missing(&error)));
+    let deadline = Instant::now() + START_BOUND;
+    loop {
+        let log = || fs::read_to_string(&file).unwrap_or_default();
+        if let Some(status) = process.try_wait().expect("one's own child can be waited for") {
+            return Err(match log() {
+                log if log.contains("Address already in use") => StartError::PortTaken,
+                log => StartError::Other(format!("{what} ended with {status}:\n{log}")),
+            });
+        }
+        match answers().await {
+            Ok(_) => return Ok(process),
+            Err(_) if Instant::now() < deadline => sleep(START_PAUSE).await,
+            Err(error) => {
+                let report =
+                    format!("{what} does not answer in {START_BOUND:?}: {error}\n{}", log());
+                return Err(StartError::Other(report));
+            }
+        }
     }
 }
 
@@ -252,15 +261,4 @@ fn percent_encoded(text: &str) -> String {
         }
         url
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_is_escaped_in_a_url() {
-        assert_eq!(percent_encoded("a-Z.0_~"), "a-Z.0_~");
-        assert_eq!(percent_encoded("p@ss/ü%"), "p%40ss%2F%C3%BC%25");
-    }
 }

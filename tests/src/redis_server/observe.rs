@@ -149,16 +149,3 @@ fn command_calls(line: &str) -> Option<(String, u64)> {
     let calls = rest.split(',').next()?.parse().ok()?;
     (name != "config|resetstat").then(|| (name.to_owned(), calls))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn command_counts_are_read() {
-        let line = "cmdstat_client|kill:calls=12,usec=7,usec_per_call=7.00,rejected_calls=0";
-        assert_eq!(command_calls(line), Some(("client|kill".to_owned(), 12)));
-        assert_eq!(command_calls("cmdstat_config|resetstat:calls=1,usec=7"), None);
-        assert_eq!(command_calls("# Commandstats"), None);
-    }
-}

@@ -1,23 +1,19 @@
 //! Sentinels that watch a throw-away server.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::process::{Command, Stdio};
+use std::fs;
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::time::{Instant, sleep};
 
 use super::builder::{
     CERTIFICATE, PORT_ATTEMPTS, PRIVATE_KEY, free_port, working_dir, write_certificate,
 };
-use super::{
-    RedisServer, START_BOUND, START_PAUSE, StartError, binary, percent_encoded, socket_in,
-    socket_url,
-};
+use super::{RedisServer, StartError, binary, launch, percent_encoded, socket_in, socket_url};
 use crate::eventually::eventually;
-use crate::leash::{EndBy, Leash};
+use crate::leash::Leash;
 use crate::raw_client::RawClient;
 
 /// How long sentinels may take to find each other, and to agree.
@@ -169,33 +165,16 @@ impl SentinelsBuilder {
 
     async fn launch(&self, port: u16, master: u16) -> Result<Sentinel, StartError> {
         let dir = working_dir("lock-tests-sentinel-");
-        let (file, log) = (dir.path().join("sentinel.conf"), dir.path().join("sentinel.log"));
+        let file = dir.path().join("sentinel.conf");
         fs::write(&file, self.config(&dir, port, master))
             .expect("the sentinel's directory is writable");
-        let output = File::create(&log).expect("the sentinel's directory is writable");
         let mut command = Command::new(binary::path());
-        command.arg(&file).arg("--sentinel").stdin(Stdio::null());
-        command.stdout(output.try_clone().expect("a file can be duplicated")).stderr(output);
-        let mut process = Leash::spawn(&mut command, Some(dir.path()), EndBy::Kill)
-            .unwrap_or_else(|error| panic!("{}", binary::missing(&error)));
+        command.arg(&file).arg("--sentinel");
         let password = self.password.as_deref().map(percent_encoded);
         let client = RawClient::new(&socket_url(&socket_in(&dir), password.as_deref()));
-        let deadline = Instant::now() + START_BOUND;
         let set = [&["SENTINEL", "DEBUG"][..], &PERIODS].concat();
-        while let Err(error) = client.try_cmd(&set).await {
-            let log = || fs::read_to_string(&log).unwrap_or_default();
-            if let Some(status) = process.try_wait().expect("one's own child can be waited for") {
-                return Err(match log() {
-                    log if log.contains("Address already in use") => StartError::PortTaken,
-                    log => StartError::Other(format!("a sentinel ended with {status}:\n{log}")),
-                });
-            }
-            if Instant::now() >= deadline {
-                let report = format!("a sentinel does not answer in {START_BOUND:?}: {error}");
-                return Err(StartError::Other(format!("{report}\n{}", log())));
-            }
-            sleep(START_PAUSE).await;
-        }
+        let answers = async || client.try_cmd(&set).await;
+        let process = launch(command, &dir, "a sentinel", answers).await?;
         Ok(Sentinel { process: Mutex::new(process), _dir: dir, port, client })
     }
 }

@@ -10,7 +10,7 @@ use crate::round::{LEASE, Party, SOON};
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+enum Fault {
     /// The network swallows what a process sends and is sent.
     BlackHole,
     /// The network keeps it, and delivers it later.
@@ -47,25 +47,30 @@ pub(crate) enum Fault {
     BusyServer,
 }
 
-const FAULTS: [Fault; 17] = [
-    Fault::BlackHole,
-    Fault::Stall,
-    Fault::SlowNetwork,
-    Fault::Reset,
-    Fault::LostAnswers,
-    Fault::DoubledRequests,
-    Fault::StoppedProcess,
-    Fault::KilledProcess,
-    Fault::StoppedServer,
-    Fault::LostServer,
-    Fault::Flushed,
-    Fault::ClosedConnections,
-    Fault::ClosedSubscriptions,
-    Fault::ForgottenScripts,
-    Fault::PausedWrites,
-    Fault::OutOfMemory,
-    Fault::BusyServer,
+/// Each fault, what it is called in the history, and what it may do.
+const FAULTS: [(Fault, &str, May); 17] = [
+    (Fault::BlackHole, "network swallows everything", May::Delay),
+    (Fault::Stall, "network delivers late", May::Delay),
+    (Fault::SlowNetwork, "slow network", May::Delay),
+    (Fault::Reset, "connections reset", May::Delay),
+    (Fault::LostAnswers, "answers lost", May::Delay),
+    (Fault::DoubledRequests, "requests arrive twice", May::Repeat),
+    (Fault::StoppedProcess, "process stands still", May::Stop),
+    (Fault::KilledProcess, "process killed", May::Delay),
+    (Fault::StoppedServer, "server stands still", May::Delay),
+    // It is down for a while, and loses its data in one moment of it.
+    (Fault::LostServer, "server killed, data lost", May::Delay),
+    (Fault::Flushed, "all keys deleted", May::Forget),
+    (Fault::ClosedConnections, "server closes connections", May::Delay),
+    (Fault::ClosedSubscriptions, "server closes subscriptions", May::Delay),
+    (Fault::ForgottenScripts, "server forgets scripts", May::Delay),
+    (Fault::PausedWrites, "server keeps writes back", May::Delay),
+    (Fault::OutOfMemory, "server out of memory", May::Delay),
+    (Fault::BusyServer, "server busy", May::Delay),
 ];
+
+/// How many of them, the first ones, only one party notices.
+const OF_A_PARTY: usize = 8;
 
 /// What the history calls the moment in which a server that is killed loses its data.
 const LOSS: &str = "data lost";
@@ -73,7 +78,12 @@ const LOSS: &str = "data lost";
 /// A fault, whom it befalls, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
-    pub(crate) fault: Fault,
+    fault: Fault,
+    /// What it is called in the history.
+    pub(crate) name: &'static str,
+    may: May,
+    /// Whether only one party notices it.
+    is_of_a_party: bool,
     /// The party, if the fault befalls one.
     pub(crate) party: usize,
     pub(crate) lasts: Duration,
@@ -84,63 +94,14 @@ pub(crate) struct Plan {
 impl Plan {
     /// The next one for these choices.
     pub(crate) fn next(choices: &mut fastrand::Rng, parties: usize) -> Self {
-        let fault = FAULTS[choices.usize(..FAULTS.len())];
+        let number = choices.usize(..FAULTS.len());
+        let ((fault, name, may), is_of_a_party) = (FAULTS[number], number < OF_A_PARTY);
         // Shorter than a lease, or longer.
         let lasts = LEASE.mul_f32(0.1 + 1.7 * choices.f32());
         // Every other time for so long that no fault is to blame for what happens.
         let calm = choices.bool();
         let pause = LEASE.mul_f32(0.5 + choices.f32() + if calm { 4.0 } else { 0.0 });
-        Self { fault, party: choices.usize(..parties), lasts, pause }
-    }
-}
-
-impl Fault {
-    /// What it is called in the history.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::BlackHole => "network swallows everything",
-            Self::Stall => "network delivers late",
-            Self::SlowNetwork => "slow network",
-            Self::Reset => "connections reset",
-            Self::LostAnswers => "answers lost",
-            Self::DoubledRequests => "requests arrive twice",
-            Self::StoppedProcess => "process stands still",
-            Self::KilledProcess => "process killed",
-            Self::StoppedServer => "server stands still",
-            Self::LostServer => "server killed, data lost",
-            Self::Flushed => "all keys deleted",
-            Self::ClosedConnections => "server closes connections",
-            Self::ClosedSubscriptions => "server closes subscriptions",
-            Self::ForgottenScripts => "server forgets scripts",
-            Self::PausedWrites => "server keeps writes back",
-            Self::OutOfMemory => "server out of memory",
-            Self::BusyServer => "server busy",
-        }
-    }
-
-    /// True if only one party notices it.
-    fn befalls_a_party(self) -> bool {
-        matches!(
-            self,
-            Self::BlackHole
-                | Self::Stall
-                | Self::SlowNetwork
-                | Self::Reset
-                | Self::LostAnswers
-                | Self::DoubledRequests
-                | Self::StoppedProcess
-                | Self::KilledProcess
-        )
-    }
-
-    fn may(self) -> May {
-        match self {
-            Self::StoppedProcess => May::Stop,
-            Self::DoubledRequests => May::Repeat,
-            Self::Flushed => May::Forget,
-            // A lost server is down for a while, and loses its data in one moment of it.
-            _ => May::Delay,
-        }
+        Self { fault, name, may, is_of_a_party, party: choices.usize(..parties), lasts, pause }
     }
 }
 
@@ -155,12 +116,11 @@ pub(crate) struct Nemesis<'a> {
 impl Nemesis<'_> {
     /// Injects the fault and returns when it is over.
     pub(crate) async fn inject(&self, plan: Plan, party: &mut Party) {
-        let Plan { fault, lasts, .. } = plan;
-        match fault.may() {
-            may if fault.befalls_a_party() => {
-                self.recorder.record_fault_of(fault.name(), may, party.process.id());
-            }
-            may => self.recorder.record_fault(fault.name(), may),
+        let Plan { fault, name, may, is_of_a_party, lasts, .. } = plan;
+        if is_of_a_party {
+            self.recorder.record_fault_of(name, may, party.process.id());
+        } else {
+            self.recorder.record_fault(name, may);
         }
         match fault {
             Fault::BlackHole => self.network(&party.proxy, lasts, Proxy::black_hole).await,
@@ -194,7 +154,7 @@ impl Nemesis<'_> {
             }
             _ => self.befall_server(fault, lasts).await,
         }
-        self.recorder.record_end_of_fault(fault.name());
+        self.recorder.record_end_of_fault(name);
     }
 
     async fn network(&self, proxy: &Proxy, lasts: Duration, fault: impl FnOnce(&Proxy)) {

@@ -86,12 +86,9 @@ pub(crate) async fn run(seed: u64, time: Duration, pause: Duration) -> Report {
     let (mut choices, start) = (fastrand::Rng::with_seed(seed), Instant::now());
     while start.elapsed() < time {
         let plan = Plan::next(&mut choices, parties.len());
-        let Plan { fault, party, lasts, pause } = plan;
-        println!(
-            "{seed} {:>6}ms: {} (party {party}, {lasts:.0?})",
-            start.elapsed().as_millis(),
-            fault.name()
-        );
+        let Plan { name, party, lasts, pause, .. } = plan;
+        let at = start.elapsed().as_millis();
+        println!("{seed} {at:>6}ms: {name} (party {party}, {lasts:.0?})");
         nemesis.inject(plan, &mut parties[party]).await;
         sleep(pause).await;
     }

@@ -12,24 +12,22 @@
 //! - `release`: releases what `lock` took, answers `released`.
 //! - `queue <name> <task>`: a task of that number waits for the fair mutex, keeps it for a moment, releases it, and answers
 //!   `done <task>`.
-//! - `hammer …`, `permits …`: see `hammer`.
+//! - `permits <name> <limit> <tasks> <ms> <lease ms>`: so many tasks acquire one or more permits of a semaphore and release them,
+//!   again and again for so long; answers `permits <grants> <grants of more than one>`.
 //!
 //! An `error …` line says what went wrong.
-
-mod hammer;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use lock_runtime::acquire::Acquire;
-use lock_runtime::{Lease, LockClient, LockOptions};
+use lock_runtime::{Lease, LockClient, LockOptions, Semaphore};
 use lock_tests::history::{Recorder, Share};
 use lock_tests::witness::{Witness, Witnessed};
-use redis::IntoConnectionInfo as _;
-use redis::aio::MultiplexedConnection;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::Failure;
 
@@ -56,7 +54,6 @@ pub(super) async fn run(url: &str, dir: &str, waiter_lease: Option<&&str>) -> Re
     }
     let locks = Locks {
         client: builder.connect(url).await?,
-        values: values(url).await?,
         recorder: Arc::new(Recorder::create(Path::new(dir))?),
     };
     println!("ready");
@@ -78,14 +75,6 @@ pub(super) async fn run(url: &str, dir: &str, waiter_lease: Option<&&str>) -> Re
     Ok(())
 }
 
-/// A connection to a database of its own: tests look at what locks leave behind in the first one.
-async fn values(url: &str) -> redis::RedisResult<MultiplexedConnection> {
-    let info = url.into_connection_info()?;
-    let settings = info.redis_settings().clone().set_db(1);
-    let client = redis::Client::open(info.set_redis_settings(settings))?;
-    client.get_multiplexed_async_connection().await
-}
-
 fn millis(text: &str) -> Result<Duration, Failure> {
     Ok(Duration::from_millis(text.parse()?))
 }
@@ -101,6 +90,28 @@ async fn works(held: &mut Witnessed<'_>, time: Duration) {
     held.effect();
 }
 
+/// All grants to one task, and those of more than one permit.
+async fn permits(
+    recorder: Arc<Recorder>,
+    semaphore: Semaphore,
+    name: String,
+    limit: u32,
+    task: u64,
+    until: Instant,
+) -> Result<(u64, u64), Failure> {
+    let (mut grants, mut of_several) = (0, 0);
+    while Instant::now() < until {
+        let count = fastrand::u32(1..=limit.min(3));
+        let witness = Witness::new(&recorder, task, &name, Share::Permits { count, limit });
+        let mut held = witness.acquire(semaphore.acquire_many(count)).await?;
+        grants += 1;
+        of_several += u64::from(count > 1);
+        works(&mut held, Duration::from_millis(fastrand::u64(0..3))).await;
+        held.release().await?;
+    }
+    Ok((grants, of_several))
+}
+
 /// Other commands are obeyed meanwhile.
 fn meanwhile(work: impl Future<Output = Result<(), Failure>> + Send + 'static) {
     tokio::spawn(async move {
@@ -113,8 +124,6 @@ fn meanwhile(work: impl Future<Output = Result<(), Failure>> + Send + 'static) {
 #[derive(Clone)]
 struct Locks {
     client: LockClient,
-    /// To the values that locks protect.
-    values: MultiplexedConnection,
     recorder: Arc<Recorder>,
 }
 
@@ -165,7 +174,25 @@ impl Locks {
                     Ok(())
                 });
             }
-            _ => hammer::obey(self, &words)?,
+            ["permits", name, limit, tasks, ms, lease] => {
+                let (limit, until) = (limit.parse()?, Instant::now() + millis(ms)?);
+                let semaphore = self.client.semaphore(name, limit).with(watched(lease)?);
+                let tasks = (0..tasks.parse()?).map(|task| {
+                    let (recorder, name) = (Arc::clone(&self.recorder), name.to_owned());
+                    tokio::spawn(permits(recorder, semaphore.clone(), name, limit, task, until))
+                });
+                let tasks = try_join_all(tasks.collect::<Vec<_>>());
+                meanwhile(async move {
+                    let grants = tasks.await?.into_iter().collect::<Result<Vec<_>, _>>()?;
+                    let several: u64 = grants.iter().map(|(_, several)| several).sum();
+                    println!(
+                        "permits {} {several}",
+                        grants.iter().map(|(all, _)| all).sum::<u64>()
+                    );
+                    Ok(())
+                });
+            }
+            _ => return Err(format!("there is no such command: {words:?}").into()),
         }
         Ok(())
     }

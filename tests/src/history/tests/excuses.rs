@@ -34,6 +34,14 @@ fn exclusive(holder: u32, token: u64, invoked: u64, start: u64, end: u64) -> Vec
     with_token(token, hold(holder, Share::Exclusive, invoked, start, end))
 }
 
+fn read(holder: u32, token: u64, invoked: u64, start: u64, end: u64) -> Vec<Event> {
+    with_token(token, hold(holder, Share::Readers, invoked, start, end))
+}
+
+fn forgets(began: u64, ended: u64) -> Vec<Event> {
+    fault(began, Some(ended), May::Forget)
+}
+
 /// How many of the violations no fault allows, and how many one does.
 fn judged(events: impl IntoIterator<Item = Vec<Event>>, rules: &Rules) -> (usize, usize) {
     let report = check(events, rules);
@@ -44,7 +52,6 @@ fn judged(events: impl IntoIterator<Item = Vec<Event>>, rules: &Rules) -> (usize
 fn a_token_is_too_small_only_if_its_grant_was_forgotten() {
     let late = exclusive(1, 7, 4, 30, 40);
     let next = exclusive(5, 8, 5, 10, 20);
-    let forgets = |began, ended| fault(began, Some(ended), May::Forget);
     let judged = |forgets| judged([late.clone(), next.clone(), forgets], &rules());
     assert_eq!(judged(forgets(6, 7)), (0, 1), "granted, forgotten, and granted to the next");
     assert_eq!(judged(forgets(2, 3)), (1, 0), "both were granted after it");
@@ -54,12 +61,11 @@ fn a_token_is_too_small_only_if_its_grant_was_forgotten() {
 
 #[test]
 fn a_waiter_that_asked_before_the_fault_needs_a_token_of_that_time() {
-    let forgets = || fault(10, Some(12), May::Forget);
     let next = exclusive(5, 80, 20, 22, 30);
     let late = |token| exclusive(1, token, 4, 30, 40);
     let between = exclusive(7, 60, 13, 14, 16);
     let judged =
-        |late: Vec<Event>| judged([late, next.clone(), between.clone(), forgets()], &rules());
+        |late: Vec<Event>| judged([late, next.clone(), between.clone(), forgets(10, 12)], &rules());
     assert_eq!(
         judged(late(50)),
         (0, 1),
@@ -74,31 +80,29 @@ fn a_waiter_that_asked_before_the_fault_needs_a_token_of_that_time() {
 
 #[test]
 fn a_token_that_is_excused_hides_none_that_is_not() {
-    let forgets = || fault(10, Some(12), May::Forget);
     let late = exclusive(1, 50, 4, 40, 45);
     let forgotten = exclusive(5, 90, 13, 14, 16);
-    assert_eq!(judged([late.clone(), forgotten.clone(), forgets()], &rules()), (0, 1));
+    assert_eq!(judged([late.clone(), forgotten.clone(), forgets(10, 12)], &rules()), (0, 1));
     // Granted before the fault, with a greater token, and over when the late one was granted.
     let before = exclusive(7, 70, 1, 2, 3);
-    assert_eq!(judged([late, forgotten, before, forgets()], &rules()), (1, 0));
+    assert_eq!(judged([late, forgotten, before, forgets(10, 12)], &rules()), (1, 0));
 }
 
 #[test]
 fn no_token_is_given_twice() {
     let late = exclusive(1, 8, 4, 30, 40);
     let next = exclusive(5, 8, 5, 10, 20);
-    assert_eq!(judged([late, next, fault(6, Some(7), May::Forget)], &rules()), (1, 0));
+    assert_eq!(judged([late, next, forgets(6, 7)], &rules()), (1, 0));
 }
 
 #[test]
 fn each_hold_before_is_judged() {
     let late = exclusive(1, 6, 2, 30, 40);
     let next = exclusive(5, 9, 5, 10, 20);
-    let forgets = || fault(8, Some(9), May::Forget);
-    assert_eq!(judged([late.clone(), next.clone(), forgets()], &rules()), (0, 1));
+    assert_eq!(judged([late.clone(), next.clone(), forgets(8, 9)], &rules()), (0, 1));
     // Its token is greater, too, and it was over when the store forgot.
     let before = exclusive(7, 7, 1, 3, 5);
-    assert_eq!(judged([late, next, before, forgets()], &rules()), (1, 0));
+    assert_eq!(judged([late, next, before, forgets(8, 9)], &rules()), (1, 0));
 }
 
 #[test]
@@ -106,38 +110,33 @@ fn a_hold_that_is_handed_on_was_asked_for_before() {
     let first = exclusive(0, 6, 1, 2, 12);
     let handed_on = exclusive(1, 7, 10, 12, 14);
     let next = exclusive(5, 90, 6, 7, 9);
-    let forgets = || fault(4, Some(5), May::Forget);
     // The next one overlaps the first, and comes before the second.
     assert_eq!(
-        judged([first.clone(), handed_on.clone(), next.clone(), forgets()], &rules()),
+        judged([first.clone(), handed_on.clone(), next.clone(), forgets(4, 5)], &rules()),
         (0, 2)
     );
     // A task between the two was given up, and its token with it.
     let left_out = exclusive(1, 8, 10, 12, 14);
-    assert_eq!(judged([first.clone(), left_out, next.clone(), forgets()], &rules()), (0, 2));
+    assert_eq!(judged([first.clone(), left_out, next.clone(), forgets(4, 5)], &rules()), (0, 2));
     // It was granted after the fault by itself, and has a smaller token than the next one, which came before it.
     let asked_for = exclusive(1, 80, 10, 12, 14);
-    assert_eq!(judged([first, asked_for, next, forgets()], &rules()), (1, 1));
+    assert_eq!(judged([first, asked_for, next, forgets(4, 5)], &rules()), (1, 1));
 }
 
 #[test]
 fn a_reader_may_join_a_hold_that_is_forgotten() {
-    let read = |holder, token, invoked, start, end| {
-        with_token(token, hold(holder, Share::Readers, invoked, start, end))
-    };
     let write = || exclusive(5, 90, 6, 7, 20);
-    let forgets = || fault(4, Some(5), May::Forget);
-    let joined = [read(0, 6, 1, 2, 15), read(1, 6, 10, 11, 14), write(), forgets()];
+    let joined = [read(0, 6, 1, 2, 15), read(1, 6, 10, 11, 14), write(), forgets(4, 5)];
     assert_eq!(judged(joined, &rules()).0, 0);
-    let asked = [read(0, 6, 1, 2, 15), read(1, 80, 10, 11, 14), write(), forgets()];
+    let asked = [read(0, 6, 1, 2, 15), read(1, 80, 10, 11, 14), write(), forgets(4, 5)];
     assert_eq!(judged(asked, &rules()).0, 2, "an overlap, and a smaller token");
 }
 
 #[test]
 fn of_two_at_once_the_first_was_forgotten() {
-    let forgets = || fault(15, Some(18), May::Forget);
     let at_once = |one, other| [exclusive(1, one, 1, 10, 30), exclusive(5, other, 16, 20, 40)];
-    let judged = |holds: [Vec<Event>; 2]| judged(holds.into_iter().chain([forgets()]), &rules());
+    let judged =
+        |holds: [Vec<Event>; 2]| judged(holds.into_iter().chain([forgets(15, 18)]), &rules());
     assert_eq!(judged(at_once(7, 8)), (0, 1));
     // The one with the smaller token was granted first, so this one was not forgotten.
     let [one, other] = at_once(8, 7);
@@ -147,15 +146,11 @@ fn of_two_at_once_the_first_was_forgotten() {
 /// A reader whose hold was forgotten, and who ends last, hides none whose hold was not.
 #[test]
 fn each_overlapping_pair_is_judged() {
-    let read = |holder, token, invoked, start, end| {
-        with_token(token, hold(holder, Share::Readers, invoked, start, end))
-    };
-    let forgets = || fault(5, Some(6), May::Forget);
     let forgotten = || read(0, 3, 1, 2, 60);
     let write = || exclusive(6, 90, 20, 21, 30);
-    assert_eq!(judged([forgotten(), write(), forgets()], &rules()), (0, 1));
+    assert_eq!(judged([forgotten(), write(), forgets(5, 6)], &rules()), (0, 1));
     let later = read(3, 20, 10, 11, 40);
-    assert_eq!(judged([forgotten(), later, write(), forgets()], &rules()), (1, 1));
+    assert_eq!(judged([forgotten(), later, write(), forgets(5, 6)], &rules()), (1, 1));
 }
 
 /// An update that undoes another one is late, and its process has stood still.
@@ -203,10 +198,9 @@ fn a_change_under_a_reader_needs_a_writer() {
         events.push(event(35, 3, Op::Reread { before: 7, after: 8 }));
         events
     };
-    let forgets = |began| fault(began, Some(began + 1), May::Forget);
     let beside = || write(None, &[(30, Op::ReleaseInvoked)]);
-    assert_eq!(judged([beside(), read(), forgets(10)], &rules()), (0, 2), "and an overlap");
-    assert_eq!(judged([beside(), read(), forgets(32)], &rules()), (2, 0), "after both");
+    assert_eq!(judged([beside(), read(), forgets(10, 11)], &rules()), (0, 2), "and an overlap");
+    assert_eq!(judged([beside(), read(), forgets(32, 33)], &rules()), (2, 0), "after both");
     let cancelled = write(None, &[(9, Op::WriteCancelled), (10, Op::ReleaseInvoked)]);
     assert_eq!(judged([cancelled, read()], &rules()), (0, 0));
     let stops = fault_of(0, 10, 30, May::Stop);
@@ -220,7 +214,6 @@ fn permits_are_too_many_only_if_some_were_forgotten() {
         let share = Share::Permits { count, limit: LIMIT };
         with_token(100 * start, hold(holder, share, invoked, start, 50))
     };
-    let forgets = |began, ended| fault(began, Some(ended), May::Forget);
     let crowd = |began, ended| {
         [permits(1, 3, 1, 10), permits(2, 2, 11, 12), permits(3, 4, 13, 20), forgets(began, ended)]
     };
@@ -332,11 +325,10 @@ fn what_a_forgotten_holder_left_is_read_long_after_the_fault() {
             update(290, 5, last),
         ]
     };
-    let forgets = || fault(8, Some(9), May::Forget);
     // The overlaps of the first hold, and its update.
-    assert_eq!(judged(updates(8).into_iter().chain([forgets()]), &rules()), (0, 3));
+    assert_eq!(judged(updates(8).into_iter().chain([forgets(8, 9)]), &rules()), (0, 3));
     // The forgotten holder wrote 8, so a second reader of 7 has lost an update of its own.
-    assert_eq!(judged(updates(7).into_iter().chain([forgets()]), &rules()), (1, 3));
+    assert_eq!(judged(updates(7).into_iter().chain([forgets(8, 9)]), &rules()), (1, 3));
     assert_eq!(judged(updates(8), &rules()), (3, 0));
 }
 
@@ -348,9 +340,8 @@ fn a_fault_explains_nothing_that_began_after_it() {
         let times = [invoked, invoked + 1, 50];
         times.into_iter().zip(ops).map(|(nanos, op)| event(nanos, 0, op)).collect::<Vec<_>>()
     };
-    let forgets = || fault(20, Some(30), May::Forget);
-    assert_eq!(judged([lost(30), forgets()], &rules()), (0, 1));
-    assert_eq!(judged([lost(31), forgets()], &rules()), (1, 0));
+    assert_eq!(judged([lost(30), forgets(20, 30)], &rules()), (0, 1));
+    assert_eq!(judged([lost(31), forgets(20, 30)], &rules()), (1, 0));
     let delays = || fault(20, Some(30), May::Delay);
     let queued = |holder: u32, invoked, place, start| {
         let mut events = exclusive(holder, start, invoked, start, start + 5);

@@ -31,6 +31,14 @@ pub(super) fn fault(began: u64, ended: Option<u64>, may: May) -> Vec<Event> {
     [began].into_iter().chain(ended).collect()
 }
 
+/// Asserts that these violations are one of that shape.
+macro_rules! finds {
+    ($found:expr, $shape:pat) => {{
+        let found = $found;
+        assert!(matches!(&found[..], [$shape]), "{found:?}");
+    }};
+}
+
 /// C5.
 #[test]
 fn readers_share_and_writers_do_not() {
@@ -39,8 +47,7 @@ fn readers_share_and_writers_do_not() {
     let (one, two) = (read(1, 10, 30), read(2, 20, 40));
     assert_eq!(violations([one.clone(), two.clone(), write(3, 40, 50), read(4, 50, 60)]), []);
     for planted in [write(3, 35, 50), write(3, 5, 11), write(3, 12, 13)] {
-        let found = violations([one.clone(), two.clone(), planted]);
-        assert!(matches!(found[..], [Violation::Overlap(..)]), "{found:?}");
+        finds!(violations([one.clone(), two.clone(), planted]), Violation::Overlap(..));
     }
 }
 
@@ -58,14 +65,13 @@ fn readers_may_have_one_token() {
     let read =
         |holder, start, token| with(token, hold(holder, Share::Readers, 1, start, start + 5));
     assert_eq!(violations([write(1, 10, 7), read(2, 20, 7), read(3, 22, 7), write(4, 30, 8)]), []);
-    let found = violations([write(1, 10, 7), read(2, 20, 7), write(3, 30, 7)]);
-    assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
-    let found = violations([read(1, 10, 7), write(2, 20, 7)]);
-    assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
-    let found = violations([write(1, 10, 7), read(2, 20, 6)]);
-    assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
-    let found = violations([read(1, 10, 7), write(2, 20, 6)]);
-    assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
+    finds!(
+        violations([write(1, 10, 7), read(2, 20, 7), write(3, 30, 7)]),
+        Violation::TokenOrder(..)
+    );
+    finds!(violations([read(1, 10, 7), write(2, 20, 7)]), Violation::TokenOrder(..));
+    finds!(violations([write(1, 10, 7), read(2, 20, 6)]), Violation::TokenOrder(..));
+    finds!(violations([read(1, 10, 7), write(2, 20, 6)]), Violation::TokenOrder(..));
     assert_eq!(violations([read(1, 10, 7), read(2, 20, 6)]), [], "one joined an earlier hold");
 }
 
@@ -79,8 +85,10 @@ fn permits_stay_within_the_limit() {
     let after = permits(3, 3, LIMIT, 20, 25);
     assert_eq!(violations(clean.clone().into_iter().chain([after])), []);
     let one_more = permits(3, 1, LIMIT, 19, 25);
-    let found = violations(clean.clone().into_iter().chain([one_more]));
-    assert!(matches!(found[..], [Violation::TooManyPermits(_, 6)]), "{found:?}");
+    finds!(
+        violations(clean.clone().into_iter().chain([one_more])),
+        Violation::TooManyPermits(_, 6)
+    );
     // The limit is lowered while more are in use.
     assert_eq!(violations(clean.into_iter().chain([permits(3, 1, 2, 20, 25)])), []);
 }
@@ -106,8 +114,7 @@ fn a_crowd_is_found() {
         check([lost].into_iter().chain(others), &rules).violations
     };
     assert_eq!(entries(3), []);
-    let found = entries(4);
-    assert!(matches!(found[..], [Violation::Crowd(_, 2)]), "{found:?}");
+    finds!(entries(4), Violation::Crowd(_, 2));
 }
 
 /// C3: the answer to a permit's request may be late, so only the time of the request counts.
@@ -120,8 +127,7 @@ fn permits_have_tokens_in_the_order_of_the_asking() {
         events
     };
     assert_eq!(violations([permit(1, 7, 1, 10), permit(2, 6, 9, 20)]), []);
-    let found = violations([permit(1, 7, 1, 10), permit(2, 6, 10, 20)]);
-    assert!(matches!(found[..], [Violation::TokenOrder(..)]), "{found:?}");
+    finds!(violations([permit(1, 7, 1, 10), permit(2, 6, 10, 20)]), Violation::TokenOrder(..));
 }
 
 /// C2.
@@ -134,15 +140,13 @@ fn a_lost_update_is_found() {
     other.push(update(25, 4, 1));
     assert_eq!(violations([one.clone(), other.clone()]), []);
     other.last_mut().unwrap().op = Op::Updated { from: 0, to: 1 };
-    let found = violations([one.clone(), other.clone()]);
-    assert!(matches!(found[..], [Violation::LostUpdate(..)]), "{found:?}");
+    finds!(violations([one.clone(), other.clone()]), Violation::LostUpdate(..));
     // Killed before it could write, or long after.
     let killed =
         |nanos| vec![Event { object: String::new(), task: 0, ..event(nanos, 1, Op::Killed) }];
     let unreleased = one.iter().filter(|event| event.at < at(20)).cloned().collect::<Vec<_>>();
     assert_eq!(violations([unreleased, killed(16), other.clone()]), []);
-    let found = violations([one.clone(), killed(24), other.clone()]);
-    assert!(matches!(found[..], [Violation::LostUpdate(..)]), "{found:?}");
+    finds!(violations([one.clone(), killed(24), other.clone()]), Violation::LostUpdate(..));
     // Cancelled before it could write.
     let cancelled = |nanos, holder| vec![event(nanos, holder, Op::WriteCancelled)];
     assert_eq!(violations([one.clone(), cancelled(16, 1), other.clone()]), []);
@@ -150,8 +154,10 @@ fn a_lost_update_is_found() {
     let mut elsewhere = hold(2, Share::Exclusive, 1, 10, 20);
     elsewhere.push(update(15, 2, 0));
     elsewhere.iter_mut().for_each(|event| event.object = "another".to_owned());
-    let found = violations([one.clone(), elsewhere, cancelled(16, 2), other.clone()]);
-    assert!(matches!(found[..], [Violation::LostUpdate(..)]), "{found:?}");
+    finds!(
+        violations([one.clone(), elsewhere, cancelled(16, 2), other.clone()]),
+        Violation::LostUpdate(..)
+    );
     // The other acquired it before that, and so may have read what the first read.
     let mut long = hold(1, Share::Exclusive, 1, 10, 40);
     long.push(update(15, 1, 0));
@@ -197,7 +203,7 @@ fn a_loss_without_a_reason_is_found() {
         vec![event(1, 0, Op::AcquireInvoked), event(2, 0, acquired), event(50, 0, Op::Lost)]
     };
     assert_eq!(violations([lost(50)]), []);
-    assert!(matches!(violations([lost(51)])[..], [Violation::Lost(_)]));
+    finds!(violations([lost(51)]), Violation::Lost(_));
     for may in [May::ForgetInPart, May::Forget] {
         let report = check([lost(51), fault(40, Some(45), may)], &Rules::default());
         assert_eq!((report.violations.len(), report.allowed.len(), report.losses), (0, 1, 1));
@@ -225,8 +231,7 @@ fn a_late_notice_is_found() {
     };
     for op in [Op::Lost, Op::ReleaseInvoked] {
         assert_eq!(check([ends(23, op.clone())], &rules).violations, []);
-        let found = check([ends(24, op.clone())], &rules).violations;
-        assert!(matches!(found[..], [Violation::LateNotice(..)]), "{found:?}");
+        finds!(check([ends(24, op.clone())], &rules).violations, Violation::LateNotice(..));
         let stopped = check([ends(24, op), fault(15, None, May::Stop)], &rules);
         assert_eq!((stopped.violations.len(), stopped.allowed.len()), (0, 1));
     }
@@ -247,8 +252,7 @@ fn a_stale_release_is_found() {
     };
     let successor = hold(3, Share::Exclusive, 5, 30, 50);
     assert_eq!(violations([late(false), successor.clone()]), []);
-    let found = violations([late(true), successor]);
-    assert!(matches!(found[..], [Violation::StaleRelease(..)]), "{found:?}");
+    finds!(violations([late(true), successor]), Violation::StaleRelease(..));
     // No other task had it meanwhile.
     assert_eq!(violations([late(true), hold(3, Share::Exclusive, 5, 40, 50)]), []);
 }
@@ -267,13 +271,14 @@ fn a_stale_release_is_found_behind_others() {
     };
     let read = || [late(Share::Readers, 2), hold(3, Share::Readers, 5, 22, 30)];
     assert_eq!(violations(read()), []);
-    let found = violations(read().into_iter().chain([hold(6, Share::Exclusive, 5, 31, 50)]));
-    assert!(matches!(found[..], [Violation::StaleRelease(..)]), "{found:?}");
+    finds!(
+        violations(read().into_iter().chain([hold(6, Share::Exclusive, 5, 31, 50)])),
+        Violation::StaleRelease(..)
+    );
     let permit = |holder, start| hold(holder, Share::Permits { count: 1, limit: 2 }, 1, start, 50);
     let permits = || [late(Share::Permits { count: 1, limit: 2 }, 2), permit(3, 5)];
     assert_eq!(violations(permits()), []);
-    let found = violations(permits().into_iter().chain([permit(6, 25)]));
-    assert!(matches!(found[..], [Violation::StaleRelease(..)]), "{found:?}");
+    finds!(violations(permits().into_iter().chain([permit(6, 25)])), Violation::StaleRelease(..));
 }
 
 /// C4: a hold is there when it is released, up to its deadline.
@@ -287,7 +292,7 @@ fn a_release_that_fails_is_found() {
             event(nanos, 0, Op::NotReleased { lost: true }),
         ]
     };
-    assert!(matches!(violations([fails(50, 49)])[..], [Violation::NotReleased(..)]));
+    finds!(violations([fails(50, 49)]), Violation::NotReleased(..));
     assert_eq!(violations([fails(50, 50)]), [], "the lease may have ended");
     // The first release has no answer. The second hold is lost at its deadline, and so has none to release.
     let lost = vec![
@@ -310,8 +315,10 @@ fn an_overtaking_is_found() {
         events
     };
     assert_eq!(violations([queued(1, 1, 7, 10), queued(2, 2, 8, 15), queued(3, 3, 9, 20)]), []);
-    let found = violations([queued(1, 1, 7, 15), queued(2, 2, 8, 10), queued(3, 3, 9, 20)]);
-    assert!(matches!(found[..], [Violation::Overtaken(..)]), "{found:?}");
+    finds!(
+        violations([queued(1, 1, 7, 15), queued(2, 2, 8, 10), queued(3, 3, 9, 20)]),
+        Violation::Overtaken(..)
+    );
     // It joined the queue when the other had the lock already.
     assert_eq!(violations([queued(2, 2, 8, 10), queued(1, 11, 7, 15)]), []);
 }
@@ -345,8 +352,7 @@ fn a_release_that_is_missed_is_found() {
         check(holds, &rules).violations
     };
     assert_eq!(next_starts(second + second / 4), []);
-    let found = next_starts(2 * second);
-    assert!(matches!(found[..], [Violation::LeftFree(..)]), "{found:?}");
+    finds!(next_starts(2 * second), Violation::LeftFree(..));
 }
 
 /// C8.
@@ -383,7 +389,7 @@ fn a_task_that_never_gets_a_free_lock_is_found() {
 fn a_lock_that_is_held_in_part_is_found() {
     let part = |ends_in| vec![event(1, 0, Op::Parts { held: 1, of: 2, ends_in })];
     assert_eq!(violations([part(1)]), []);
-    assert!(matches!(violations([part(2)])[..], [Violation::InPart(_)]));
+    finds!(violations([part(2)]), Violation::InPart(_));
 }
 
 /// C11.
@@ -393,37 +399,56 @@ fn a_fault_without_recovery_is_found() {
     let after = |start| [fault(2, Some(20), May::Delay), hold(1, Share::Exclusive, 1, start, 99)];
     let report = check(after(30), &rules);
     assert_eq!((report.violations.len(), report.recoveries["a fault"].took), (0, span(10)));
-    let found = check(after(31), &rules).violations;
-    assert!(matches!(found[..], [Violation::NoRecovery(..)]), "{found:?}");
+    finds!(check(after(31), &rules).violations, Violation::NoRecovery(..));
     // Tasks ask and get nothing.
     let asks = vec![event(25, 1, Op::AcquireInvoked), event(45, 1, Op::NotAcquired)];
-    let found = check([fault(2, Some(20), May::Delay), asks], &rules).violations;
-    assert!(matches!(found[..], [Violation::NoRecovery(..)]), "{found:?}");
+    finds!(
+        check([fault(2, Some(20), May::Delay), asks], &rules).violations,
+        Violation::NoRecovery(..)
+    );
 }
 
-/// A fault allows what it may do, and nothing else.
+/// What a fault of each kind allows that lasts from 15 to 40, and what it does not.
 #[test]
 fn a_fault_allows_what_it_may_do() {
-    let overlap = || [hold(1, Share::Exclusive, 1, 10, 30), hold(2, Share::Exclusive, 1, 20, 40)];
-    let with =
-        |may| check(overlap().into_iter().chain([fault(15, Some(18), may)]), &Rules::default());
-    assert_eq!(with(May::Delay).violations.len(), 1);
-    assert_eq!(with(May::Repeat).violations.len(), 1);
-    assert_eq!(with(May::Stop).violations.len(), 1);
-    let forgot = with(May::Forget);
-    assert_eq!((forgot.violations.len(), forgot.allowed.len()), (0, 1));
+    use May::{Delay, Forget, ForgetInPart, Repeat, Stop};
+    const ALL: [May; 5] = [Delay, Stop, Repeat, ForgetInPart, Forget];
     let mut late = hold(1, Share::Exclusive, 1, 10, 30);
     late.push(event(35, 1, Op::Effect));
-    let with = |may| check([late.clone(), fault(15, Some(40), may)], &Rules::default());
-    assert_eq!(with(May::Forget).violations.len(), 1);
-    assert_eq!(with(May::Stop).violations, []);
-    let passed = Op::Passed { waiter: "a".to_owned(), by: "b".to_owned() };
-    let passed = vec![event(20, 0, passed)];
-    for (may, violations) in [(May::Delay, 1), (May::Stop, 1), (May::Repeat, 0), (May::Forget, 0)] {
-        let found = check([passed.clone(), fault(15, Some(40), may)], &Rules::default());
-        assert_eq!(found.violations.len(), violations, "{may:?}");
+    let ends = |ops: &[Op]| {
+        let begins = [Op::AcquireInvoked, acquired(Some(1), Some(at(90)))];
+        let times = [1, 2, 24, 25].into_iter().zip(begins.iter().chain(ops));
+        times.map(|(nanos, op)| event(nanos, 0, op.clone())).collect::<Vec<_>>()
+    };
+    let fails = |lost| ends(&[Op::ReleaseInvoked, Op::NotReleased { lost }]);
+    let server = |op| vec![event(20, 0, op)];
+    let (waiter, by) = ("a".to_owned(), "b".to_owned());
+    let loses = [Stop, ForgetInPart, Forget];
+    for (what, events, by) in [
+        ("an overlap", overlap().concat(), &[Forget][..]),
+        ("a late effect", late, &[Stop]),
+        ("a loss", ends(&[Op::Lost]), &loses),
+        ("a release of none", fails(true), &loses),
+        ("a release without an answer", fails(false), &ALL),
+        ("a waiter passed over", server(Op::Passed { waiter, by }), &[Repeat, Forget]),
+        ("a part", server(Op::Parts { held: 1, of: 2, ends_in: 2 }), &[Forget]),
+        ("a key without an end", server(Op::Endless), &[]),
+    ] {
+        assert_eq!(violations([events.clone()]).len(), 1, "{what}");
+        for may in ALL {
+            let found = violations([events.clone(), fault(15, Some(40), may)]);
+            assert_eq!(found.is_empty(), by.contains(&may), "{what}, {may:?}: {found:?}");
+        }
     }
-    // Tokens grow whatever happens.
+}
+
+fn overlap() -> [Vec<Event>; 2] {
+    [hold(1, Share::Exclusive, 1, 10, 30), hold(2, Share::Exclusive, 1, 20, 40)]
+}
+
+/// Tokens grow whatever happens.
+#[test]
+fn a_fault_that_forgets_does_not_turn_tokens_round() {
     let mut swapped = overlap().concat();
     for event in &mut swapped {
         if let Op::Acquired { token: Some(token), .. } = &mut event.op {
@@ -449,10 +474,7 @@ fn a_fault_allows_what_it_may_do() {
 
 #[test]
 fn a_report_names_what_it_found() {
-    let report = check(
-        [hold(1, Share::Exclusive, 1, 10, 30), hold(2, Share::Exclusive, 1, 20, 40)],
-        &Rules::default(),
-    );
+    let report = check(overlap(), &Rules::default());
     let text = report.to_string();
     assert!(
         text.starts_with("2 locks acquired, 0 updates, 0 losses, 0 faults; 8 events\n"),

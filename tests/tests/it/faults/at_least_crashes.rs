@@ -6,10 +6,6 @@ use kinds::{KINDS_AND_SEVERAL, two_in_memory};
 use crate::prelude::*;
 use crate::support::kinds;
 
-fn at_least(at_least: Duration) -> LockOptions {
-    LockOptions::new().at_least(at_least)
-}
-
 /// A client whose runtime ends with a lock taken and its guard forgotten: no client renews or releases it, as when
 /// the process dies.
 async fn take_and_die(
@@ -38,26 +34,20 @@ async fn a_process_that_dies_early_keeps_it() {
         LockClient::builder().quorum_of(stores, RestartGuard::Off).unwrap()
     };
     let lasting = ms(1500);
-    let lease = Lease::Watchdog(ms(300));
-    let options = at_least(lasting).lease(lease);
+    let options = LockOptions::new().at_least(lasting).lease(Lease::Watchdog(ms(300)));
     let is_kept = async |place: &str, kind: &str, start: Instant, peer: LockClient| {
-        let rivals = if kind == "read" { "write" } else { kind };
-        let next = timeout(SOON, take(&peer, rivals, kind, LockOptions::default())).await;
+        let rival = if kind == "read" { "write" } else { kind };
+        let next = timeout(SOON, take(&peer, rival, kind, LockOptions::default())).await;
         let kept = start.elapsed();
-        next.unwrap_or_else(|_| panic!("{place}, {kind}: never free"))
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        let next = next.unwrap_or_else(|_| panic!("{place}, {kind}: never free"));
+        next.unwrap().release().await.unwrap();
         assert!(kept >= lasting, "{place}, {kind}: free after {kept:?}");
     };
     for kind in KINDS_AND_SEVERAL {
-        let start = Instant::now();
-        let client = in_memory.clone();
+        let (start, client, url) = (Instant::now(), in_memory.clone(), server.url());
         take_and_die(async || client, kind, options.clone()).await;
-        let url = server.url();
-        take_and_die(async move || LockClient::connect(&url).await.unwrap(), kind, options.clone())
-            .await;
+        let on_redis = async move || LockClient::connect(&url).await.unwrap();
+        take_and_die(on_redis, kind, options.clone()).await;
         let other = connect(&server).await;
         tokio::join!(
             is_kept("memory", kind, start, peer.clone()),
@@ -67,23 +57,4 @@ async fn a_process_that_dies_early_keeps_it() {
     let (start, client) = (Instant::now(), quorum());
     take_and_die(async || client, "mutex", options).await;
     is_kept("quorum", "mutex", start, quorum()).await;
-}
-
-/// S-14: a hold whose lease is shorter than `at_least` is not handed on to a task that asks for that.
-#[tokio::test(start_paused = true)]
-async fn a_shorter_hold_is_not_handed_on() {
-    let (client, peer) = two_in_memory();
-    let outside = peer.mutex("short").lock().await.unwrap();
-    let line = |options| lock_tests::spawn(client.mutex("short").with(options).lock());
-    let first = line(LockOptions::default());
-    tokio::task::yield_now().await;
-    let long = secs(300);
-    let second = line(at_least(long));
-    sleep(ms(50)).await;
-    outside.release().await.unwrap();
-    first.await.unwrap().unwrap().release().await.unwrap();
-    let second = second.await.unwrap().unwrap();
-    let left = peer.admin().inspect("short").await.unwrap().remaining.unwrap();
-    assert!(left > long - secs(1), "the store keeps it for {left:?}");
-    drop(second);
 }

@@ -23,50 +23,37 @@ fn rival(kind: &str) -> &str {
     if kind == "read" { "write" } else { kind }
 }
 
-/// A task of the same process waits for the lock, or does not wait, while its release has no answer. Returns when it was
-/// released, for a client of another process to measure.
-async fn released_under_the_stall(
-    client: &LockClient,
-    kind: &str,
-    name: &str,
-    wait: Wait,
-    start: Instant,
-    guard: LockGuard,
-) {
-    let mut release = Box::pin(guard.release());
-    assert!(poll!(release.as_mut()).is_pending(), "{name}: the server does not stand still");
-    let tried = lock_tests::spawn({
-        let (client, kind, name) = (client.clone(), rival(kind).to_owned(), name.to_owned());
-        async move { take(&client, &kind, &name, waits(wait)).await.map(|_guard| Instant::now()) }
-    });
-    timeout(SOON, release).await.expect("the release hangs").unwrap();
-    let tried = timeout(SOON, tried).await.expect("the rival hangs").unwrap();
-    // A slow machine may let it begin late enough to wait to the end.
-    let kept = tried.map_or(AT_LEAST, |granted| granted - start);
-    assert!(kept >= AT_LEAST, "{name}: the rival has it after {kept:?}");
-}
-
-/// Each kind, beside a rival that waits and beside one that does not.
+/// Each kind is released during the stall, beside a task of the same process that waits for the lock and beside one that does not. A
+/// client of another process measures when it was free.
 async fn all_are_kept(
     client: &LockClient,
     other: &LockClient,
     kinds: &[&'static str],
     stall: impl AsyncFnOnce(),
 ) {
-    let waits = [("waits", Wait::UpTo(AT_LEAST / 2)), ("tries", Wait::None)];
-    let cases = kinds.iter().flat_map(|kind| waits.map(|(how, wait)| (*kind, how, wait)));
-    let cases: Vec<_> =
-        cases.map(|(kind, how, wait)| (kind, format!("{kind}-{how}"), wait)).collect();
-    let held = cases.iter().map(async |(kind, name, wait)| {
-        let name = name.replace(' ', "-");
+    let manners = [("waits", Wait::UpTo(AT_LEAST / 2)), ("tries", Wait::None)];
+    let cases = kinds.iter().flat_map(|kind| manners.map(|how| (*kind, how)));
+    let held = cases.map(async |(kind, (how, wait))| {
+        let name = format!("{kind}-{how}").replace(' ', "-");
         let start = Instant::now();
-        let guard = take(client, kind, &name, kept()).await.unwrap();
-        (*kind, name, *wait, start, guard)
+        (kind, take(client, kind, &name, kept()).await.unwrap(), name, wait, start)
     });
     let held = join_all(held).await;
     stall().await;
-    let ended = held.into_iter().map(async |(kind, name, wait, start, guard)| {
-        released_under_the_stall(client, kind, &name, wait, start, guard).await;
+    let ended = held.into_iter().map(async |(kind, guard, name, wait, start)| {
+        let mut release = Box::pin(guard.release());
+        assert!(poll!(release.as_mut()).is_pending(), "{name}: the server does not stand still");
+        let tried = lock_tests::spawn({
+            let (client, name) = (client.clone(), name.clone());
+            async move {
+                take(&client, rival(kind), &name, waits(wait)).await.map(|_guard| Instant::now())
+            }
+        });
+        timeout(SOON, release).await.expect("the release hangs").unwrap();
+        let tried = timeout(SOON, tried).await.expect("the rival hangs").unwrap();
+        // A slow machine may let it begin late enough to wait to the end.
+        let kept = tried.map_or(AT_LEAST, |granted| granted - start);
+        assert!(kept >= AT_LEAST, "{name}: the rival has it after {kept:?}");
         let next = take(other, rival(kind), &name, LockOptions::default());
         let next = timeout(SOON, next).await.unwrap_or_else(|_| panic!("{name}: never free"));
         let kept = start.elapsed();

@@ -25,8 +25,7 @@ async fn a_lost_guard_delays_no_waiter() {
 async fn a_forbidden_key_costs_only_its_own_hold() {
     let server = RedisServer::start().await;
     let raw = server.client();
-    let all = ["ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all"];
-    raw.cmd(&all).await;
+    raw.cmd(&["ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all"]).await;
     let url = format!("redis://u:pw@127.0.0.1:{}", server.port());
     let client = LockClient::connect(&url).await.unwrap();
     let lease = ms(1_200);
@@ -59,33 +58,6 @@ async fn members_without_a_score_cost_one_lease_in_all() {
     for key in ["redisson_lock_queue:{f}", "redisson_lock_timeout:{f}"] {
         assert!(!raw.exists(key).await, "{key} is left");
     }
-}
-
-/// S-10, S-17, S-21: a client that was first used on a runtime that is gone by now.
-#[test]
-fn a_runtime_that_ends_takes_no_other_task_along() {
-    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let (first, second) = (runtime(), runtime());
-    let (server, client) = first.block_on(async {
-        let (server, client) = world().await;
-        client.mutex("warm").lock().await.unwrap().release().await.unwrap();
-        (server, client)
-    });
-    second.block_on(async {
-        let holder = connect(&server).await;
-        let held = holder.fair_mutex("line").lock().await.unwrap();
-        let guard = client.mutex("body").with(watched(ms(900))).lock().await.unwrap();
-        let body = lock_tests::spawn(async move { guard.run(sleep(ms(3_000))).await });
-        let waiter = lock_tests::spawn(client.fair_mutex("line").lock());
-        let raw = server.client();
-        let queue = "redisson_lock_queue:{line}";
-        soon!("it waits", raw.exists(queue).await);
-        first.shutdown_background();
-        waiter.abort();
-        eventually(ms(1_500), "its place is given up", async || !raw.exists(queue).await).await;
-        body.await.unwrap().expect("no client renewed it any more");
-        held.release().await.unwrap();
-    });
 }
 
 /// S-27, S-33: a short wait over a slow network joins readers as it would take a lock.

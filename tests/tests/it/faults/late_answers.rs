@@ -29,12 +29,6 @@ impl World {
         client.mutex("warm").lock().await.unwrap().release().await.unwrap();
         client
     }
-
-    /// Waits until the client has given its connection up: it has made so many, and then one more.
-    async fn has_given_up(&self, connections: usize) {
-        let anew = async || self.proxy.accepted() > connections;
-        eventually(SOON / 2, "the silent connection is given up", anew).await;
-    }
 }
 
 fn options() -> LockOptions {
@@ -43,52 +37,38 @@ fn options() -> LockOptions {
 
 /// The server is silent, a short call finds that out, and the sign of life that is asked for then
 /// does not come. Calls that would wait for longer are asked again at once, of the new server.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_silent_ping() {
+async fn after_a_silent_ping(names: Vec<(&'static str, String)>) {
     let world = World::new().await;
     let client = world.client().await;
     world.old.pause();
     let connections = world.proxy.accepted();
-    let takes = KINDS.map(|(kind, _)| {
+    let takes = names.iter().cloned().map(|(kind, name)| {
         let client = client.clone();
-        lock_tests::spawn(async move { take_named(&client, kind, options()).await })
+        lock_tests::spawn(async move { take(&client, kind, &name, options()).await })
     });
+    let takes: Vec<_> = takes.collect();
     world.proxy.retarget(world.new.port());
-    let short = waits(ms(50));
-    client.mutex("short").with(short).lock().await.unwrap_err();
-    world.has_given_up(connections).await;
+    client.mutex("short").with(waits(ms(50))).lock().await.unwrap_err();
+    let anew = async || world.proxy.accepted() > connections;
+    eventually(SOON / 2, "the silent connection is given up", anew).await;
     world.old.resume();
-    for ((kind, _), taken) in KINDS.iter().zip(takes) {
+    for ((_, name), taken) in names.iter().zip(takes) {
         let guard = timeout(SOON / 2, taken).await.expect("waits for the old one").unwrap();
-        let guard = guard.unwrap();
-        assert!(world.new.client().exists(kind).await, "{kind}: granted by the old server");
-        guard.release().await.unwrap();
+        assert!(world.new.client().exists(name).await, "{name}: granted by the old server");
+        guard.unwrap().release().await.unwrap();
     }
 }
 
-/// The same with many requests in few scripts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_silent_ping_of_each_kind() {
+    after_a_silent_ping(KINDS.map(|(kind, _)| (kind, kind.to_owned())).into()).await;
+}
+
+/// Many requests in few scripts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_silent_ping_in_batches() {
-    let world = World::new().await;
-    let client = world.client().await;
-    world.old.pause();
-    let connections = world.proxy.accepted();
-    let take = |number: usize| {
-        let (client, name) = (client.clone(), format!("many:{number}"));
-        lock_tests::spawn(async move { client.mutex(name).with(options()).lock().await })
-    };
-    let takes: Vec<_> = (0..100).map(take).collect();
-    world.proxy.retarget(world.new.port());
-    let short = waits(ms(50));
-    client.mutex("short").with(short).lock().await.unwrap_err();
-    world.has_given_up(connections).await;
-    world.old.resume();
-    for (number, taken) in takes.into_iter().enumerate() {
-        let guard = timeout(SOON / 2, taken).await.expect("waits for the old one").unwrap();
-        let _guard = guard.unwrap();
-        let name = format!("many:{number}");
-        assert!(world.new.client().exists(&name).await, "{name}: granted by the old server");
-    }
+    let many = (0..100).map(|number| ("mutex", format!("many:{number}")));
+    after_a_silent_ping(many.collect()).await;
 }
 
 /// The server says that it is a replica by now, and a grant of it is on its way behind that.

@@ -20,13 +20,10 @@ async fn a_release_that_was_not_sent_explains_nothing() {
         proxy.refuse();
         proxy.reset_all();
         // Once this end knows that there is no connection, a release is not sent at all.
-        eventually(SOON, "the reset is noticed", async || {
-            client.mutex("probe").try_lock().await.is_err_and(|error| {
-                let LockError::Store(error) = error else { return false };
-                error.kind() == StoreErrorKind::Unavailable
-            })
-        })
-        .await;
+        soon!("the reset is noticed", {
+            let tried = client.mutex("probe").try_lock().await;
+            tried.is_err_and(|error| store_kind(&error) == Some(StoreErrorKind::Unavailable))
+        });
         server.client().cmd(&["FLUSHALL"]).await;
         let successor = other.mutex("k").lock().await.unwrap();
         let release = lock_tests::spawn(guard.release());
@@ -78,8 +75,7 @@ async fn stale_subscriptions_do_not_delay_a_reconnect() {
         let _held = holder.mutex(&name).lock().await.unwrap();
         client.mutex(&name).with(brief.clone()).lock().await.unwrap_err();
     }
-    let options = watched(ms(12_000));
-    let guard = client.mutex("kept").with(options).lock().await.unwrap();
+    let guard = client.mutex("kept").with(watched(secs(12))).lock().await.unwrap();
     let accepted = proxy.accepted();
     proxy.black_hole();
     sleep(ms(2_500)).await;
@@ -95,13 +91,11 @@ async fn stale_subscriptions_do_not_delay_a_reconnect() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_subscriptions_over_a_slow_network_are_restored() {
     const CHANNELS: usize = 3_000;
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (server, proxy) = proxied().await;
     let store = RedisStore::connect(&proxy.url()).await.unwrap();
     let targets = (0..CHANNELS).map(|n| Target::mutex(LockKey::new(format!("s:{n}")).unwrap()));
     let targets: Vec<_> = targets.collect();
-    let subscribed = targets.iter().map(|target| store.subscribe(target, secs(10)));
-    let _subscribed = join_all(subscribed).await;
+    let _subscribed = join_all(targets.iter().map(|it| store.subscribe(it, secs(10)))).await;
     proxy.delay(ms(100));
     let accepted = proxy.accepted();
     proxy.reset_all();

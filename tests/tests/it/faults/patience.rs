@@ -1,6 +1,7 @@
 //! `store_patience` is what it says: an acquire beside a store that does not answer ends when it is over.
 
 use crate::prelude::*;
+use crate::support::kinds::take_one_or_several;
 
 /// How long one command may take. Long, so that a wait for one more is told from a busy machine.
 const COMMAND: Duration = secs(3);
@@ -17,20 +18,16 @@ const EARLY: Duration = ms(350);
 type Acquiring = BoxFuture<'static, Result<(), LockError>>;
 
 fn every_kind(client: &LockClient) -> Vec<(&'static str, Acquiring)> {
-    let (mutex, fair) = (client.mutex("a"), client.fair_mutex("b"));
-    let (read, write) = (client.rw_lock("c"), client.rw_lock("d"));
-    let permits = client.semaphore("e", 1);
-    let multi = client.multi_lock(["f", "g"]);
-    let latch = client.latch("h");
-    vec![
-        ("mutex", Box::pin(async move { mutex.lock().await.map(drop) })),
-        ("fair", Box::pin(async move { fair.lock().await.map(drop) })),
-        ("read", Box::pin(async move { read.read().await.map(drop) })),
-        ("write", Box::pin(async move { write.write().await.map(drop) })),
-        ("semaphore", Box::pin(async move { permits.acquire().await.map(drop) })),
-        ("multi", Box::pin(async move { multi.lock().await.map(drop) })),
-        ("latch", Box::pin(async move { latch.reached().await })),
-    ]
+    let kinds = KINDS.map(|(kind, _)| kind).into_iter().chain(["multi"]);
+    let acquires = kinds.map(|kind| {
+        let client = client.clone();
+        let acquire = async move {
+            take_one_or_several(&client, kind, kind, LockOptions::default()).await.map(drop)
+        };
+        (kind, acquire.boxed())
+    });
+    let latch = client.latch("latch");
+    acquires.chain([("latch", async move { latch.reached().await }.boxed())]).collect()
 }
 
 async fn gives_up_in_time(what: &str, acquire: Acquiring) {
@@ -42,39 +39,33 @@ async fn gives_up_in_time(what: &str, acquire: Acquiring) {
     assert!(took > PATIENCE - EARLY, "{what} gave up after {took:?}");
 }
 
-async fn client(server: &RedisServer) -> LockClient {
+async fn world() -> (RedisServer, LockClient) {
+    let server = RedisServer::start().await;
     let builder = LockClient::builder().store_patience(PATIENCE).command_timeout(COMMAND);
-    builder.connect(&server.url()).await.unwrap()
+    let client = builder.connect(&server.url()).await.unwrap();
+    (server, client)
 }
 
 #[tokio::test]
-async fn a_store_that_hangs() {
-    let server = RedisServer::start().await;
-    let client = client(&server).await;
-    server.pause();
-    join_all(every_kind(&client).into_iter().map(|(what, it)| gives_up_in_time(what, it))).await;
-    server.resume();
-}
-
-#[tokio::test]
-async fn a_store_that_is_gone() {
-    let server = RedisServer::start().await;
-    let client = client(&server).await;
-    server.kill();
-    join_all(every_kind(&client).into_iter().map(|(what, it)| gives_up_in_time(what, it))).await;
+async fn a_store_that_hangs_or_is_gone() {
+    for away in [RedisServer::pause, RedisServer::kill] {
+        let (server, client) = world().await;
+        away(&server);
+        let all = every_kind(&client).into_iter();
+        join_all(all.map(|(what, acquire)| gives_up_in_time(what, acquire))).await;
+    }
 }
 
 /// Who comes later has a patience of its own, from when it came.
 #[tokio::test]
 async fn a_line_behind_a_store_that_hangs() {
-    let server = RedisServer::start().await;
-    let client = client(&server).await;
+    let (server, client) = world().await;
     server.pause();
     let waiters = (0..4_u32).map(|place| {
         let lock = client.mutex("line");
         async move {
             sleep(ms(150) * place).await;
-            let acquire = Box::pin(async move { lock.lock().await.map(drop) });
+            let acquire = async move { lock.lock().await.map(drop) }.boxed();
             gives_up_in_time(&format!("place {place}"), acquire).await;
         }
     });

@@ -32,21 +32,6 @@ async fn accepted_by_tenths(proxy: &Proxy, tenths: u32) -> Vec<usize> {
     counts
 }
 
-/// A replica takes connections and refuses what is asked over them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_is_connected_to_once_a_second_at_most() {
-    let (server, proxy) = proxied().await;
-    let asking = keeps_asking(proxy.url()).await;
-    server.client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
-    soon!("ten connections have failed", proxy.accepted() > 10);
-    let connections: usize = accepted_by_tenths(&proxy, 50).await.into_iter().sum();
-    assert!(connections <= 6, "{connections} connections in 5 s");
-    server.client().cmd(&["REPLICAOF", "NO", "ONE"]).await;
-    let locked = async || server.client().exists("wanted").await;
-    eventually(SOON, "it works again", locked).await;
-    asking.abort();
-}
-
 /// What stands between takes connections and closes them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_closing_proxy_is_connected_to_once_a_second_at_most() {

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 
 use lock_runtime::options::OnReleaseLost;
-use tokio::runtime::Builder;
 use tokio::task::spawn_blocking;
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
@@ -34,6 +33,16 @@ type Body = BoxFuture<'static, Instant>;
 #[distributed_lock(key = "attribute", client = client)]
 async fn annotated(client: &LockClient, body: Body) -> Result<Instant, LockError> {
     Ok(body.await)
+}
+
+/// A body that takes the server away.
+fn body(server: &Arc<RedisServer>, stop: fn(&RedisServer)) -> Body {
+    let server = Arc::clone(server);
+    let body = async move {
+        stop(&server);
+        Instant::now()
+    };
+    body.boxed()
 }
 
 /// The body of a plain function, which does not wait.
@@ -88,14 +97,7 @@ async fn calls_return(stop: fn(&RedisServer), go_on: impl AsyncFn(&RedisServer))
         // Nothing is known of a release without an answer: that is no loss.
         let options = LockOptions::new().on_release_lost(OnReleaseLost::Error);
         let client = LockClient::builder().options(options).connect(&server.url()).await.unwrap();
-        let body = {
-            let server = Arc::clone(&server);
-            async move {
-                stop(&server);
-                Instant::now()
-            }
-        };
-        let ran = timeout(AROUND, call(&client, way, body.boxed())).await;
+        let ran = timeout(AROUND, call(&client, way, body(&server, stop))).await;
         let ended = ran.unwrap_or_else(|_| panic!("{way}: a success is timed out")).unwrap();
         assert!(ended.elapsed() < patience(AT_MOST), "{way}: returns after {:?}", ended.elapsed());
         go_on(&server).await;
@@ -136,29 +138,16 @@ async fn the_bound_is_an_option() {
         let mut ways = vec!["run", "computed"];
         ways.extend((limit == secs(1)).then_some("literal"));
         for way in ways {
-            let body = {
-                let server = Arc::clone(&server);
-                async move {
-                    server.pause();
-                    Instant::now()
-                }
-            };
+            let (body, options) =
+                (body(&server, RedisServer::pause), LockOptions::new().release_timeout(limit));
             let ended = match way {
-                "run" => {
-                    client
-                        .mutex("m")
-                        .with(LockOptions::new().release_timeout(limit))
-                        .run(body)
-                        .await
-                }
-                "computed" => computed(&client, limit, body.boxed()).await,
-                _ => literal(&client, body.boxed()).await,
+                "run" => client.mutex("m").with(options).run(body).await,
+                "computed" => computed(&client, limit, body).await,
+                _ => literal(&client, body).await,
             };
             let took = ended.unwrap().elapsed();
-            assert!(
-                took >= least && took < patience(limit + AT_MOST),
-                "{way}, {limit:?}: {took:?}"
-            );
+            let in_time = took >= least && took < patience(limit + AT_MOST);
+            assert!(in_time, "{way}, {limit:?}: {took:?}");
             server.resume();
             soon!("it is released", !server.client().exists("m").await);
         }
@@ -171,53 +160,19 @@ async fn a_call_is_dropped_during_its_release() {
     let server = Arc::new(RedisServer::start().await);
     let client = connect(&*server).await;
     for way in ["run", "computed"] {
-        let (told, paused) = tokio::sync::oneshot::channel();
-        let body = {
-            let server = Arc::clone(&server);
-            async move {
-                server.pause();
-                told.send(()).expect("the test has ended");
-                Instant::now()
-            }
-        };
+        let has_run = Arc::<AtomicBool>::default();
+        let told = Arc::clone(&has_run);
+        let body = body(&server, RedisServer::pause);
+        let body = body.inspect(move |_| told.store(true, Ordering::SeqCst)).boxed();
+        let long = LockOptions::new().release_timeout(secs(60));
         let call = match way {
-            "run" => client
-                .mutex("m")
-                .with(LockOptions::new().release_timeout(secs(60)))
-                .run(body)
-                .boxed(),
-            _ => computed(&client, secs(60), body.boxed()).boxed(),
+            "run" => client.mutex("m").with(long).run(body).boxed(),
+            _ => computed(&client, secs(60), body).boxed(),
         };
         assert!(timeout(ms(300), call).await.is_err(), "{way}: it does not wait for its release");
-        paused.await.expect("the body has not run");
+        assert!(has_run.load(Ordering::SeqCst), "{way}: the body has not run");
         server.resume();
         soon!(&format!("{way} is released"), !server.client().exists("m").await);
     }
-    assert!(client.shutdown(SOON).await.is_clean());
-}
-
-/// As above, and the runtime of the call ends, but not that of the client.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_runtime_ends_during_the_release() {
-    let server = Arc::new(RedisServer::start().await);
-    let client = connect(&*server).await;
-    client.mutex("here").run(async {}).await.unwrap();
-    let ending = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (told, paused) = tokio::sync::oneshot::channel();
-    let (stopped, there) = (Arc::clone(&server), client.clone());
-    let call = ending.spawn(async move {
-        let body = async move {
-            stopped.pause();
-            told.send(()).expect("the test has ended");
-        };
-        there.mutex("m").with(LockOptions::new().release_timeout(secs(60))).run(body).await
-    });
-    paused.await.expect("the body has not run");
-    sleep(ms(300)).await;
-    assert!(!call.is_finished(), "it does not wait for its release");
-    ending.shutdown_background();
-    assert!(call.await.unwrap_err().is_cancelled());
-    server.resume();
-    soon!("it is released", !server.client().exists("m").await);
     assert!(client.shutdown(SOON).await.is_clean());
 }

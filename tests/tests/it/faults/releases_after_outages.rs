@@ -19,18 +19,6 @@ const LONG: Duration = secs(60);
 /// Answers nothing and changes nothing.
 const AWAY: Trouble = Trouble::Fails(StoreErrorKind::Unavailable);
 
-/// A store in memory, its client, and a client of another process, which has no trouble with it.
-fn in_memory() -> (Troubled, LockClient, LockClient) {
-    let memory = MemoryStore::new();
-    let store = Troubled::new(memory.clone());
-    let client = LockClient::builder().store(store.clone()).unwrap();
-    (store, client, LockClient::builder().store(memory.peer()).unwrap())
-}
-
-fn long_kept() -> LockOptions {
-    LockOptions::new().at_least(LONG).lease(Lease::Watchdog(LEASE))
-}
-
 /// What excludes a lock of that kind.
 fn rival(kind: &str) -> &str {
     // Readers do not exclude each other.
@@ -44,13 +32,18 @@ async fn is_free_soon(other: &LockClient, kind: &str, name: &str) {
 }
 
 /// The holds are lost while the store is away, and let go then.
-async fn lost_while_away((client, other): (&LockClient, &LockClient), away: impl Fn(bool)) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_lost_before_at_least_is_freed_after_the_outage() {
+    let (server, proxy, client) = far_world().await;
+    let other = connect(&server).await;
+    let long_kept = LockOptions::new().at_least(LONG).lease(Lease::Watchdog(LEASE));
     let held = KINDS_AND_SEVERAL.map(async |kind| {
         let name = kind.replace(' ', "-");
-        take(client, kind, &name, long_kept()).await.unwrap()
+        take(&client, kind, &name, long_kept.clone()).await.unwrap()
     });
     let held = join_all(held).await;
-    away(true);
+    proxy.refuse();
+    proxy.reset_all();
     let start = Instant::now();
     for guard in held {
         let lost = timeout(SOON, guard.lost()).await.expect("not lost");
@@ -59,73 +52,20 @@ async fn lost_while_away((client, other): (&LockClient, &LockClient), away: impl
     }
     // That the outage lasts is what this is about.
     tokio::time::sleep_until(start + OUTAGE).await;
-    away(false);
+    proxy.pass();
     for kind in KINDS_AND_SEVERAL {
-        is_free_soon(other, kind, &kind.replace(' ', "-")).await;
+        is_free_soon(&other, kind, &kind.replace(' ', "-")).await;
     }
     assert!(client.shutdown(SOON).await.is_clean());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_lost_before_at_least_is_freed_after_the_outage() {
-    let (server, proxy, client) = far_world().await;
-    let other = connect(&server).await;
-    lost_while_away((&client, &other), |is_away| match is_away {
-        true => {
-            proxy.refuse();
-            proxy.reset_all();
-        }
-        false => proxy.pass(),
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_lost_before_at_least_is_freed_in_memory() {
-    let (store, client, other) = in_memory();
-    lost_while_away((&client, &other), |is_away| {
-        store.set(if is_away { AWAY } else { Trouble::None });
-    })
-    .await;
 }
 
 /// The answer to an extension is lost, and the store is away until long after the lease.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_extension_without_an_answer_is_released() {
-    let (server, proxy, client) = far_world().await;
-    let other = connect(&server).await;
-    let raw = server.client();
-    // So long that the hold is not asked for before it is extended.
-    let lease = secs(6);
-    let mut guards = Vec::new();
-    for (kind, key) in
-        [("mutex", "mutex"), ("fair", "fair"), ("write", "write"), ("multi", "multi-a")]
-    {
-        let guard = take(&client, kind, kind, fixed(lease)).await.unwrap();
-        proxy.drop_next_reply_to(key);
-        let extended = guard.extend(LONG).await;
-        assert_eq!(
-            extended.as_ref().err().and_then(store_kind),
-            Some(StoreErrorKind::OutcomeUnknown)
-        );
-        let left = raw.pttl(key).await;
-        assert!(matches!(left, Ttl::Left(left) if left > LONG / 2), "not extended: {left:?}");
-        guards.push((kind, guard));
-    }
-    proxy.refuse();
-    proxy.reset_all();
-    let kinds: Vec<_> = guards.into_iter().map(|(kind, _guard)| kind).collect();
-    sleep(lease + OUTAGE).await;
-    proxy.pass();
-    for kind in kinds {
-        is_free_soon(&other, kind, kind).await;
-    }
-    assert!(client.shutdown(SOON).await.is_clean());
-}
-
 #[tokio::test(start_paused = true)]
 async fn an_extension_without_an_answer_is_released_in_memory() {
-    let (store, client, other) = in_memory();
+    let memory = MemoryStore::new();
+    let store = Troubled::new(memory.clone());
+    let client = LockClient::builder().store(store.clone()).unwrap();
+    let other = LockClient::builder().store(memory.peer()).unwrap();
     for kind in KINDS_AND_SEVERAL {
         let name = kind.replace(' ', "-");
         let guard = take(&client, kind, &name, fixed(LEASE)).await.unwrap();

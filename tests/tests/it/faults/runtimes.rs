@@ -2,6 +2,7 @@
 //! has ended, or is not driven any more (S-10, S-20).
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 
 use crate::prelude::*;
 
@@ -31,8 +32,8 @@ async fn client_of(url: Option<&str>, memory: MemoryStore) -> LockClient {
 /// A client whose tasks are in a runtime of its own, which goes on for now.
 struct First {
     client: LockClient,
-    stop: std::sync::mpsc::Sender<Then>,
-    ended: std::sync::mpsc::Receiver<Option<Runtime>>,
+    stop: oneshot::Sender<Then>,
+    thread: std::thread::JoinHandle<Option<Runtime>>,
 }
 
 impl First {
@@ -41,37 +42,26 @@ impl First {
     }
 
     async fn of<F: Future<Output = LockClient>>(make: impl FnOnce() -> F + Send + 'static) -> Self {
-        let (made, client) = tokio::sync::oneshot::channel();
-        let (stop, stopped) = std::sync::mpsc::channel::<Then>();
-        let (end, ended) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
+        let (made, client) = oneshot::channel();
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             let then = runtime.block_on(async {
                 let client = make().await;
                 client.mutex("first").lock().await.unwrap().release().await.unwrap();
                 let _ = made.send(client);
-                loop {
-                    if let Ok(then) = stopped.try_recv() {
-                        return then;
-                    }
-                    sleep(ms(5)).await;
-                }
+                stopped.await.unwrap()
             });
-            let rest = match then {
-                Then::Ends => None,
-                Then::Rests => Some(runtime),
-            };
-            let _ = end.send(rest);
+            matches!(then, Then::Rests).then_some(runtime)
         });
-        Self { client: client.await.unwrap(), stop, ended }
+        Self { client: client.await.unwrap(), stop, thread }
     }
 
     /// Ends or rests the runtime; the result is to be kept.
     async fn then(self, then: Then) -> (LockClient, Option<Runtime>) {
-        let Self { client, stop, ended } = self;
-        stop.send(then).unwrap();
-        let rest = tokio::task::spawn_blocking(move || ended.recv().unwrap());
-        (client, rest.await.unwrap())
+        self.stop.send(then).unwrap();
+        let rest = tokio::task::spawn_blocking(|| self.thread.join().unwrap()).await.unwrap();
+        (self.client, rest)
     }
 }
 
@@ -92,7 +82,7 @@ async fn keeps(server: Option<&RedisServer>, then: Then) {
     let dropped = first.client.mutex(name("dropped")).lock().await.unwrap();
     let sync = first.client.clone();
     let thread = name("thread");
-    let (give, guard) = tokio::sync::oneshot::channel();
+    let (give, guard) = oneshot::channel();
     let (done, wait) = std::sync::mpsc::channel::<()>();
     let blocking = std::thread::spawn(move || {
         let guard = sync.mutex(&thread).blocking_lock().unwrap();
@@ -123,15 +113,10 @@ async fn keeps(server: Option<&RedisServer>, then: Then) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guards_are_renewed_when_the_first_runtime_has_ended() {
+async fn guards_are_renewed_when_the_first_runtime_has_ended_or_is_not_driven() {
     let server = RedisServer::start().await;
-    tokio::join!(keeps(Some(&server), Then::Ends), keeps(None, Then::Ends));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guards_are_renewed_when_the_first_runtime_is_not_driven() {
-    let server = RedisServer::start().await;
-    tokio::join!(keeps(Some(&server), Then::Rests), keeps(None, Then::Rests));
+    let of = async |then| tokio::join!(keeps(Some(&server), then), keeps(None, then));
+    tokio::join!(of(Then::Ends), of(Then::Rests));
 }
 
 /// A runtime that rested takes part again, and what took its place may end.

@@ -2,6 +2,7 @@
 
 use std::sync::MutexGuard;
 
+use lock_runtime::acquire::Acquire;
 use tracing::Level;
 
 use crate::prelude::*;
@@ -29,36 +30,29 @@ struct Script {
     acquires_before_silence: Option<usize>,
     /// How late the effect of a release comes.
     release_starts_after: Duration,
-    /// Renewals find that the hold is gone.
-    holds_are_gone: bool,
 }
 
 impl Script {
     /// Counts an acquire. True if it gets no answer.
     fn falls_silent(&mut self) -> bool {
-        match &mut self.acquires_before_silence {
-            Some(0) => true,
-            Some(left) => {
-                *left -= 1;
-                false
-            }
-            None => false,
-        }
+        let Some(left) = &mut self.acquires_before_silence else { return false };
+        let is_silent = *left == 0;
+        *left = left.saturating_sub(1);
+        is_silent
     }
 }
 
 impl Scripted {
-    fn new(inner: MemoryStore) -> Self {
-        Self { inner, script: Arc::default() }
-    }
-
     fn script(&self) -> MutexGuard<'_, Script> {
         self.script.lock().unwrap()
     }
+}
 
-    fn client(&self) -> LockClient {
-        LockClient::builder().store(self.clone()).unwrap()
-    }
+/// Such a store, and a client of it.
+fn scripted(inner: MemoryStore) -> (Scripted, LockClient) {
+    let scripted = Scripted { inner, script: Arc::default() };
+    let client = LockClient::builder().store(scripted.clone()).unwrap();
+    (scripted, client)
 }
 
 impl std::fmt::Debug for Scripted {
@@ -68,7 +62,7 @@ impl std::fmt::Debug for Scripted {
 }
 
 impl Store for Scripted {
-    handed_on!(clock);
+    handed_on!(renew clock);
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         self.script().tokens_asked.push(request.tokens);
@@ -83,17 +77,6 @@ impl Store for Scripted {
             sleep(late).await;
             reply
         })
-    }
-
-    fn renew(
-        &self,
-        requests: Vec<RenewRequest>,
-        timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>> {
-        if self.script().holds_are_gone {
-            return StoreFuture::new(async move { Ok(vec![Ownership::NotOwner; requests.len()]) });
-        }
-        self.inner.renew(requests, timeout)
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
@@ -122,8 +105,7 @@ impl Store for Scripted {
 async fn a_release_before_the_subscription_is_found() {
     let store = MemoryStore::new();
     let holder = LockClient::builder().store(store.peer()).unwrap();
-    let scripted = Scripted::new(store);
-    let client = scripted.client();
+    let (scripted, client) = scripted(store);
     let guard = holder.mutex("gap").lock().await.unwrap();
     let release: Step = Box::pin(async move { guard.release().await.unwrap() });
     scripted.script().before_subscribing = Some(release);
@@ -137,57 +119,40 @@ async fn a_release_before_the_subscription_is_found() {
 /// does not run ahead of the clock.
 #[tokio::test(start_paused = true)]
 async fn tokens_follow_the_clock() {
-    for release in [drop_guard, release_guard] {
-        let (acquires, releases) = ((ms(1), Duration::ZERO), (Duration::ZERO, ms(1)));
-        for (acquire_takes, release_takes) in [acquires, releases] {
-            let (most, all) = tokens_asked(acquire_takes, release_takes, release).await;
-            assert!((800..=4096).contains(&most), "{most}, {acquire_takes:?}");
-            // All that were granted were used, but for the last block.
-            assert!(all <= TURNS + 4096, "{all}");
-        }
-        // Next to no time passes: the credit of a new gate, and what each hold needs.
-        let (most, _) = tokens_asked(Duration::ZERO, Duration::ZERO, release).await;
-        assert!((2..=256).contains(&most), "{most}");
+    /// How often eight tasks have the lock in turns.
+    const TURNS: u32 = 8 * 1000;
+    for (drops, takes) in [true, false]
+        .into_iter()
+        .flat_map(|drops| [[ms(1), ms(0)], [ms(0), ms(1)], [ms(0); 2]].map(|takes| (drops, takes)))
+    {
+        let (scripted, client) = scripted(MemoryStore::new());
+        [scripted.script().acquire_answers_after, scripted.script().release_starts_after] = takes;
+        let tasks = (0..8).map(async |_| {
+            for _ in 0..TURNS / 8 {
+                let guard = client.mutex("busy").lock().await.unwrap();
+                if drops {
+                    drop(guard);
+                } else {
+                    guard.release().await.unwrap();
+                }
+            }
+        });
+        join_all(tasks).await;
+        let asked = &scripted.script().tokens_asked;
+        let (most, all) = (*asked.iter().max().unwrap(), asked.iter().sum::<u32>());
+        // Where next to no time passes: the credit of a new gate, and what each hold needs.
+        let expected = if takes == [ms(0); 2] { 2..=256 } else { 800..=4096 };
+        assert!(expected.contains(&most), "{most}, {takes:?}");
+        // All that were granted were used, but for the last block.
+        assert!(takes == [ms(0); 2] || all <= TURNS + 4096, "{all}");
     }
-}
-
-/// How often eight tasks have the lock.
-const TURNS: u32 = 8 * 1000;
-
-fn drop_guard(guard: LockGuard) -> BoxFuture<'static, ()> {
-    drop(guard);
-    Box::pin(std::future::ready(()))
-}
-
-fn release_guard(guard: LockGuard) -> BoxFuture<'static, ()> {
-    Box::pin(async { guard.release().await.unwrap() })
-}
-
-/// The most that one acquire asks for, and all together, where eight tasks have a lock in turns.
-async fn tokens_asked(
-    acquire_takes: Duration,
-    release_takes: Duration,
-    release: fn(LockGuard) -> BoxFuture<'static, ()>,
-) -> (u32, u32) {
-    let scripted = Scripted::new(MemoryStore::new());
-    let client = scripted.client();
-    scripted.script().acquire_answers_after = acquire_takes;
-    scripted.script().release_starts_after = release_takes;
-    let tasks = (0..8).map(async |_| {
-        for _ in 0..TURNS / 8 {
-            release(client.mutex("busy").lock().await.unwrap()).await;
-        }
-    });
-    join_all(tasks).await;
-    let asked = &scripted.script().tokens_asked;
-    (asked.iter().max().copied().unwrap(), asked.iter().sum())
 }
 
 /// S-8, S-33: a store whose every grant comes after its own deadline is one that fails: patience
 /// ends even an endless wait, for the whole line at once.
 #[tokio::test(start_paused = true)]
 async fn patience_ends_with_grants_that_are_all_late() {
-    let scripted = Scripted::new(MemoryStore::new());
+    let (scripted, _) = scripted(MemoryStore::new());
     let (lease, patience, late) = (ms(200), secs(2), ms(300));
     let builder = LockClient::builder().store_patience(patience);
     let client = builder.store(scripted.clone()).unwrap();
@@ -199,11 +164,7 @@ async fn patience_ends_with_grants_that_are_all_late() {
     });
     let line = timeout(MINUTE, join_all(line)).await.expect("waits for ever");
     for (outcome, waited) in line {
-        let kind = match outcome {
-            Err(LockError::Store(error)) => error.kind(),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(kind, StoreErrorKind::NotReady);
+        assert_eq!(store_kind(&outcome.unwrap_err()), Some(StoreErrorKind::NotReady));
         // It begins with the first late answer, and a pause and an answer may follow its end.
         assert!(waited >= patience && waited < late + patience + ms(50) + late, "{waited:?}");
     }
@@ -214,27 +175,12 @@ async fn patience_ends_with_grants_that_are_all_late() {
     assert!(client.shutdown(MINUTE).await.is_clean());
 }
 
-/// S-20: what was found lost by `extend` needs no wait, however long its lease was.
-#[tokio::test(start_paused = true)]
-async fn shutdown_does_not_wait_for_what_extend_found_lost() {
-    let scripted = Scripted::new(MemoryStore::new());
-    let client = scripted.client();
-    let guard = client.mutex("gone").with(fixed(MINUTE)).lock().await.unwrap();
-    scripted.script().holds_are_gone = true;
-    assert!(guard.extend(MINUTE * 2).await.unwrap_err().is_lost());
-    let start = Instant::now();
-    assert!(client.shutdown(secs(30)).await.is_clean());
-    assert!(start.elapsed() < ms(100), "waited {:?}", start.elapsed());
-    assert!(guard.is_lost());
-}
-
 /// S-20: a shutdown that runs out of grace counts what is under way; a second one, alone or beside
 /// the first, counts the same and waits for it.
 #[tokio::test(start_paused = true)]
 async fn a_second_shutdown_waits_for_releases_under_way() {
     for beside in [false, true] {
-        let scripted = Scripted::new(MemoryStore::new());
-        let client = scripted.client();
+        let (scripted, client) = scripted(MemoryStore::new());
         let late = ms(800);
         scripted.script().release_starts_after = late;
         let start = Instant::now();
@@ -268,8 +214,7 @@ async fn a_second_shutdown_waits_for_releases_under_way() {
 /// waits or tries, and no task waits for more than that answer and whether he may join.
 #[tokio::test(start_paused = true)]
 async fn readers_who_ask_at_once_share_one_hold() {
-    let store = Scripted::new(MemoryStore::new());
-    let client = store.client();
+    let (store, client) = scripted(MemoryStore::new());
     let (lock, late) = (client.rw_lock("r"), ms(300));
     store.script().acquire_answers_after = late;
     let asked = Instant::now();
@@ -299,10 +244,10 @@ async fn the_last_answer_before_a_silence_ends_the_wait() {
             true => Some(holder.mutex("m").lock().await.unwrap()),
             false => None,
         };
-        let scripted = Scripted::new(store);
+        let (scripted, client) = scripted(store);
         scripted.script().acquires_before_silence = Some(answers);
         let start = Instant::now();
-        let error = scripted.client().mutex("m").with(options.clone()).lock().await.unwrap_err();
+        let error = client.mutex("m").with(options.clone()).lock().await.unwrap_err();
         let is_right = match (is_held, answers) {
             (_, 0) => matches!(error, LockError::Store(_)),
             (true, _) => matches!(error, LockError::Timeout { .. }),
@@ -321,9 +266,8 @@ async fn the_last_answer_before_a_silence_ends_the_wait() {
 async fn a_waiter_that_is_out_of_time_has_left_the_queue() {
     for level in [Level::WARN, Level::TRACE] {
         let _log = Log::start_at(level);
-        let scripted = Scripted::new(MemoryStore::new());
+        let (scripted, client) = scripted(MemoryStore::new());
         scripted.script().acquires_before_silence = Some(0);
-        let client = scripted.client();
         let contender = lock_tests::spawn(client.mutex("k").lock());
         tokio::task::yield_now().await;
         let waiter = lock_tests::spawn(client.mutex("k").wait(ms(50)).lock());
@@ -337,84 +281,69 @@ async fn a_waiter_that_is_out_of_time_has_left_the_queue() {
     }
 }
 
-/// A store where another client holds the mutex `m`.
-async fn contended() -> (LockGuard, Scripted) {
+/// A store where another client holds the mutex `m`, and a client.
+async fn contended() -> (LockGuard, Scripted, LockClient) {
     let store = MemoryStore::new();
     let holder = LockClient::builder().store(store.peer()).unwrap();
     let held = holder.mutex("m").lock().await.unwrap();
-    (held, Scripted::new(store))
+    let (scripted, client) = scripted(store);
+    (held, scripted, client)
+}
+
+/// Waiters for that mutex whose wait ends together with that of the task that asks the store for all. They listened to that task,
+/// which has just left.
+async fn left_behind(client: &LockClient, count: usize) -> Vec<Pin<Box<Acquire>>> {
+    let waits = |time| Box::pin(client.mutex("m").wait(ms(time)).lock());
+    let mut contender = waits(300);
+    assert!(poll!(contender.as_mut()).is_pending());
+    sleep(ms(10)).await;
+    let mut waiters: Vec<_> = (0..count).map(|_| waits(290)).collect();
+    for pause in [290, 0] {
+        for waiter in &mut waiters {
+            assert!(poll!(waiter.as_mut()).is_pending());
+        }
+        tokio::time::advance(ms(pause)).await;
+    }
+    assert!(contender.await.unwrap_err().is_timeout());
+    waiters
 }
 
 /// S-33: when its wait ends together with that of the task that asks the store for both, a waiter that has heard no answer
 /// asks the store itself, and does what that says. If it is dropped meanwhile, it leaves nothing behind.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_asks_when_the_contender_leaves_with_it() {
-    #[derive(Debug, Clone, Copy, PartialEq)]
-    enum Now {
-        Held,
-        Free,
-        Silent,
-        Dropped,
-    }
-    for now in [Now::Held, Now::Free, Now::Silent, Now::Dropped] {
-        let (held, scripted) = contended().await;
-        let client = scripted.client();
-        let mut contender = Box::pin(client.mutex("m").wait(ms(300)).lock());
-        assert!(poll!(contender.as_mut()).is_pending());
-        sleep(ms(10)).await;
-        let mut waiter = Box::pin(client.mutex("m").wait(ms(290)).lock());
-        assert!(poll!(waiter.as_mut()).is_pending());
-        tokio::time::advance(ms(290)).await;
-        // It listens to the contender, which leaves.
-        assert!(poll!(waiter.as_mut()).is_pending());
-        match poll!(contender.as_mut()) {
-            Poll::Ready(Err(error)) => assert!(error.is_timeout(), "{now:?}: {error:?}"),
-            other => panic!("{now:?}: {other:?}"),
-        }
+    for now in ["held", "free", "silent", "dropped"] {
+        let (held, scripted, client) = contended().await;
+        let mut waiter = left_behind(&client, 1).await.pop().unwrap();
         let mut held = Some(held);
-        if matches!(now, Now::Free | Now::Dropped) {
+        if matches!(now, "free" | "dropped") {
             held.take().unwrap().release().await.unwrap();
         }
-        scripted.script().acquires_before_silence = Some(usize::from(now != Now::Silent));
-        if now == Now::Dropped {
+        scripted.script().acquires_before_silence = Some(usize::from(now != "silent"));
+        if now == "dropped" {
             scripted.script().acquire_answers_after = ms(10);
             assert!(poll!(waiter.as_mut()).is_pending());
             assert_eq!(scripted.inner.holders("m").0.len(), 1, "it does not ask");
             drop(waiter);
-            eventually(SOON, "it is given back", async || scripted.inner.holders("m").0.is_empty())
-                .await;
+            soon!("it is given back", scripted.inner.holders("m").0.is_empty());
             continue;
         }
         let outcome = waiter.await.map(drop);
-        assert_eq!(scripted.script().acquires_before_silence, Some(0), "{now:?}: it does not ask");
+        assert_eq!(scripted.script().acquires_before_silence, Some(0), "{now}: it does not ask");
         let is_right = match now {
-            Now::Held => matches!(outcome, Err(LockError::Timeout { .. })),
-            Now::Silent => matches!(outcome, Err(LockError::Store(_))),
-            Now::Free | Now::Dropped => outcome.is_ok(),
+            "held" => matches!(outcome, Err(LockError::Timeout { .. })),
+            "silent" => matches!(outcome, Err(LockError::Store(_))),
+            _ => outcome.is_ok(),
         };
-        assert!(is_right, "{now:?}: {outcome:?}");
-        drop(held);
+        assert!(is_right, "{now}: {outcome:?}");
     }
 }
 
 /// S-14, S-33: of the waiters that are out of time when the contender leaves, one asks for all.
 #[tokio::test(start_paused = true)]
 async fn one_waiter_asks_for_all_that_are_out_of_time() {
-    let (_held, scripted) = contended().await;
-    let client = scripted.client();
-    let mut contender = Box::pin(client.mutex("m").wait(ms(300)).lock());
-    assert!(poll!(contender.as_mut()).is_pending());
-    sleep(ms(10)).await;
-    let waiter = || Box::pin(client.mutex("m").wait(ms(290)).lock());
-    let mut waiters: Vec<_> = std::iter::repeat_with(waiter).take(20).collect();
-    for waiter in &mut waiters {
-        assert!(poll!(waiter.as_mut()).is_pending());
-    }
-    tokio::time::advance(ms(290)).await;
-    for waiter in &mut waiters {
-        assert!(poll!(waiter.as_mut()).is_pending());
-    }
-    assert!(contender.await.unwrap_err().is_timeout());
+    let (_held, scripted, client) = contended().await;
+    let waiters = left_behind(&client, 20).await;
     scripted.script().acquire_answers_after = ms(10);
     // A second request would get no answer.
     scripted.script().acquires_before_silence = Some(1);
@@ -427,9 +356,8 @@ async fn one_waiter_asks_for_all_that_are_out_of_time() {
 /// S-33: a waiter that was passed over, because it was not polled, asks itself after all others have left.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_asks_when_no_other_task_is_left() {
-    let (_held, scripted) = contended().await;
+    let (_held, scripted, client) = contended().await;
     scripted.script().acquires_before_silence = Some(2);
-    let client = scripted.client();
     let mut first = Box::pin(client.mutex("m").wait(ms(300)).lock());
     assert!(poll!(first.as_mut()).is_pending());
     sleep(ms(10)).await;

@@ -5,17 +5,6 @@ use tokio::net::TcpListener;
 
 use crate::prelude::*;
 
-fn store_error(error: LockError) -> StoreError {
-    match error {
-        LockError::Store(error) => error,
-        other => panic!("{other:?}"),
-    }
-}
-
-async fn refused(url: &str) -> StoreError {
-    store_error(LockClient::connect(url).await.unwrap_err())
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_http_server_is_not_redis() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -28,59 +17,51 @@ async fn an_http_server_is_not_redis() {
             let _ = stream.write_all(answer).await;
         }
     });
-    let error = refused(&url).await;
-    assert_eq!(error.kind(), StoreErrorKind::Config, "{error}");
-    assert!(error.to_string().contains("is not Redis; check host and port"), "{error}");
+    let (kind, text) = kind_and_sentence(LockClient::connect(&url).await.unwrap_err());
+    assert_eq!(kind, StoreErrorKind::Config, "{text}");
+    assert!(text.contains("is not Redis; check host and port"), "{text}");
 }
 
+/// S-33: each wrong address or password is one clear error, at once: which server it is, what is wrong, and what to do. It tells no
+/// cause twice, and shows no password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_cause_is_told_twice() {
-    let server = RedisServer::builder().password("right").start().await;
-    let urls = ["redis://127.0.0.1:1".to_owned(), server.url_with_password(Some("wrong"))];
-    for url in urls {
+async fn a_bad_start_fails_at_once_and_clearly() {
+    use StoreErrorKind::{Config, Denied, Unavailable};
+    let server = RedisServer::builder().password("right-one").start().await;
+    let at = format!("the server at 127.0.0.1:{}", server.port());
+    let nowhere = "the server at 127.0.0.1:1 cannot be reached; check the address and that it runs";
+    let password = "refuses the user name or password; check both in the address, where special \
+                    characters are percent-encoded, such as %40 for @";
+    let database = "has no database 99; write a lower number behind the address, or raise the \
+                    server's setting `databases`";
+    let memory = "the address \"memory:\" is for the `lock.url` of a configuration; for locks of \
+                  this process alone, make the client with `LockClient::in_memory()`";
+    for (url, kind, says) in [
+        (server.url_with_password(Some("wrong-one")), Denied, format!("{at} {password}")),
+        (server.url_with_password(None), Denied, "password".to_owned()),
+        (format!("{}/99", server.url()), Config, format!("{at} {database}")),
+        ("redis://127.0.0.1:1".to_owned(), Unavailable, nowhere.to_owned()),
+        ("unix:///no/such/socket".to_owned(), Unavailable, "cannot be reached".to_owned()),
+        ("http://user:wrong-one@host".to_owned(), Config, "redis://host:port".to_owned()),
+        ("nonsense".to_owned(), Config, "cannot be used".to_owned()),
+        ("redis://:wrong-one#x@localhost".to_owned(), Config, "cannot be used".to_owned()),
+        ("memory:".to_owned(), Config, memory.to_owned()),
+    ] {
+        let start = Instant::now();
         let error = LockClient::connect(&url).await.unwrap_err();
+        assert!(start.elapsed() < patience(secs(3)), "{url}: {:?}", start.elapsed());
+        assert_eq!(store_kind(&error), Some(kind), "{url}: {error:?}");
+        assert!(error.to_string().contains(&says), "{url}: {error}");
         let first: &(dyn Error + 'static) = &error;
         let chain = std::iter::successors(Some(first), |&error| error.source());
         let texts: Vec<_> = chain.map(ToString::to_string).collect();
-        assert!(texts.len() > 1, "{texts:?}");
         for pair in texts.windows(2) {
             assert!(!pair[0].contains(&pair[1]) && !pair[1].contains(&pair[0]), "{texts:?}");
         }
-        let everything = texts.join(": ");
-        assert!(format!("{error:?}").contains(&everything), "{error:?}: {everything}");
+        let everything = format!("{error:?} {}", texts.join(": "));
+        assert!(!everything.contains("wrong-one"), "the password shows: {everything}");
     }
-}
-
-/// The text of the error of a lock alone: which server it is, what is wrong, and what to do.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_message_names_the_server_and_the_remedy() {
-    let server = RedisServer::builder().password("right").start().await;
-    let at = format!("127.0.0.1:{}", server.port());
-    let password = "refuses the user name or password; check both in the address, where special \
-                    characters are percent-encoded, such as %40 for @";
-    for (url, expected) in [
-        (
-            "redis://127.0.0.1:1".to_owned(),
-            "the server at 127.0.0.1:1 cannot be reached; check the address and that it runs".to_owned(),
-        ),
-        (server.url_with_password(Some("wrong")), format!("the server at {at} {password}")),
-        (
-            format!("{}/99", server.url()),
-            format!(
-                "the server at {at} has no database 99; write a lower number behind the address, or \
-                 raise the server's setting `databases`"
-            ),
-        ),
-        (
-            "memory:".to_owned(),
-            "the address \"memory:\" is for the `lock.url` of a configuration; for locks of this process \
-             alone, make the client with `LockClient::in_memory()`"
-                .to_owned(),
-        ),
-    ] {
-        let error = LockClient::connect(&url).await.unwrap_err();
-        assert_eq!(error.to_string(), expected, "{error:?}");
-    }
+    connect(&server).await.mutex("ok").lock().await.unwrap().release().await.unwrap();
 }
 
 /// A server that is full and one that hangs, while the client is connected.

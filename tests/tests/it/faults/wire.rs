@@ -1,4 +1,4 @@
-//! What Redis sees: keys, fields, expiry, channels, commands (S-2, S-4, S-16, S-19, S-23, S-25).
+//! What Redis sees: keys, fields, expiry, channels (S-2, S-4, S-14, S-19, S-23, S-25).
 
 use crate::prelude::*;
 
@@ -54,78 +54,6 @@ async fn a_hash_tag_in_the_name_is_kept() {
     guard.release().await.unwrap();
 }
 
-/// S-16: one script to take, one to give back, no subscription. What the scripts call is written
-/// down here so that nobody adds to it unseen: the server's core is the ceiling.
-const UNCONTENDED: [(&str, u64, &str); 3] = [
-    ("mutex", 10, "evalsha 20, hdel 10, hset 10, pexpire 10, pttl 10, publish 10, set 10, time 10"),
-    (
-        "read",
-        1,
-        "del 2, evalsha 2, exists 4, hdel 1, hexists 1, hget 2, \
-        hgetall 1, hset 2, pexpire 1, pttl 2, publish 1, set 2, time 1, zrevrange 1",
-    ),
-    (
-        "write",
-        1,
-        "del 2, evalsha 2, exists 2, hdel 1, hget 1, hkeys 1, \
-        hset 1, pexpire 1, pttl 1, publish 1, set 1, time 1, zrem 2, zscore 1",
-    ),
-];
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_uncontended_pair_costs_two_scripts() {
-    let server = RedisServer::start().await;
-    // A client that answers surveys subscribes their channel, some time after it has connected.
-    let client = LockClient::builder().survey(false).connect(&server.url()).await.unwrap();
-    for (kind, rounds, expected) in UNCONTENDED {
-        let pair = async || {
-            let guard = take_named(&client, kind, LockOptions::default()).await.unwrap();
-            guard.release().await.unwrap();
-        };
-        pair().await;
-        server.reset_stats().await;
-        for _ in 0..rounds {
-            pair().await;
-        }
-        let mut calls = server.command_calls().await;
-        // The side channel's own.
-        for own in ["config|resetstat", "info", "hello", "client|setinfo", "select", "ping"] {
-            calls.remove(own);
-        }
-        let calls: Vec<_> = calls.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        assert_eq!(calls.join(", "), expected, "{kind}");
-    }
-}
-
-/// S-23: above what a Redisson peer has counted, above 2^53, and when the counter is lost.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tokens_grow_past_every_counter() {
-    let (server, client) = world().await;
-    let raw = server.client();
-    let counter = "redisson_lock_token:{t}";
-    let mut last = 0;
-    let mut take = async |above: u64| {
-        let guard = client.mutex("t").lock().await.unwrap();
-        let token = guard.token().get();
-        assert!(token > above && token > last, "not greater: {token} after {last} and {above}");
-        last = token;
-        guard.release().await.unwrap();
-        token
-    };
-    let first = take(0).await;
-    // Redisson's FencedLock counts up by one.
-    let counted: u64 = raw.get(&["INCR", counter]).await;
-    assert_eq!(counted, first + 1);
-    take(counted).await;
-    assert!(raw.del(counter).await);
-    take(0).await;
-    let beyond = (1u64 << 53) + 10;
-    raw.cmd(&["SET", counter, &beyond.to_string(), "KEEPTTL"]).await;
-    assert_eq!(take(beyond).await, beyond + 1);
-    assert_eq!(take(beyond).await, beyond + 2);
-    assert!(matches!(raw.pttl(counter).await, Ttl::Left(_)), "the counter never expires");
-}
-
 /// S-14, S-23: the block that is reserved for hand-off is what the line can use: one when nobody
 /// waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,23 +62,6 @@ async fn a_lone_task_reserves_one_token() {
     let guard = client.mutex("lone").lock().await.unwrap();
     let counter: String = server.client().get(&["GET", "redisson_lock_token:{lone}"]).await;
     assert_eq!(counter, guard.token().to_string());
-}
-
-/// S-9: the lease that is asked for next does not shorten one that was extended.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_renewal_never_shortens() {
-    let (server, client) = world().await;
-    let lease = ms(300);
-    let options = watched(lease);
-    let guard = client.mutex("long").with(options).lock().await.unwrap();
-    guard.extend(secs(60)).await.unwrap();
-    server.reset_stats().await;
-    soon!(
-        "three renewals",
-        server.command_calls().await.get("evalsha").copied().unwrap_or_default() >= 3
-    );
-    assert!(left(server.client().pttl("long").await) > secs(50));
-    guard.release().await.unwrap();
 }
 
 /// The system probes a silent connection, so that routers remember it and its end is noticed.

@@ -4,7 +4,6 @@ mod cluster;
 mod proxy;
 mod server;
 mod witness;
-mod worker;
 
 use std::process::{Command, Stdio};
 

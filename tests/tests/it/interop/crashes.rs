@@ -46,9 +46,7 @@ async fn locks_of_killed_rust_processes_come_back() {
     let mut workers = Vec::new();
     let holds = HELD.map(|(kind, _)| format!("hold {kind} {kind} 1000"));
     for hold in holds.into_iter().chain(["hold semaphore s 1000".to_owned()]) {
-        let args = ["locks", &world.server.url(), history.path().to_str().unwrap(), "1000"];
-        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[]);
-        assert_eq!(worker.next_line(SOON).await, "ready");
+        let mut worker = worker(&world.server, history.path(), "1000").await;
         worker.send(&hold);
         let line = worker.next_line(SOON).await;
         assert!(!line.starts_with("error"), "{line}");

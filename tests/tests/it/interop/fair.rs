@@ -4,8 +4,6 @@ use crate::interop::java::{Asked, Redisson};
 use crate::interop::world::*;
 use crate::support::fair_line::waiter_channel;
 
-const HALF_A_MINUTE: Duration = secs(30);
-
 /// Who waits in a line of both.
 enum Waiter {
     Rust(Waiting),
@@ -148,7 +146,7 @@ async fn a_dead_java_waiter_is_stepped_over() {
     let second = secs(1);
     let mut world = World::with(Redisson { fair_wait: second, ..Redisson::default() }).await;
     // Its time is what is left of the holder's lease and its patience.
-    let guard = world.client.fair_mutex("f").with(watchdog(second)).lock().await.unwrap();
+    let guard = world.client.fair_mutex("f").with(watched(second)).lock().await.unwrap();
     let _dead = java_waits(&mut world, "t", 1).await;
     let behind = rust_waits(&world, 2).await;
     world.java.kill();
@@ -165,9 +163,7 @@ async fn a_dead_java_waiter_is_stepped_over() {
 async fn a_dead_rust_waiter_is_stepped_over() {
     let mut world = World::start().await;
     let history = tempfile::tempdir().unwrap();
-    let args = ["locks", &world.server.url(), history.path().to_str().unwrap(), "600"];
-    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[]);
-    assert_eq!(worker.next_line(SOON).await, "ready");
+    let mut worker = worker(&world.server, history.path(), "600").await;
     world.java.ask("t", "lock fair f").await;
     worker.send("queue f 1");
     lines_up(&world, 1).await;
@@ -191,7 +187,7 @@ async fn a_dead_rust_waiter_is_stepped_over() {
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn each_frees_the_others_by_force() {
     let mut world = World::start().await;
-    let ours = world.client.fair_mutex("f").with(watchdog(secs(3)));
+    let ours = world.client.fair_mutex("f").with(watched(secs(3)));
     let ours = ours.lock().await.unwrap();
     let next = java_waits(&mut world, "t", 1).await;
     assert_eq!(world.java.ask("u", "force fair f").await, "true");

@@ -109,9 +109,7 @@ async fn a_waiter_killed_in_such_a_line_delays_by_one_place() {
     let client = world.client.clone();
     let holder = client.fair_mutex("f").lock().await.unwrap();
     let history = tempfile::tempdir().unwrap();
-    let args = ["locks", &world.server.url(), history.path().to_str().unwrap(), "5000"];
-    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[]);
-    assert_eq!(worker.next_line(SOON).await, "ready");
+    let mut worker = worker(&world.server, history.path(), "5000").await;
     let killed = async {
         // Late: the places have drifted by now if they do.
         sleep(TIME * 3 / 4).await;

@@ -18,25 +18,20 @@ async fn hammer(kind: &'static str, redisson: Redisson) {
     let client = LockClient::connect(&world.server.url()).await.unwrap();
     let java = world.java.begin("t", &format!("hammer {kind} a,b {TASKS} {}", TIME.as_millis()));
     let until = Instant::now() + TIME;
-    let tasks: Vec<_> = (0..TASKS)
-        .map(|_| {
-            let (client, raw) = (client.clone(), raw.clone());
-            lock_tests::spawn(async move {
-                let mut counted = 0;
-                while Instant::now() < until {
-                    let guard = take(&client, kind).await.unwrap();
-                    count(&raw).await;
-                    guard.release().await.unwrap();
-                    counted += 1;
-                }
-                counted
-            })
+    let tasks = (0..TASKS).map(|_| {
+        let (client, raw) = (client.clone(), raw.clone());
+        lock_tests::spawn(async move {
+            let mut counted = 0;
+            while Instant::now() < until {
+                let guard = take(&client, kind).await.unwrap();
+                count(&raw).await;
+                guard.release().await.unwrap();
+                counted += 1;
+            }
+            counted
         })
-        .collect();
-    let mut ours: u64 = 0;
-    for task in tasks {
-        ours += task.await.unwrap();
-    }
+    });
+    let ours: u64 = joined(tasks).await.into_iter().sum();
     let theirs: u64 = world.java.end(java, TIME + SOON).await.parse().unwrap();
     println!("{kind}: Rust {ours}, Java {theirs} in {TIME:?}");
     assert_eq!(raw.get::<Option<u64>>(&["GET", "hammer:overlaps"]).await, None, "overlaps");

@@ -7,6 +7,7 @@
 mod crashes;
 mod fair;
 mod fair_line;
+mod forced;
 mod hammer;
 mod java;
 mod latch;

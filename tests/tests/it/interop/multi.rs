@@ -2,8 +2,6 @@
 
 use crate::interop::world::*;
 
-const HALF_A_MINUTE: Duration = secs(30);
-
 /// S-28: several in Java's hands are had by ours once all are free, in whatever order they were named.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]

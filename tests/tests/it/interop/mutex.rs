@@ -3,7 +3,6 @@
 use crate::interop::java::Redisson;
 use crate::interop::world::*;
 
-const HALF_A_MINUTE: Duration = secs(30);
 const A_MINUTE: Duration = secs(60);
 
 /// S-25, S-15: held by Java it is refused, seen with its holds and its lease, and had once told.
@@ -32,14 +31,12 @@ async fn java_holds() {
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn rust_holds() {
     let mut world = World::start().await;
-    for (options, length) in
-        [(watchdog(HALF_A_MINUTE), HALF_A_MINUTE), (lease(Lease::Fixed(A_MINUTE)), A_MINUTE)]
+    for (options, length) in [(watched(HALF_A_MINUTE), HALF_A_MINUTE), (fixed(A_MINUTE), A_MINUTE)]
     {
         let guard = world.client.mutex("m").with(options).lock().await.unwrap();
         world.java_sees("mutex", "m", length).await;
         world.java_is_refused("mutex", "m").await;
-        let error = world.java.throws("t", "unlock mutex m").await;
-        assert!(error.starts_with("IllegalMonitorStateException"), "{error}");
+        world.java_cannot_unlock("mutex", "m").await;
         world.java_sees("mutex", "m", length).await;
         let waiting = world.java_waits("t", "lock mutex m", &lock_channel("m")).await;
         guard.release().await.unwrap();
@@ -71,7 +68,7 @@ async fn our_re_entry_keeps_java_out_to_the_end() {
 async fn watchdogs_keep_the_other_side_out() {
     let short = ms(900);
     let mut world = World::with(Redisson { watchdog: short, ..Redisson::default() }).await;
-    let mutex = world.client.mutex("m").with(watchdog(short));
+    let mutex = world.client.mutex("m").with(watched(short));
     let leases = Instant::now() + 3 * short;
     world.java.ask("t", "lock mutex m").await;
     while Instant::now() < leases {
@@ -97,41 +94,14 @@ async fn fixed_leases_end() {
     world.java.ask("t", "lock mutex m 800").await;
     let waiting = world.waits(mutex.lock(), &lock_channel("m")).await;
     got(waiting).await.release().await.unwrap();
-    let error = world.java.throws("t", "unlock mutex m").await;
-    assert!(error.starts_with("IllegalMonitorStateException"), "{error}");
+    world.java_cannot_unlock("mutex", "m").await;
 
-    let ours = mutex.with(lease(Lease::Fixed(short))).lock().await.unwrap();
+    let ours = mutex.with(fixed(short)).lock().await.unwrap();
     let waiting = world.java_waits("t", "lock mutex m", &lock_channel("m")).await;
     assert_eq!(world.java.end(waiting, AT_ONCE).await, "locked");
     assert!(ours.is_lost());
     assert!(matches!(ours.release().await, Err(LockError::Lost { .. })));
     assert_eq!(world.java.ask("t", "holds mutex m").await, "1");
-}
-
-/// What is freed by force is free for every client, waiters are told, and the holder finds out.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn each_frees_the_others_by_force() {
-    let mut world = World::start().await;
-    world.java.ask("t", "lock mutex m").await;
-    let waiting = world.waits(world.client.mutex("m").lock(), &lock_channel("m")).await;
-    assert!(world.client.admin().force_release("m").await.unwrap());
-    got(waiting).await.release().await.unwrap();
-    let error = world.java.throws("t", "unlock mutex m").await;
-    assert!(error.starts_with("IllegalMonitorStateException"), "{error}");
-    assert!(!world.client.admin().force_release("m").await.unwrap());
-
-    let short = watchdog(secs(3));
-    let ours = world.client.mutex("m").with(short).lock().await.unwrap();
-    let other = LockClient::connect(&world.server.url()).await.unwrap();
-    let waiting = world.waits(other.mutex("m").lock(), &lock_channel("m")).await;
-    assert_eq!(world.java.ask("t", "force mutex m").await, "true");
-    let next = got(waiting).await;
-    // S-9, S-12: its next renewal is told that it is not the owner.
-    let lost = timeout(AT_ONCE, ours.lost()).await.expect("a renewal finds out");
-    assert!(matches!(lost, LockError::Lost { cause: LossCause::NotOwner, .. }), "{lost:?}");
-    next.release().await.unwrap();
-    assert_eq!(world.java.ask("t", "force mutex m").await, "false");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

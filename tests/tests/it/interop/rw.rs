@@ -3,8 +3,6 @@
 use crate::interop::java::Redisson;
 use crate::interop::world::*;
 
-const HALF_A_MINUTE: Duration = secs(30);
-
 async fn reads(lock: &RwLock) -> Option<LockGuard> {
     lock.try_read().await.unwrap()
 }
@@ -105,7 +103,7 @@ async fn a_java_reader_that_entered_twice_stays() {
 async fn readers_are_renewed_side_by_side() {
     let short = ms(900);
     let mut world = World::with(Redisson { watchdog: short, ..Redisson::default() }).await;
-    let lock = world.client.rw_lock("rw").with(watchdog(short));
+    let lock = world.client.rw_lock("rw").with(watched(short));
     for java_is_last in [true, false] {
         world.java.ask("one", "lock read rw").await;
         let ours = reads(&lock).await.expect("readers share");
@@ -194,30 +192,4 @@ async fn java_readers_pass_our_waiting_writer() {
     assert!(!writer.is_finished());
     world.java.ask("two", "unlock read rw").await;
     got(writer).await.release().await.unwrap();
-}
-
-/// Freed by force from either side, either side of the lock, with those told who wait.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn each_frees_the_others_by_force() {
-    let mut world = World::start().await;
-    let lock = world.client.rw_lock("rw").with(watchdog(secs(3)));
-    for side in ["read", "write"] {
-        let ours = if side == "read" { lock.read() } else { lock.write() };
-        let ours = ours.await.unwrap();
-        let waiting = world.java_waits("w", "lock write rw", &rw_channel("rw")).await;
-        assert_eq!(world.java.ask("t", &format!("force {side} rw")).await, "true");
-        world.java.end(waiting, AT_ONCE).await;
-        timeout(AT_ONCE, ours.lost()).await.expect("a renewal finds out");
-        drop(ours);
-        world.java.ask("w", "unlock write rw").await;
-
-        world.java.ask("t", &format!("lock {side} rw")).await;
-        let waiting = world.waits(lock.write(), &rw_channel("rw")).await;
-        assert!(world.client.admin().force_release("rw").await.unwrap());
-        got(waiting).await.release().await.unwrap();
-        let error = world.java.throws("t", &format!("unlock {side} rw")).await;
-        assert!(error.starts_with("IllegalMonitorStateException"), "{error}");
-        world.nothing_left("rw").await;
-    }
 }

@@ -1,6 +1,6 @@
 //! How processes of both sides share a key that all of them want all the time.
 
-use std::{fmt, thread};
+use std::thread;
 
 use tokio::runtime::Builder;
 
@@ -13,60 +13,23 @@ const TIME: Duration = secs(3);
 /// The least that a process gets, as a fraction of an equal share.
 const ENOUGH: f64 = 0.25;
 
-/// Processes that compete for one key, by their numbers of threads or tasks.
-struct Mixture {
-    java: &'static [u64],
-    rust: &'static [u64],
-}
-
-const fn mixture(java: &'static [u64], rust: &'static [u64]) -> Mixture {
-    Mixture { java, rust }
-}
-
-/// Two to four processes of both sides.
-const MIXTURES: [Mixture; 9] = [
-    mixture(&[1], &[1]),
-    mixture(&[1, 1], &[1]),
-    mixture(&[1], &[1, 1]),
-    mixture(&[1, 1], &[1, 1]),
-    mixture(&[1], &[1, 1, 1]),
-    mixture(&[1, 1, 1], &[1]),
-    mixture(&[1], &[4, 4]),
-    mixture(&[3], &[1]),
-    mixture(&[3], &[4, 1]),
+/// Two to four processes of both sides that compete for one key: the threads of each of Java's, and the tasks of each of ours.
+const MIXTURES: [(&[u64], &[u64]); 9] = [
+    (&[1], &[1]),
+    (&[1, 1], &[1]),
+    (&[1], &[1, 1]),
+    (&[1, 1], &[1, 1]),
+    (&[1], &[1, 1, 1]),
+    (&[1, 1, 1], &[1]),
+    (&[1], &[4, 4]),
+    (&[3], &[1]),
+    (&[3], &[4, 1]),
 ];
 
-/// The turns of each process.
-#[derive(Default)]
-struct Turns {
-    java: Vec<u64>,
-    rust: Vec<u64>,
-}
-
-impl Turns {
-    fn add(&mut self, more: Self) {
-        for (turns, more) in [(&mut self.java, more.java), (&mut self.rust, more.rust)] {
-            turns.resize(more.len(), 0);
-            turns.iter_mut().zip(more).for_each(|(turns, more)| *turns += more);
-        }
-    }
-
-    fn all(&self) -> impl Iterator<Item = u64> {
-        self.java.iter().chain(&self.rust).copied()
-    }
-
-    /// The fewest turns of a process, as a fraction of an equal share.
-    fn least_share(&self) -> f64 {
-        let (fewest, sum) = (self.all().min().unwrap(), self.all().sum::<u64>());
-        (fewest * self.all().count() as u64) as f64 / sum as f64
-    }
-}
-
-impl fmt::Display for Turns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (java, rust, least) = (&self.java, &self.rust, self.least_share());
-        write!(f, "Java {java:?}, Rust {rust:?}: the least is {least:.2} of an equal share")
-    }
+/// The fewest of these turns, as a fraction of an equal share.
+fn least_share(turns: &[u64]) -> f64 {
+    let (fewest, sum) = (turns.iter().min().unwrap(), turns.iter().sum::<u64>());
+    (fewest * turns.len() as u64) as f64 / sum as f64
 }
 
 /// S-14: nobody gets less than a quarter of an equal share.
@@ -78,90 +41,80 @@ async fn all_get_their_share(kind: &'static str) {
     }
     let mut starved = Vec::new();
     for hold in [ms(2), ms(20)] {
-        for (number, mixture) in MIXTURES.iter().enumerate() {
+        for (number, (java, rust)) in MIXTURES.into_iter().enumerate() {
             let name = format!("{kind}-{}-{number}", hold.as_millis());
-            let mut turns = Turns::default();
+            let mut turns = vec![0; java.len() + rust.len()];
             // On a busy machine a few seconds say too little about the slowest.
             for _ in 0..3 {
-                turns.add(compete(&server, &mut peers, mixture, kind, &name, hold).await);
-                if turns.least_share() >= ENOUGH {
+                let more = compete(&server, &mut peers, (java, rust), kind, &name, hold).await;
+                turns.iter_mut().zip(more).for_each(|(turns, more)| *turns += more);
+                if least_share(&turns) >= ENOUGH {
                     break;
                 }
             }
-            println!("{kind}, {:?} + {:?}, {hold:?}: {turns}", mixture.java, mixture.rust);
-            if turns.least_share() < ENOUGH {
-                starved.push(format!("{hold:?}: {turns}"));
-            }
+            let least = least_share(&turns);
+            let shown = format!("{java:?} + {rust:?}, {hold:?}: {turns:?}, the least {least:.2}");
+            println!("{kind}, {shown}");
+            starved.extend((least < ENOUGH).then_some(shown));
         }
     }
     assert!(starved.is_empty(), "{kind}: {starved:#?}");
 }
 
+/// The turns of each process, Java's first.
 async fn compete(
     server: &RedisServer,
     peers: &mut [Java],
-    mixture: &Mixture,
+    (java, rust): (&[u64], &[u64]),
     kind: &'static str,
     name: &str,
     hold: Duration,
-) -> Turns {
-    let millis = (hold.as_millis(), TIME.as_millis());
-    let asked: Vec<_> = (mixture.java.iter().zip(&mut *peers))
+) -> Vec<u64> {
+    let (held, time) = (hold.as_millis(), TIME.as_millis());
+    let asked: Vec<_> = (java.iter().zip(&mut *peers))
         .map(|(threads, java)| {
-            java.begin("t", &format!("turns {kind} {name} {} {threads} {}", millis.0, millis.1))
+            java.begin("t", &format!("turns {kind} {name} {held} {threads} {time}"))
         })
         .collect();
-    let ours: Vec<_> = (mixture.rust.iter())
-        .map(|tasks| Process::start(server.url(), kind, name.to_owned(), *tasks, hold))
-        .collect();
-    let mut turns = Turns { java: Vec::new(), rust: Vec::new() };
+    let ours = rust.iter().map(|tasks| process(server.url(), kind, name.to_owned(), *tasks, hold));
+    let ours: Vec<_> = ours.collect();
+    let mut turns = Vec::new();
     for (asked, java) in asked.into_iter().zip(peers) {
-        turns.java.push(java.end(asked, TIME + SOON).await.parse().unwrap());
+        turns.push(java.end(asked, TIME + SOON).await.parse().unwrap());
     }
     for process in ours {
-        turns.rust.push(tokio::task::spawn_blocking(|| process.0.join().unwrap()).await.unwrap());
+        turns.push(tokio::task::spawn_blocking(|| process.join().unwrap()).await.unwrap());
     }
     turns
 }
 
-/// A client of ours with a runtime of its own, as another process has it.
-struct Process(thread::JoinHandle<u64>);
-
-impl Process {
-    fn start(url: String, kind: &'static str, name: String, tasks: u64, hold: Duration) -> Self {
-        Self(thread::spawn(move || {
-            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async move {
-                let client = LockClient::connect(&url).await.unwrap();
-                let until = Instant::now() + TIME;
-                let each = (0..tasks).map(|_| take_turns(&client, kind, &name, hold, until));
-                futures_util::future::join_all(each).await.into_iter().sum()
-            })
-        }))
-    }
-}
-
-async fn take_turns(
-    client: &LockClient,
-    kind: &str,
-    name: &str,
+/// A client of ours with a runtime of its own, as another process has it; the turns of its tasks.
+fn process(
+    url: String,
+    kind: &'static str,
+    name: String,
+    tasks: u64,
     hold: Duration,
-    until: Instant,
-) -> u64 {
-    let mut turns = 0;
-    while Instant::now() < until {
-        let guard = timeout(SOON, async {
-            match kind {
-                "write" => client.rw_lock(name).write().await,
-                _ => client.mutex(name).lock().await,
-            }
-        });
-        let guard = guard.await.expect("starved").unwrap();
-        sleep(hold).await;
-        guard.release().await.unwrap();
-        turns += 1;
-    }
-    turns
+) -> thread::JoinHandle<u64> {
+    thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = LockClient::connect(&url).await.unwrap();
+            let until = Instant::now() + TIME;
+            let each = (0..tasks).map(async |_| {
+                let mut turns = 0;
+                while Instant::now() < until {
+                    let guard = timeout(SOON, take(&client, kind, &name, LockOptions::default()));
+                    let guard = guard.await.expect("starved").unwrap();
+                    sleep(hold).await;
+                    guard.release().await.unwrap();
+                    turns += 1;
+                }
+                turns
+            });
+            join_all(each).await.into_iter().sum()
+        })
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,6 +12,9 @@ pub(crate) const AT_ONCE: Duration = secs(2);
 /// So long that nothing happens in a test because it is over.
 pub(crate) const NEVER: Duration = secs(3600);
 
+/// The lease of a watchdog by default, on both sides.
+pub(crate) const HALF_A_MINUTE: Duration = secs(30);
+
 pub(crate) type Waiting = JoinHandle<Result<LockGuard, LockError>>;
 
 pub(crate) struct World {
@@ -69,6 +72,12 @@ impl World {
         }
     }
 
+    /// Asserts that the Java thread `t` is told that it does not have the lock.
+    pub(crate) async fn java_cannot_unlock(&mut self, kind: &str, name: &str) {
+        let error = self.java.throws("t", &format!("unlock {kind} {name}")).await;
+        assert!(error.starts_with("IllegalMonitorStateException"), "{error}");
+    }
+
     /// A Java thread that waits for the lock, once it listens there: `channel` has no listeners but
     /// this one's.
     pub(crate) async fn java_waits(&mut self, thread: &str, words: &str, channel: &str) -> Asked {
@@ -98,18 +107,18 @@ impl World {
     }
 }
 
+/// A process of ours that takes locks when told to, with this waiter lease.
+pub(crate) async fn worker(server: &RedisServer, history: &Path, waiter_lease: &str) -> Worker {
+    let args = ["locks", &server.url(), history.to_str().unwrap(), waiter_lease];
+    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[]);
+    assert_eq!(worker.next_line(SOON).await, "ready");
+    worker
+}
+
 /// The guard of a waiter that has been told.
 pub(crate) async fn got(waiting: Waiting) -> LockGuard {
     let guard = timeout(AT_ONCE, waiting).await.expect("not told");
     guard.unwrap().unwrap()
-}
-
-pub(crate) fn lease(lease: Lease) -> LockOptions {
-    leased(lease)
-}
-
-pub(crate) fn watchdog(length: Duration) -> LockOptions {
-    lease(Lease::Watchdog(length))
 }
 
 /// Where releases of a mutex are told.

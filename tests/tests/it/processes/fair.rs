@@ -115,32 +115,6 @@ async fn two_hundred_waiters_of_four_processes_keep_their_order() {
     nothing_left(&world.server, "k").await;
 }
 
-/// S-26: ten waiters killed in line, between living ones, cost one waiter lease in all.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_killed_waiters_cost_one_waiter_lease() {
-    let mut world = World::new(ms(1500)).await;
-    let guard = world.taken().await;
-    let (mut dying, mut living) = (world.worker().await, world.worker().await);
-    for _ in 0..10 {
-        world.line_up(&mut dying).await;
-        world.line_up(&mut living).await;
-    }
-    dying.sigkill();
-    let killed = Instant::now();
-    guard.release().await.unwrap();
-    done(&mut living, 10).await;
-    let took = killed.elapsed();
-    // One after the other they would cost fifteen seconds.
-    assert!(took < patience(world.waiter_lease + ms(600)), "{took:?}");
-    // As long as that lease lasts, a waiter that is only slow is not overtaken.
-    assert!(took > world.waiter_lease / 3, "{took:?}");
-    let living: Vec<_> =
-        world.arrivals.iter().copied().filter(|one| one.0 == living.id()).collect();
-    assert_eq!(world.grants(), living);
-    nothing_left(&world.server, "k").await;
-    eprintln!("ten killed waiters, of a lease of {:?}: {took:?}", world.waiter_lease);
-}
-
 /// S-26: with the holder and the head dead nobody asks more than a sign of life takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_head_of_a_free_lock_does_not_make_others_busy() {

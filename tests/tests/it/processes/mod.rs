@@ -2,5 +2,4 @@
 
 mod fair;
 mod many_tasks;
-mod mutex;
 mod semaphore;

@@ -32,11 +32,6 @@ impl Turns {
         pairs().filter(|pair| pair[0] != pair[1]).count() * 100 / pairs().count().max(1)
     }
 
-    /// The most holds that others had between two of the client's.
-    pub(crate) fn passed_over(&self, client: usize) -> usize {
-        self.order.split(|one| *one == client).map(<[usize]>::len).max().unwrap_or(0)
-    }
-
     pub(crate) fn count(&self, client: usize) -> usize {
         self.order.iter().filter(|one| **one == client).count()
     }

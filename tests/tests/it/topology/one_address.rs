@@ -108,12 +108,10 @@ macro_rules! both {
 both! {
     held_locks_of_all_kinds_are_kept,
     replicated_locks_are_kept,
-    a_crowd_of_own_keys_is_served,
     what_was_learned_outlasts_a_connection,
     names_of_two_slots_are_refused_with_a_hint,
     a_command_has_keys_in_the_slot_of_its_lock,
     an_operator_sees_and_frees,
-    shutdown_gives_everything_back,
 }
 
 /// Locks of every kind, all in other slots, one after the other.
@@ -169,17 +167,6 @@ async fn crowd(client: &LockClient) {
     release_all(guards.unwrap()).await;
 }
 
-async fn a_crowd_of_own_keys_is_served(says: Says) {
-    let log = Log::start_at(tracing::Level::WARN);
-    let world = World::start(says).await;
-    let client = world.client().await;
-    for _ in 0..3 {
-        crowd(&client).await;
-    }
-    assert!(client.admin().held().is_empty());
-    assert_eq!(log.lines_with(WARNING).len(), 1, "{}", log.text());
-}
-
 /// The next connection asks for no second refusal.
 async fn what_was_learned_outlasts_a_connection(says: Says) {
     let world = World::start(says).await;
@@ -230,23 +217,6 @@ async fn an_operator_sees_and_frees(says: Says) {
         assert!(operator.admin().inspect(name).await.unwrap().kind.is_some(), "{name}");
         assert!(operator.admin().force_release(name).await.unwrap(), "{name}");
         assert!(operator.admin().inspect(name).await.unwrap().kind.is_none(), "{name}");
-    }
-}
-
-async fn shutdown_gives_everything_back(says: Says) {
-    let world = World::start(says).await;
-    let client = world.client().await;
-    drop(hold_all(&client, LockOptions::default()).await);
-    client.shutdown(SOON).await;
-    let raw = world.cluster.node(0).client();
-    for (kind, _) in KINDS {
-        for n in 0..NAMES {
-            let name = format!("{kind}:{n}");
-            let mut left = left_of(&raw, &name).await;
-            // A semaphore keeps the number of its free permits.
-            left.retain(|key| kind != "semaphore" || *key != name);
-            assert!(left.is_empty(), "{left:?}");
-        }
     }
 }
 

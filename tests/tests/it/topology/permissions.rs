@@ -9,13 +9,18 @@ fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../lock-runtime/src")
 }
 
+/// The words of the first block of text that is documented after these.
+pub(crate) fn block(after: &str) -> Vec<String> {
+    let source = fs::read_to_string(source().join("client/connect.rs")).unwrap();
+    let (_, rest) = source.split_once(after).expect("it is documented");
+    let (block, _) = rest.split_once("```\n").expect("the block ends");
+    let words = block.split_whitespace().filter(|word| *word != "///");
+    words.map(|word| word.replace("SECRET", "pw")).collect()
+}
+
 /// The words of the documented `ACL SETUSER` command.
 fn documented() -> Vec<String> {
-    let source = fs::read_to_string(source().join("client/connect.rs")).unwrap();
-    let (_, after) = source.split_once("ACL SETUSER locks").expect("it is documented");
-    let (line, _) = after.split_once("```").expect("the block ends");
-    let words = line.split_whitespace().filter(|word| *word != "///");
-    words.map(|word| word.replace("SECRET", "pw")).collect()
+    block("ACL SETUSER locks")
 }
 
 /// A server where such a user may log in, and its address for that user.

@@ -28,11 +28,9 @@ fn replicated(at_least: u32, wait: impl Into<Wait>) -> LockOptions {
 fn counts(outcome: Result<LockGuard, LockError>) -> (usize, usize) {
     match outcome {
         Err(ref error @ LockError::NotReplicated { acked, wanted, timeout, .. }) => {
-            let text = error.to_string();
-            let of = format!(
-                "reached {acked} of {wanted} replicas in {timeout:?} and was released; check"
-            );
-            assert!(text.contains(&of), "{text}");
+            let of =
+                format!("reached {acked} of {wanted} replicas in {timeout:?} and was released");
+            assert!(error.to_string().contains(&of), "{error}");
             (acked, wanted)
         }
         Err(error) => panic!("{error:?}"),
@@ -97,15 +95,12 @@ async fn a_wait_ends_the_time_of_replicas() {
     let (wait, start) = (ms(600), Instant::now());
     let options = LockOptions::new().replicas(Replicas::new(2, secs(10))).wait(wait);
     let error = world.client.mutex("m").with(options).lock().await.unwrap_err();
-    let LockError::NotReplicated { acked, wanted, timeout, .. } = error else {
+    let LockError::NotReplicated { acked: 1, wanted: 2, timeout, .. } = error else {
         panic!("{error:?}");
     };
-    assert_eq!((acked, wanted), (1, 2));
     let took = start.elapsed();
-    assert!(
-        timeout >= wait / 2 && timeout <= took && took < patience(secs(5)),
-        "{timeout:?} of {took:?}"
-    );
+    let in_time = timeout >= wait / 2 && timeout <= took && took < patience(secs(5));
+    assert!(in_time, "{timeout:?} of {took:?}");
 }
 
 /// S-31: a waiting task has the lock as soon as the replica is back, within its one call.
@@ -140,9 +135,7 @@ async fn a_fair_waiter_hears_of_its_second_turn() {
         soon!("it is in line", length().await == n);
     };
     let first = world.client.fair_mutex("fair").lock().await.unwrap();
-    let waiter = client.clone();
-    let mut waiter =
-        lock_tests::spawn(async move { take_named(&waiter, "fair", replicated(1, SOON)).await });
+    let mut waiter = lock_tests::spawn(client.fair_mutex("fair").with(replicated(1, SOON)).lock());
     waiting(1).await;
     let second = lock_tests::spawn(world.client.fair_mutex("fair").lock());
     waiting(2).await;
@@ -156,37 +149,6 @@ async fn a_fair_waiter_hears_of_its_second_turn() {
     second.release().await.unwrap();
     let guard = timeout(secs(3), waiter).await.expect("not told").unwrap().unwrap();
     guard.release().await.unwrap();
-}
-
-/// WAIT holds up its connection: others of the client, renewals and releases do not feel it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_replica_delays_no_other_lock() {
-    let world = World::new().await;
-    let held = replicated(1, SOON);
-    let held = held.lease(Lease::Watchdog(ms(1_500)));
-    let guard = world.client.mutex("held").with(held).lock().await.unwrap();
-    world.replica.pause();
-    let long = LockOptions::new().replicas(Replicas::new(1, secs(1))).wait(SOON / 4);
-    let crowd: Vec<_> = (0..64)
-        .map(|n| world.client.mutex(format!("crowd:{n}")).with(long.clone()).lock())
-        .map(lock_tests::spawn)
-        .collect();
-    let until = Instant::now() + secs(4);
-    while Instant::now() < until {
-        assert!(!guard.is_lost(), "the renewal waited for the replica");
-        let start = Instant::now();
-        let plain = world.client.mutex("plain").lock().await.unwrap();
-        plain.release().await.unwrap();
-        assert!(start.elapsed() < patience(ms(500)), "{:?}", start.elapsed());
-        tokio::time::sleep(ms(50)).await;
-    }
-    let start = Instant::now();
-    guard.release().await.unwrap();
-    assert!(start.elapsed() < patience(secs(1)), "{:?}", start.elapsed());
-    for one in crowd {
-        assert_eq!(counts(timeout(SOON, one).await.expect("hung").unwrap()), (0, 1));
-    }
-    world.replica.resume();
 }
 
 /// S-14, S-31: a hold that no replica knows of is not handed to whoever asked for one.
@@ -274,43 +236,6 @@ async fn wait_needs_a_permission() {
     let url = format!("redis://u:pw@127.0.0.1:{}", world.master.port());
     let client = LockClient::connect(&url).await.unwrap();
     let error = take_named(&client, "mutex", replicated(1, SOON)).await.unwrap_err();
-    let denied = |error: &LockError| matches!(error, LockError::Store(error) if error.kind() == StoreErrorKind::Denied);
-    assert!(denied(&error), "{error:?}");
+    assert_eq!(store_kind(&error), Some(StoreErrorKind::Denied), "{error:?}");
     soon!("it is free", !raw.exists("mutex").await);
-}
-
-/// The master dies and the replica takes its place behind the same address.
-async fn fail_over(world: &World, proxy: &Proxy) {
-    world.master.kill();
-    proxy.retarget(world.replica.port());
-    world.replica.resume();
-    world.replica.client().cmd(&["REPLICAOF", "NO", "ONE"]).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failover_with_replicas_keeps_the_lock() {
-    let world = World::new().await;
-    let proxy = Proxy::start(world.master.port()).await;
-    let client = connect(&proxy).await;
-    let lease = secs(4);
-    let options = replicated(1, SOON).lease(Lease::Watchdog(lease));
-    let mut guards = Vec::new();
-    for (kind, _) in KINDS {
-        guards.push(take_named(&client, kind, options.clone()).await.unwrap());
-    }
-    fail_over(&world, &proxy).await;
-    let other = LockClient::connect(&world.replica.url()).await.unwrap();
-    let never = waits(Wait::None);
-    let until = Instant::now() + lease * 3 / 2;
-    while Instant::now() < until {
-        for ((kind, _), guard) in KINDS.iter().zip(&guards) {
-            assert!(!guard.is_lost(), "{kind}");
-            // Readers share.
-            let kind = if *kind == "read" { continue } else { kind };
-            let outcome = take_named(&other, kind, never.clone()).await;
-            assert!(matches!(outcome, Err(LockError::Busy { .. })), "{kind}: {outcome:?}");
-        }
-        tokio::time::sleep(ms(100)).await;
-    }
-    release_all(guards).await;
 }

@@ -20,7 +20,7 @@ type SlowLogEntry = (u64, u64, u64, Vec<String>, String, String);
 async fn world() -> (RedisServer, Proxy, LockClient) {
     let (server, proxy, client) = far_world().await;
     // The server knows all scripts from here on.
-    release_all(lock_all(&client, SEVERAL).await.into_iter().map(Result::unwrap)).await;
+    release_all(hold_all(&client, SEVERAL).await).await;
     server.client().cmd(&["FLUSHALL"]).await;
     (server, proxy, client)
 }
@@ -37,6 +37,25 @@ fn locking(client: &LockClient, number: usize) -> Locking {
 async fn lock_all(client: &LockClient, count: usize) -> Vec<Result<LockGuard, LockError>> {
     let all = join_all((0..count).map(|number| locking(client, number)));
     timeout(SOON, all).await.expect("stuck")
+}
+
+/// All of which have to be granted.
+async fn hold_all(client: &LockClient, count: usize) -> Vec<LockGuard> {
+    lock_all(client, count).await.into_iter().map(Result::unwrap).collect()
+}
+
+async fn released(guards: Vec<Result<LockGuard, LockError>>) {
+    release_all(guards.into_iter().map(Result::unwrap)).await;
+}
+
+/// Acquires that have been polled once, and wait.
+fn polled(client: &LockClient, numbers: std::ops::Range<usize>) -> Vec<Locking> {
+    let mut all: Vec<_> = numbers.map(|number| locking(client, number)).collect();
+    for locking in &mut all {
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        assert!(locking.as_mut().poll(&mut context).is_pending());
+    }
+    all
 }
 
 async fn held(raw: &RawClient) -> Vec<String> {
@@ -64,9 +83,9 @@ async fn all_places_are_free(server: &RedisServer, client: &LockClient) {
     raw.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
     soon!("they go out alone", {
         raw.cmd(&["SLOWLOG", "RESET"]).await;
-        let guards = lock_all(client, PLACES).await;
+        let guards = hold_all(client, PLACES).await;
         let log: Vec<SlowLogEntry> = raw.get(&["SLOWLOG", "GET", "128"]).await;
-        release_all(guards.into_iter().map(Result::unwrap)).await;
+        release_all(guards).await;
         // EVALSHA, hash, count, 2 keys, 4 arguments, the number of the request. In a batch, the number of
         // the script as well.
         let alone =
@@ -85,11 +104,8 @@ async fn many_locks_share_scripts() {
     server.reset_stats().await;
     let mut last = vec![FencingToken::new(0); TASKS];
     for _ in 0..3 {
-        let tasks: Vec<_> = (0..TASKS).map(|n| lock_tests::spawn(locking(&client, n))).collect();
-        let mut guards = Vec::new();
-        for task in tasks {
-            guards.push(timeout(SOON, task).await.expect("stuck").unwrap().unwrap());
-        }
+        let tasks = (0..TASKS).map(|number| lock_tests::spawn(locking(&client, number)));
+        let guards: Vec<_> = joined(tasks).await.into_iter().map(Result::unwrap).collect();
         were_batched(&server, TASKS).await;
         let mut owners = BTreeSet::new();
         for (number, guard) in guards.iter().enumerate() {
@@ -104,10 +120,8 @@ async fn many_locks_share_scripts() {
             assert!(other.mutex(name(number)).try_lock().await.unwrap().is_none());
         }
         server.reset_stats().await;
-        let tasks: Vec<_> = guards.into_iter().map(|g| lock_tests::spawn(g.release())).collect();
-        for task in tasks {
-            timeout(SOON, task).await.expect("stuck").unwrap().unwrap();
-        }
+        let tasks = guards.into_iter().map(|guard| lock_tests::spawn(guard.release()));
+        joined(tasks).await.into_iter().for_each(Result::unwrap);
         were_batched(&server, TASKS).await;
         assert_eq!(held(&raw).await, [""; 0]);
     }
@@ -143,7 +157,7 @@ async fn a_free_place_is_used_at_once() {
     let (_server, client) = crate::prelude::world().await;
     let best_of = async |locks| {
         let start = Instant::now();
-        release_all(lock_all(&client, locks).await.into_iter().map(Result::unwrap)).await;
+        release_all(hold_all(&client, locks).await).await;
         start.elapsed()
     };
     let (mut alone, mut more) = (Duration::MAX, Duration::MAX);
@@ -197,7 +211,7 @@ async fn a_forbidden_key_hurts_no_other_request() {
     let (first, mut others) = join(first, join_all(others)).await;
     let error = others.remove(8).unwrap_err();
     assert_eq!(store_kind(&error), Some(StoreErrorKind::Denied), "{error:?}");
-    release_all(first.into_iter().chain(others).map(Result::unwrap)).await;
+    released(first.into_iter().chain(others).collect()).await;
 }
 
 /// S-20, S-21: acquires and guards dropped at any moment leave nothing.
@@ -235,14 +249,10 @@ async fn drops_at_any_moment_leave_nothing() {
 #[tokio::test]
 async fn a_dropped_request_that_queued_is_not_sent() {
     let (server, _proxy, client) = world().await;
-    let mut all: Vec<_> = (0..SEVERAL).map(|number| locking(&client, number)).collect();
-    for locking in &mut all {
-        // Nothing that queued can have gone out before this task waits.
-        assert!(poll!(locking.as_mut()).is_pending());
-    }
+    // Nothing that queued can have gone out before this task waits.
+    let mut all = polled(&client, 0..SEVERAL);
     all.truncate(PLACES);
-    let guards = timeout(SOON, join_all(all)).await.expect("stuck");
-    release_all(guards.into_iter().map(Result::unwrap)).await;
+    released(timeout(SOON, join_all(all)).await.expect("stuck")).await;
     assert!(client.shutdown(SOON).await.is_clean());
     let raw = server.client();
     assert_eq!(held(&raw).await, [""; 0]);
@@ -256,40 +266,13 @@ async fn a_dropped_request_that_queued_is_not_sent() {
 #[tokio::test]
 async fn futures_that_rest_delay_no_other_task() {
     let (server, _proxy, client) = world().await;
-    let mut resting: Vec<_> = (0..SEVERAL).map(|number| locking(&client, number)).collect();
-    for locking in &mut resting {
-        assert!(poll!(locking.as_mut()).is_pending());
-    }
+    let resting = polled(&client, 0..SEVERAL);
     for number in SEVERAL..SEVERAL + 4 {
         let guard = timeout(ms(700), locking(&client, number)).await.expect("held up");
         guard.unwrap().release().await.unwrap();
     }
     drop(resting);
     all_places_are_free(&server, &client).await;
-}
-
-/// S-33: NOSCRIPT at any moment is healed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn flushed_scripts_cost_no_task_its_lock() {
-    let (server, _proxy, client) = world().await;
-    let raw = server.client();
-    let done = AtomicBool::new(false);
-    let flush = async {
-        while !done.load(Ordering::Relaxed) {
-            raw.cmd(&["SCRIPT", "FLUSH"]).await;
-            sleep(ms(fastrand::u64(0..6))).await;
-        }
-    };
-    let work = async {
-        for _ in 0..50 {
-            raw.cmd(&["SCRIPT", "FLUSH"]).await;
-            let guards = lock_all(&client, SEVERAL).await;
-            release_all(guards.into_iter().map(Result::unwrap)).await;
-        }
-        done.store(true, Ordering::Relaxed);
-    };
-    join(flush, work).await;
-    assert_eq!(held(&raw).await, [""; 0]);
 }
 
 /// S-19: out of memory, those that take are told so, and those that free in the same script
@@ -299,8 +282,7 @@ async fn out_of_memory_is_told_beside_releases() {
     let (server, _proxy, client) = world().await;
     let raw = server.client();
     for _ in 0..5 {
-        let guards: Vec<_> =
-            lock_all(&client, SEVERAL).await.into_iter().map(Result::unwrap).collect();
+        let guards = hold_all(&client, SEVERAL).await;
         raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
         server.reset_stats().await;
         let takes = join_all((0..SEVERAL).map(|number| locking(&client, 100 + number)));

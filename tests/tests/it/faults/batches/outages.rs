@@ -16,14 +16,14 @@ async fn a_batch_without_an_answer_is_asked_for_again() {
     for (lost, number) in [14, 20, 23].into_iter().enumerate() {
         proxy.drop_next_reply_to(&name(number));
         let start = Instant::now();
-        let guards = lock_all(&client, SEVERAL).await;
+        let guards = hold_all(&client, SEVERAL).await;
         assert_eq!(proxy.replies_dropped(), lost + 1);
         assert!(start.elapsed() < patience(ms(4_000)), "waited for their own leftovers");
         for number in 0..SEVERAL {
             let hash = raw.hgetall(&name(number)).await;
             assert!(hash.values().eq(["1"]), "{hash:?}");
         }
-        release_all(guards.into_iter().map(Result::unwrap)).await;
+        release_all(guards).await;
         nothing_is_held(&raw).await;
     }
 }
@@ -71,11 +71,8 @@ fn a_batch_goes_down_with_its_runtime_alone() {
             held(&server.client()).await.len() > PLACES
         }));
         let others = lasting.block_on(async {
-            let mut others: Vec<_> = (100..140).map(|number| locking(&client, number)).collect();
-            for other in &mut others {
-                assert!(poll!(other.as_mut()).is_pending());
-            }
-            others.into_iter().map(lock_tests::spawn).collect::<Vec<_>>()
+            let others = polled(&client, 100..140).into_iter();
+            others.map(lock_tests::spawn).collect::<Vec<_>>()
         });
         // While the others queue in one round, with more and more of them on the way in the next.
         std::thread::sleep(ms(3) * round);
@@ -101,23 +98,14 @@ fn a_runtime_takes_no_place_with_it() {
     let (server, _proxy, client) = lasting.block_on(world());
     lasting.block_on(all_places_are_free(&server, &client));
     let brief = Builder::new_current_thread().enable_all().build().unwrap();
-    let polled = async |numbers: std::ops::Range<usize>| {
-        let mut all: Vec<_> = numbers.map(|number| locking(&client, number)).collect();
-        for locking in &mut all {
-            let polled = poll!(locking.as_mut());
-            assert!(polled.is_pending(), "{polled:?}");
-        }
-        all
-    };
     // Nothing runs these before their runtime is dropped.
     brief.block_on(async {
-        polled(0..PLACES).await.into_iter().for_each(|l| drop(lock_tests::spawn(l)))
+        polled(&client, 0..PLACES).into_iter().for_each(|it| drop(lock_tests::spawn(it)))
     });
-    let queued = lasting.block_on(polled(PLACES..PLACES + 8));
+    let queued = lasting.block_on(async { polled(&client, PLACES..PLACES + 8) });
     drop(brief);
     lasting.block_on(async {
-        let guards = timeout(SOON, join_all(queued)).await.expect("stuck");
-        release_all(guards.into_iter().map(Result::unwrap)).await;
+        released(timeout(SOON, join_all(queued)).await.expect("stuck")).await;
         all_places_are_free(&server, &client).await;
     });
 }
@@ -143,26 +131,6 @@ fn a_client_outlives_the_runtime_of_its_batches() {
         nothing_is_held(&server.client()).await;
         all_places_are_free(&server, &client).await;
     });
-}
-
-/// S-33: behind a black hole each has its own time, side by side in the same batches.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_has_its_own_time() {
-    let (_server, proxy, client) = world().await;
-    proxy.black_hole();
-    let tries = (0..SEVERAL).map(|number| {
-        let limit = if number % 2 == 0 { ms(200) } else { ms(900) };
-        let mutex = client.mutex(name(number)).with(waits(limit));
-        async move {
-            let start = Instant::now();
-            let error = mutex.lock().await.unwrap_err();
-            (limit, start.elapsed(), error)
-        }
-    });
-    for (limit, took, error) in timeout(SOON, join_all(tries)).await.expect("stuck") {
-        assert!(took >= limit && took < patience(limit + ms(300)), "{took:?} of {limit:?}");
-        assert!(store_kind(&error).is_some_and(StoreErrorKind::is_transient), "{error:?}");
-    }
 }
 
 /// S-33: the first in a batch to be out of time has the connection looked at, not the last.

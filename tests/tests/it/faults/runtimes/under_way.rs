@@ -16,7 +16,7 @@ impl World {
         let memory = MemoryStore::new();
         let url = server.map(RedisServer::url);
         let other = client_of(url.as_deref(), memory.peer()).await;
-        let (tell, store) = tokio::sync::oneshot::channel();
+        let (tell, store) = oneshot::channel();
         let make = async move || {
             let builder = LockClient::builder().options(watched(LEASE)).handoff_window(secs(1));
             let (store, builder) = match url {
@@ -74,8 +74,8 @@ async fn releases_are_not_left_to_a_task_that_was_replaced() {
     let lock = other.mutex("later").wait(LEASE * 3 / 4);
     lock.lock().await.unwrap().release().await.unwrap();
 
-    let (driven, is_driven) = tokio::sync::oneshot::channel();
-    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let (driven, is_driven) = oneshot::channel();
+    let (stop, stopped) = oneshot::channel();
     let driving = tokio::task::spawn_blocking(move || {
         let rest = rest.unwrap();
         rest.block_on(async {

@@ -22,12 +22,13 @@ enum Fate {
 }
 
 /// The in-memory store, whose renewals have fates.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Fateful {
     inner: MemoryStore,
     state: Arc<Mutex<State>>,
 }
 
+#[derive(Debug)]
 struct State {
     /// Of the next renewals.
     next: VecDeque<Fate>,
@@ -51,12 +52,6 @@ impl Fateful {
 
     fn client(&self) -> LockClient {
         LockClient::builder().store(self.clone()).unwrap()
-    }
-}
-
-impl std::fmt::Debug for Fateful {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fateful").finish_non_exhaustive()
     }
 }
 
@@ -112,13 +107,19 @@ impl Store for Fateful {
     }
 }
 
+/// Such a store, a client of it, and a hold of the mutex `m`.
+async fn held(next: impl IntoIterator<Item = Fate>, all: Fate) -> (Fateful, LockClient, LockGuard) {
+    let store = Fateful::new(next, all);
+    let client = store.client();
+    let guard = client.mutex("m").with(watched(LEASE)).lock().await.unwrap();
+    (store, client, guard)
+}
+
 /// S-9: with answers that take more than half of the lease, only renewals side by side keep the hold;
 /// a few of them.
 #[tokio::test(start_paused = true)]
 async fn renewals_side_by_side_keep_a_hold() {
-    let store = Fateful::new([], Fate::Answered(LEASE * 6 / 10));
-    let client = store.client();
-    let guard = client.mutex("far").with(watched(LEASE)).lock().await.unwrap();
+    let (store, _client, guard) = held([], Fate::Answered(LEASE * 6 / 10)).await;
     sleep(LEASE * 20).await;
     assert!(!guard.is_lost());
     let most = store.state().most;
@@ -143,12 +144,7 @@ async fn a_silent_store_piles_up_nothing() {
     sleep(LEASE).await;
     let state = store.state();
     // Both holds go in one request.
-    assert!(
-        state.most <= 4 && state.under_way == 0,
-        "{} at once, {} left",
-        state.most,
-        state.under_way
-    );
+    assert!(state.most <= 4 && state.under_way == 0, "{state:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,9 +168,7 @@ async fn an_error_is_tried_again_soon() {
 async fn a_lost_answer_between_late_ones_costs_nothing() {
     let late = Fate::Answered(LEASE / 4);
     let fates = [late, Fate::Silent, Fate::Fails, late, Fate::Silent, Fate::Silent];
-    let store = Fateful::new(fates, late);
-    let client = store.client();
-    let guard = client.mutex("between").with(watched(LEASE)).lock().await.unwrap();
+    let (store, _client, guard) = held(fates, late).await;
     sleep(LEASE * 20).await;
     assert!(!guard.is_lost());
     assert!(store.state().most <= 4);
@@ -186,9 +180,7 @@ async fn a_lost_answer_between_late_ones_costs_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_late_denial_is_a_loss() {
     let (late, at_once) = (ms(400), Fate::Answered(Duration::ZERO));
-    let store = Fateful::new([Fate::Gone(late)], at_once);
-    let client = store.client();
-    let guard = client.mutex("denied").with(watched(LEASE)).lock().await.unwrap();
+    let (store, client, guard) = held([Fate::Gone(late)], at_once).await;
     let lost = guard.lost().await;
     assert!(lost.is_lost());
     let sent = store.state().sent.clone();
@@ -203,14 +195,12 @@ async fn a_late_denial_is_a_loss() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_after_the_release_means_nothing() {
     for fate in [Fate::Gone(ms(300)), Fate::Delivered(ms(300)), Fate::Answered(ms(300))] {
-        let store = Fateful::new([fate], Fate::Answered(Duration::ZERO));
-        let client = store.client();
-        let guard = client.mutex("over").with(watched(LEASE)).lock().await.unwrap();
+        let (store, client, guard) = held([fate], Fate::Answered(Duration::ZERO)).await;
         sleep(LEASE * 4 / 10).await;
         assert_eq!(store.state().under_way, 1);
         guard.release().await.unwrap();
         sleep(LEASE).await;
-        assert!(store.inner.holders("over").0.is_empty(), "{fate:?}: created anew");
+        assert!(store.inner.holders("m").0.is_empty(), "{fate:?}: created anew");
         let report = client.shutdown(SOON).await;
         assert!(report.is_clean(), "{fate:?}: {report:?}");
     }
@@ -255,39 +245,29 @@ async fn what_is_kept_is_not_renewed() {
         for target in &targets {
             let owner = OwnerId::new(&client, 1, 1);
             let mine = match target.kind() {
-                lock_runtime::store::HoldKind::Fair => Arc::new(target.for_waiter(&owner)),
+                HoldKind::Fair => Arc::new(target.for_waiter(&owner)),
                 _ => Arc::clone(target),
             };
-            let acquire = |owner: &OwnerId| {
-                AcquireRequest::new(Arc::clone(&mine), owner.clone(), SOON * 6, SOON)
-            };
-            let taken = store.acquire(acquire(&owner)).await.unwrap();
+            let acquire = AcquireRequest::new(Arc::clone(&mine), owner.clone(), SOON * 6, SOON);
+            let taken = store.acquire(acquire).await.unwrap();
             assert!(matches!(taken, AcquireReply::Granted(_)), "{taken:?}");
             let keep = SOON * 3;
-            let (target, timeout) = (Arc::clone(&mine), SOON);
-            let release = ReleaseRequest::new(target, owner.clone(), timeout).with_keep(keep);
+            let release = ReleaseRequest::new(Arc::clone(&mine), owner.clone(), SOON);
+            let release = release.with_keep(keep);
             // Asked twice, as after a lost answer.
             for _ in 0..2 {
                 let released = store.release(release.clone()).await.unwrap();
                 assert!(matches!(released, ReleaseReply::Released { .. }), "{mine:?} {released:?}");
             }
-            let (target, lease) = (Arc::clone(&mine), SOON * 6);
-            let renewal = RenewRequest::new(target, owner.clone(), lease);
+            let renewal = RenewRequest::new(Arc::clone(&mine), owner.clone(), SOON * 6);
             let renewed = store.renew(vec![renewal], SOON).await.unwrap();
             assert_eq!(renewed, [Ownership::NotOwner], "{store:?}: {mine:?}");
-            let inspected = match mine.members() {
-                [] => mine.key().clone(),
-                [first, ..] => first.key().clone(),
-            };
-            let left = store.inspect(&inspected, SOON).await.unwrap().remaining.unwrap();
+            let inspected = mine.members().first().map_or(mine.key(), |first| first.key());
+            let left = store.inspect(inspected, SOON).await.unwrap().remaining.unwrap();
             assert!(left <= keep, "{store:?}: {mine:?} has {left:?} left");
             // What is kept can be freed.
-            let free = release.with_keep(Duration::ZERO);
-            let freed = store.release(free).await.unwrap();
-            assert!(
-                matches!(freed, ReleaseReply::Released { .. }),
-                "{store:?}: {mine:?} {freed:?}"
-            );
+            let freed = store.release(release.with_keep(Duration::ZERO)).await.unwrap();
+            assert!(matches!(freed, ReleaseReply::Released { .. }), "{store:?}: {mine:?}");
         }
     }
 }

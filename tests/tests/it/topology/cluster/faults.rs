@@ -1,5 +1,6 @@
 //! Answers that are lost between a node and its client.
 
+use super::failover::names_at;
 use super::kinds::until_heard;
 use super::world::{End, PROMPTLY};
 use crate::prelude::*;
@@ -20,25 +21,19 @@ async fn behind_proxy(cluster: &RedisCluster) -> Proxy {
     proxy
 }
 
-/// A name that is at the first node.
-async fn name_there(cluster: &RedisCluster) -> String {
-    for n in 0.. {
-        let name = format!("lost:{n}");
-        let slot = cluster.slot(&name).await;
-        if slot < 16_384 / 3 {
-            return name;
-        }
-    }
-    unreachable!("a third of all names are there")
+/// A cluster whose first node is behind a proxy, a client, and a name that is at that node.
+async fn world() -> (RedisCluster, Proxy, LockClient, String) {
+    let cluster = RedisCluster::start().await;
+    let proxy = behind_proxy(&cluster).await;
+    let client = LockClient::builder().connect_cluster([cluster.node(1).url()]).await.unwrap();
+    let name = names_at(&cluster, 0, 1).await.remove(0);
+    (cluster, proxy, client, name)
 }
 
 /// What may have run is not sent again: a latch that was counted down once is counted down once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unknown_outcome_is_not_repeated() {
-    let cluster = RedisCluster::start().await;
-    let proxy = behind_proxy(&cluster).await;
-    let client = LockClient::builder().connect_cluster([cluster.node(1).url()]).await.unwrap();
-    let name = name_there(&cluster).await;
+    let (_cluster, proxy, client, name) = world().await;
     let latch = client.latch(&name);
     assert!(latch.try_set_count(5).await.unwrap());
     proxy.drop_next_reply_to("down");
@@ -52,24 +47,18 @@ async fn an_unknown_outcome_is_not_repeated() {
 /// what is under way at the same node, of which there is always something here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_go_to_the_task_that_asked() {
-    let cluster = RedisCluster::start().await;
-    let proxy = behind_proxy(&cluster).await;
-    let connect = || LockClient::builder().connect_cluster([cluster.node(1).url()]);
-    let (client, other) = (connect().await.unwrap(), connect().await.unwrap());
-    let name = name_there(&cluster).await;
+    let (cluster, proxy, client, name) = world().await;
+    let other = LockClient::builder().connect_cluster([cluster.node(1).url()]).await.unwrap();
+    let busy = names_at(&cluster, 0, 10).await;
     let held = client.mutex(&name).lock().await.unwrap();
     let waiting = lock_tests::spawn(other.mutex(&name).lock());
     until_heard(&cluster, &name).await;
     proxy.delay_replies(ms(10));
     let over = AtomicBool::new(false);
-    let ask = async |n: usize| {
-        let busy = format!("busy:{n}");
-        if cluster.slot(&busy).await >= 16_384 / 3 {
-            return;
-        }
+    let ask = async |busy: &String| {
         while !over.load(Ordering::SeqCst) {
-            let guard = other.mutex(&busy).lock().await.unwrap();
-            let seen = other.admin().inspect(&busy).await.unwrap();
+            let guard = other.mutex(busy).lock().await.unwrap();
+            let seen = other.admin().inspect(busy).await.unwrap();
             assert_eq!(seen.last_token, Some(guard.token()), "another's answer");
             guard.release().await.unwrap();
         }
@@ -81,26 +70,18 @@ async fn answers_go_to_the_task_that_asked() {
         waiting.await.unwrap().unwrap().release().await.unwrap();
         over.store(true, Ordering::SeqCst);
     };
-    tokio::join!(join_all((0..30).map(ask)), moves);
+    // The first is the one that is held.
+    tokio::join!(join_all(busy[1..].iter().map(ask)), moves);
 }
 
 /// S-9: a node that does not answer costs the holds on its slots, and no others: their answers are not kept
 /// back until its own have come.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_node_costs_only_its_own_holds() {
-    let cluster = RedisCluster::start().await;
-    let proxy = behind_proxy(&cluster).await;
-    let client = LockClient::builder().connect_cluster([cluster.node(1).url()]).await.unwrap();
+    let (cluster, proxy, client, there) = world().await;
     let lease = ms(1_500);
     let options = watched(lease);
-    let there = name_there(&cluster).await;
-    let mut elsewhere = String::from("elsewhere:0");
-    for n in 1.. {
-        if cluster.slot(&elsewhere).await >= 16_384 / 3 {
-            break;
-        }
-        elsewhere = format!("elsewhere:{n}");
-    }
+    let elsewhere = names_at(&cluster, 1, 1).await.remove(0);
     let held = client.mutex(&there).with(options.clone()).lock().await.unwrap();
     let kept = client.mutex(&elsewhere).with(options).lock().await.unwrap();
     proxy.stall();
@@ -118,30 +99,20 @@ async fn a_silent_node_costs_only_its_own_holds() {
 /// S-21, S-22: a grant whose answer was lost is ours, or is given back; never is it held by nobody.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_grant_is_found_again() {
-    let cluster = RedisCluster::start().await;
-    let proxy = behind_proxy(&cluster).await;
-    let client = LockClient::builder().connect_cluster([cluster.node(1).url()]).await.unwrap();
-    let name = name_there(&cluster).await;
+    let (cluster, proxy, client, name) = world().await;
     // What undoes the first may be what loses its answer in place of the next, or be cut off with it.
     for _ in 0..20 {
         if proxy.replies_dropped() >= 4 {
             return;
         }
-        lose_answers(&cluster, &proxy, &client, &name).await;
+        // Of a grant and of a release, for either kind.
+        for kind in ["mutex", "fair"] {
+            proxy.drop_next_reply_to(&name);
+            let guard = take(&client, kind, &name, LockOptions::default()).await.unwrap();
+            proxy.drop_next_reply_to(&name);
+            guard.release().await.unwrap();
+            soon!("it is free", !cluster.node(0).client().exists(&name).await);
+        }
     }
     panic!("hardly any answer was lost: {}", proxy.replies_dropped());
-}
-
-/// Of a grant and of a release, for either kind.
-async fn lose_answers(cluster: &RedisCluster, proxy: &Proxy, client: &LockClient, name: &str) {
-    for kind in ["mutex", "fair"] {
-        proxy.drop_next_reply_to(name);
-        let guard = match kind {
-            "mutex" => client.mutex(name).lock().await.unwrap(),
-            _ => client.fair_mutex(name).lock().await.unwrap(),
-        };
-        proxy.drop_next_reply_to(name);
-        guard.release().await.unwrap();
-        soon!("it is free", !cluster.node(0).client().exists(name).await);
-    }
 }

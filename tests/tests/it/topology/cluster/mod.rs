@@ -8,6 +8,5 @@ mod kinds;
 mod moving;
 mod permissions;
 mod removed;
-use crate::support::kinds as taking;
 mod turns;
 mod world;

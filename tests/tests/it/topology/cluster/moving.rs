@@ -2,8 +2,9 @@
 
 use lock_runtime::store::ClusterStore;
 
+use super::failover::names_at;
 use super::kinds::until_heard;
-use super::world::{End, PROMPTLY, client, client_with};
+use super::world::{PROMPTLY, client, client_with};
 use crate::prelude::*;
 
 /// A name's slot goes to the next master.
@@ -17,35 +18,6 @@ async fn move_on(
     let from = cluster.owner(slot).await;
     cluster.move_slot(slot, (from + 1) % 3, first, meanwhile).await;
     assert_ne!(cluster.owner(slot).await, from);
-}
-
-/// The server ends the subscription with the move; whoever waits hears of the release all the same,
-/// long before it would ask again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_listen_at_the_new_place() {
-    let cluster = RedisCluster::start().await;
-    let (a, b) = (client(&cluster).await, client(&cluster).await);
-    for round in 0..3 {
-        for name in ["{heard}:mutex", "{heard}:fair"] {
-            let lock = |client: &LockClient| match name {
-                "{heard}:mutex" => client.mutex(name).lock(),
-                _ => client.fair_mutex(name).lock(),
-            };
-            let guard = lock(&a).await.unwrap();
-            let waiting = lock_tests::spawn(lock(&b));
-            until_heard(&cluster, name).await;
-            move_on(&cluster, name, &[], async {}).await;
-            until_heard(&cluster, name).await;
-            let start = Instant::now();
-            guard.release().await.unwrap();
-            waiting.await.unwrap().unwrap().release().await.unwrap();
-            assert!(
-                start.elapsed() < patience(PROMPTLY),
-                "round {round}, {name}: {:?}",
-                start.elapsed()
-            );
-        }
-    }
 }
 
 /// The slot goes to a node that the waiter's client has had nothing to do with. It connects at once and
@@ -80,13 +52,7 @@ async fn a_release_that_no_waiter_heard_is_found_out() {
     let to = (cluster.owner(cluster.slot(name).await).await + 1) % 3;
     let target = cluster.node(to).client();
     // A waiter of another name there: its connection is not made anew, which would wake everybody.
-    let slot_there =
-        async |n: usize| cluster.owner(cluster.slot(&format!("there:{n}")).await).await;
-    let mut there = 0;
-    while slot_there(there).await != to {
-        there += 1;
-    }
-    let there = format!("there:{there}");
+    let there = names_at(&cluster, to, 1).await.remove(0);
     let (_held, _waits) =
         (a.mutex(&there).lock().await.unwrap(), lock_tests::spawn(b.mutex(&there).lock()));
     until_heard(&cluster, &there).await;
@@ -109,23 +75,6 @@ async fn a_release_that_no_waiter_heard_is_found_out() {
     assert!(!waiting.is_finished(), "it has heard");
     target.cmd(&["ACL", "SETUSER", "default", "+ssubscribe"]).await;
     timeout(PROMPTLY, waiting).await.expect("not told").unwrap().unwrap().release().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn holds_of_a_half_moved_slot_are_renewed() {
-    let cluster = RedisCluster::start().await;
-    let client = client(&cluster).await;
-    let brief = LockOptions::new().lease(Lease::Watchdog(secs(3)));
-    let names: Vec<_> = (0..60).map(|n| format!("{{half}}:{n}")).collect();
-    let take = names.iter().map(|name| client.mutex(name).with(brief.clone()).lock());
-    let held: Vec<_> = join_all(take).await.into_iter().map(Result::unwrap).collect();
-    let first: Vec<_> = names.iter().step_by(2).map(String::as_str).collect();
-    let half_way = async {
-        let ends: Vec<_> = held.iter().map(End::of).collect();
-        soon!("all are renewed", held.iter().zip(&ends).all(|(guard, end)| end.has_moved(guard)));
-    };
-    move_on(&cluster, "{half}", &first, half_way).await;
-    release_all(held).await;
 }
 
 /// A reader whose own key has not followed yet looks as if it had ended, at the node where the lock is by

@@ -3,17 +3,7 @@
 use super::kinds::until_heard;
 use super::world::{End, POLL_CAP, PROMPTLY};
 use crate::prelude::*;
-use crate::topology::cluster::taking::{KINDS, take};
-
-/// The words of the first block of text that is documented after these.
-fn block(after: &str) -> Vec<String> {
-    let file = "../lock-runtime/src/client/connect.rs";
-    let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
-    let (_, rest) = source.split_once(after).expect("it is documented");
-    let (block, _) = rest.split_once("```\n").expect("the block ends");
-    let words = block.split_whitespace().filter(|word| *word != "///");
-    words.map(|word| word.replace("SECRET", "pw")).collect()
-}
+use crate::topology::permissions::block;
 
 fn documented() -> Vec<String> {
     let not_here = ["+subscribe", "+unsubscribe", "+publish"];

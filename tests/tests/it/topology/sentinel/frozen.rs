@@ -8,37 +8,22 @@ use super::world::{NAME, World, builder};
 use crate::prelude::*;
 use crate::support::takers::{EXCLUSIVE, Takers, rounds, violations};
 
-/// Everybody hears of the successor, sooner or later.
+/// Everybody hears of the successor, sooner or later; or the sentinels stop as soon as they have named it, and who has not heard by
+/// then, does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_two_hold_a_lock_when_the_old_master_goes_on() {
-    repeat(Sentinels::Run).await;
-}
-
-/// The sentinels stop as soon as they have named the successor: who has not heard by then, does not.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nor_when_the_sentinels_stop() {
-    repeat(Sentinels::Stop).await;
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sentinels {
-    Run,
-    Stop,
-}
-
-async fn repeat(sentinels: Sentinels) {
     let mut found = Vec::new();
-    for round in 0..rounds() {
+    for (round, sentinels_stop) in (0..rounds()).flat_map(|it| [(it, false), (it, true)]) {
         // As long as a silent connection is put up with, and far less.
-        let down_after = [2_000, 500][round % 2];
-        let violations = play(sentinels, down_after).await;
-        found.extend(violations.into_iter().map(|text| format!("round {round}: {text}")));
+        let violations = play(sentinels_stop, [2_000, 500][round % 2]).await;
+        let told = |text| format!("round {round}, sentinels stop: {sentinels_stop}: {text}");
+        found.extend(violations.into_iter().map(told));
     }
     assert!(found.is_empty(), "{} in {} rounds:\n{}", found.len(), rounds(), found.join("\n"));
 }
 
 /// One round: what was wrong in it.
-async fn play(sentinels: Sentinels, down_after: u64) -> Vec<String> {
+async fn play(sentinels_stop: bool, down_after: u64) -> Vec<String> {
     let world = World::new(1).await;
     world.sentinels.publish_every(secs(5)).await;
     for node in 0..3 {
@@ -57,13 +42,13 @@ async fn play(sentinels: Sentinels, down_after: u64) -> Vec<String> {
     takers.fault_begins("the master stands still");
     world.master().pause();
     let promoted = world.promoted().await;
-    if sentinels == Sentinels::Stop {
+    if sentinels_stop {
         (0..3).for_each(|node| world.sentinels.pause(node));
     }
     sleep(ms(fastrand::u64(20..80))).await;
     world.master().resume();
     sleep(ms(2_000)).await;
-    if sentinels == Sentinels::Stop {
+    if sentinels_stop {
         (0..3).for_each(|node| world.sentinels.resume(node));
     }
     served(promoted).await;

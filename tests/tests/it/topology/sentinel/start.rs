@@ -88,31 +88,27 @@ async fn a_dead_first_sentinel_does_not_matter() {
 async fn what_is_wrong_is_said_at_once() {
     let world = World::new(1).await;
     let urls = world.sentinels.urls();
-    let error = refused("lokcs", &urls).await;
-    assert_eq!(error.kind(), StoreErrorKind::Config);
-    assert!(
-        error.to_string().starts_with("the sentinels do not know a master \"lokcs\""),
-        "{error}"
-    );
-
-    let error = refused(NAME, ["redis://127.0.0.1:1", "redis://127.0.0.1:2"]).await;
-    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
-    let expected =
+    let none = ["redis://127.0.0.1:1", "redis://127.0.0.1:2"].map(str::to_owned);
+    let none_reached =
         "no sentinel of the 2 asked can be reached; check their addresses and that they run";
-    assert_eq!(error.to_string(), expected);
-    let source = error.source().unwrap().to_string();
-    assert!(source.starts_with("the server at 127.0.0.1:"), "{source}");
-
-    let error = refused(NAME, [world.master().url()]).await;
-    assert_eq!(error.kind(), StoreErrorKind::Config);
-    let text = error.to_string();
-    assert!(text.contains("is no sentinel") && text.contains("26379"), "{text}");
-
-    assert_eq!(refused(NAME, [""; 0]).await.kind(), StoreErrorKind::Config);
-    for master in ["", "redis://locks:6379", "http://locks", "a b", "redis://:x@"] {
-        assert_eq!(refused(master, &urls).await.kind(), StoreErrorKind::Config, "{master}");
+    let database = vec![format!("{}/1", urls[0])];
+    let wrong = ["", "redis://locks:6379", "http://locks", "a b", "redis://:x@"];
+    let rows = [
+        ("lokcs", urls.clone(), "the sentinels do not know a master \"lokcs\""),
+        (NAME, none.to_vec(), none_reached),
+        (NAME, vec![world.master().url()], "is no sentinel"),
+        (NAME, Vec::new(), ""),
+        (NAME, database, ""),
+    ];
+    for (master, nodes, says) in rows.into_iter().chain(wrong.map(|it| (it, urls.clone(), ""))) {
+        let error = refused(master, &nodes).await;
+        let is_away = says == none_reached;
+        let kind = if is_away { StoreErrorKind::Unavailable } else { StoreErrorKind::Config };
+        assert_eq!(error.kind(), kind, "{master}, {nodes:?}");
+        assert!(error.to_string().contains(says), "{error}");
+        let source = error.source().map(ToString::to_string).unwrap_or_default();
+        assert!(!is_away || source.starts_with("the server at 127.0.0.1:"), "{source}");
     }
-    assert_eq!(refused(NAME, [format!("{}/1", urls[0])]).await.kind(), StoreErrorKind::Config);
 
     world.master().pause();
     let start = Instant::now();
@@ -139,25 +135,23 @@ async fn credentials_and_a_database() {
     assert!(master.client().keys().await.is_empty(), "in another database");
     guard.release().await.unwrap();
 
-    for wrong in ["redis://:s3cr3t@locks", "locks"] {
-        let error = refused(wrong, &urls).await;
-        assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
-        assert!(error.to_string().contains("redis://user:password@locks"), "{error}");
-    }
     let user = ["ACL", "SETUSER", "roleless", "on", ">pw", "~*", "&*", "+@all", "-role"];
     master.client().cmd(&user).await;
-    let error = refused("redis://roleless:pw@locks", &urls).await;
-    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
-    assert!(error.to_string().contains("grant the user `+role`"), "{error}");
-    let without = format!("redis://:s3cr3t@127.0.0.1:{}", sentinels.port(0));
-    let error = refused("redis://:server@locks", [without]).await;
-    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
-    assert!(!format!("{error:?}").contains("s3cr3t"), "{error:?}");
     let sentinel = format!("127.0.0.1:{}", sentinels.port(0));
-    let error = refused("redis://:server@locks", [format!("redis://{sentinel}")]).await;
-    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
-    let says = format!("asked can be used: the server at {sentinel} wants a password");
-    assert!(error.to_string().contains(&says), "{error}");
+    let (wrong, none) = (format!("redis://:s3cr3t@{sentinel}"), format!("redis://{sentinel}"));
+    let wants = format!("asked can be used: the server at {sentinel} wants a password");
+    for (master, nodes, says) in [
+        ("redis://:s3cr3t@locks", &urls[..], "redis://user:password@locks"),
+        ("locks", &urls, "redis://user:password@locks"),
+        ("redis://roleless:pw@locks", &urls, "grant the user `+role`"),
+        ("redis://:server@locks", &[wrong], ""),
+        ("redis://:server@locks", &[none], &wants),
+    ] {
+        let error = refused(master, nodes).await;
+        assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
+        assert!(error.to_string().contains(says), "{error}");
+        assert!(!format!("{error:?}").contains("s3cr3t"), "{error:?}");
+    }
 
     // Both are used again after a fail-over.
     sentinels.client(1).cmd(&["SENTINEL", "FAILOVER", NAME]).await;
