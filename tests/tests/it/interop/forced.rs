@@ -13,19 +13,18 @@ async fn each_frees_the_others_by_force() {
         ("read", "write", rw_channel("read")),
         ("write", "write", rw_channel("write")),
     ] {
-        let waits = async |world: &World| {
+        let asks = || {
             let other = other.clone();
-            let waits = async move { take(&other, rival, kind, LockOptions::default()).await };
-            world.waits(waits, &channel).await
+            async move { take(&other, rival, kind, LockOptions::default()).await }
         };
         world.java.ask("t", &format!("lock {kind} {kind}")).await;
-        let waiting = waits(&world).await;
+        let waiting = world.waits(asks(), &channel).await;
         assert!(world.client.admin().force_release(kind).await.unwrap());
         got(waiting).await.release().await.unwrap();
         world.java_cannot_unlock(kind, kind).await;
         assert!(!world.client.admin().force_release(kind).await.unwrap());
         let ours = take(&world.client, kind, kind, watched(secs(3))).await.unwrap();
-        let waiting = waits(&world).await;
+        let waiting = world.waits(asks(), &channel).await;
         assert_eq!(world.java.ask("t", &format!("force {kind} {kind}")).await, "true");
         let next = got(waiting).await;
         // S-9, S-12: its next renewal is told that it is not the owner.

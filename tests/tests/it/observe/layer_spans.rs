@@ -7,17 +7,17 @@ use crate::observe::scenario::*;
 use crate::observe::tracer::Tracer;
 use crate::tower::http::*;
 
+type Next = Poll<Option<Result<Frame<Bytes>, &'static str>>>;
+type Step = fn() -> Next;
+
 /// A body that has nothing yet when it is polled first, and then does this.
-struct Then(fn() -> Poll<Option<Result<Frame<Bytes>, &'static str>>>, bool);
+struct Then(Step, bool);
 
 impl HttpBody for Then {
     type Data = Bytes;
     type Error = &'static str;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Next {
         if std::mem::replace(&mut self.1, true) {
             return (self.0)();
         }
@@ -47,7 +47,6 @@ async fn bodies() {
         }));
         service.oneshot(Request::post("/").body(()).unwrap()).await.unwrap().into_body()
     };
-    type Step = fn() -> Poll<Option<Result<Frame<Bytes>, &'static str>>>;
     let hangs: Step = || Poll::Pending;
     let rows: [(&str, HttpLockLayerBuilder, Step, &str); 5] = [
         ("the end", all(), || Poll::Ready(None), "done"),

@@ -1,5 +1,6 @@
 //! For how long a response holds its lock, by what its body is.
 
+use futures_util::future::LocalBoxFuture;
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body::Body as HttpBody;
@@ -364,7 +365,7 @@ async fn a_slow_release_keeps_the_end_back_for_a_moment_only() {
         drop(sender);
         assert_eq!(next(&mut body).await, "end");
     };
-    let ends: [(&str, Duration, Pin<Box<dyn Future<Output = ()> + '_>>); 4] = [
+    let ends: [(&str, Duration, LocalBoxFuture<'_, ()>); 4] = [
         ("an answer by default", ms(250), Box::pin(answers(order_layer(&locks)))),
         ("an answer", ms(80), Box::pin(answers(limited()))),
         ("a panic", ms(80), Box::pin(panics)),
