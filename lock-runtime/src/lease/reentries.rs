@@ -215,7 +215,7 @@ impl Drop for Permit {
         let _waiter = turnstile.leave(self);
         let admitted = turnstile.admit();
         drop(turnstile);
-        // Those let in are counted already, so who comes between the unlock and a wake finds them inside. One that is dropped
+        // Those let in are counted already: a caller that comes between the unlock and a wake finds them inside. One that is dropped
         // before it is woken, or by its waker, finds itself inside and leaves as any other.
         admitted.into_iter().for_each(Waker::wake);
         // `around` is dropped now, and with it perhaps a level whose guard has gone before: its permits do the same.
@@ -248,8 +248,8 @@ impl Turnstile {
             self.let_in(reads);
             return Ok(0);
         }
-        // Only a caller inside of a read is refused for the readers. If it is in a queue, no reader comes in before it: those
-        // outside of its read are behind it. So a writer that has queued is never in this case later.
+        // Only a newcomer is refused for the readers beside its read. One that has queued here waits for a writer inside, or for
+        // reads inside of its own read: readers from outside of that are behind it, so it never comes to wait for one.
         if !reads && reads_around > 0 && self.readers > reads_around {
             return Err(Obstacle::Reads);
         }
