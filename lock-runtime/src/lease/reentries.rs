@@ -39,7 +39,6 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::iter;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -102,7 +101,10 @@ impl Level {
     }
 
     fn lock(&self, number: usize) -> Option<&HeldLock> {
-        iter::once(&self.first).chain(&self.more).find(|lock| lock.number == number)
+        match self.first.number == number {
+            true => Some(&self.first),
+            false => self.more.iter().find(|lock| lock.number == number),
+        }
     }
 
     /// True if a guard is inside of this level of a hold, or waits to be, for a caller that has the hold alone.
