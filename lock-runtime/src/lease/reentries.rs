@@ -39,7 +39,6 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::iter;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -102,17 +101,21 @@ impl Level {
     }
 
     fn lock(&self, number: usize) -> Option<&HeldLock> {
-        iter::once(&self.first).chain(&self.more).find(|lock| lock.number == number)
+        match self.first.number == number {
+            true => Some(&self.first),
+            false => self.more.iter().find(|lock| lock.number == number),
+        }
     }
 
     /// True if a guard is inside of this level of a hold, or waits to be, for a caller that has the hold alone.
-    ///
-    /// The count is read without an order of its own. A caller goes inside, or queues, while it has a reference to the
-    /// owned hold, and drops the level of a guard before the guard's reference. A caller that has the hold alone has seen the last
-    /// of those references dropped (the acquire in `Arc::get_mut`, `Arc::into_inner` and the drop of an `Arc` pairs with
-    /// the release of each other drop), and so the counts before. A read inside of a write keeps its level without such a
-    /// reference, so the end of that level may be seen late: then the hold goes to the store and not to the next waiter.
     pub(super) fn is_in_use(this: &Arc<Self>) -> bool {
+        // A relaxed read, which is enough. A caller takes its reference to a level while it has one to the owned hold, and a
+        // guard drops its level before its reference to the owned hold. A caller that has the hold alone has seen all of those
+        // references dropped: the acquire in `Arc::get_mut`, in `Arc::into_inner` or in the last drop pairs with the release in
+        // each other drop. So it sees what came before those, and no other thread can come inside any more: that takes a
+        // reference to the owned hold.
+        // The one that needs none is a read inside of a write, which keeps its level by itself and may end at the same time.
+        // If its level is still counted here, the hold goes to the store and not to the next waiter of this process.
         Arc::strong_count(this) > 1
     }
 }
@@ -167,7 +170,8 @@ impl Permit {
     ) -> Result<Self, Obstacle> {
         let lock = around.lock(number).expect(HAS_IT);
         let reads_around = lock.reads_around();
-        // Made after the turnstile counts it: dropping a permit would uncount it.
+        // Made after the turnstile counts it: dropping a permit would uncount it. Nothing can fail in between, and no other
+        // thread misses the permit: all that they see of it is the count.
         let ticket = lock.turnstile().lock().ask(reads, reads_around, max_waiters)?;
         Ok(Self { around, number, reads, reads_around, ticket })
     }
@@ -189,7 +193,9 @@ impl Permit {
     fn poll_turn(&self, waker: &Waker) -> Poll<()> {
         let _old_waker;
         let mut turnstile = self.turnstile().lock();
-        // Not in the queue: another thread has let it in, and has called the waker of the last poll or will do so.
+        // Not in the queue: another thread has let it in. It may not have called the waker of the last poll yet, which then
+        // wakes this task once more, for nothing. Before that the waker of the last poll is in the queue under this mutex, so
+        // a thread that lets it in after this poll calls the new one.
         let Some(place) = turnstile.place_of(self.ticket) else { return Poll::Ready(()) };
         let its = &mut turnstile.queue[place].waker;
         if !its.will_wake(waker) {
@@ -211,8 +217,11 @@ impl Drop for Permit {
         let _waiter = turnstile.leave(self);
         let admitted = turnstile.admit();
         drop(turnstile);
+        // Those let in are counted already: a caller that comes between the unlock and a wake finds them inside. One that is dropped
+        // before it is woken, or by its waker, finds itself inside and leaves as any other.
         admitted.into_iter().for_each(Waker::wake);
         // `around` is dropped now, and with it perhaps a level whose guard has gone before: its permits do the same.
+        // From the inside out, so that a turnstile never has fewer readers than are around a permit there.
     }
 }
 
@@ -236,10 +245,13 @@ struct Waiter {
 impl Turnstile {
     /// Returns zero if the caller is inside, or else its ticket.
     fn ask(&mut self, reads: bool, reads_around: u32, max_waiters: usize) -> Result<u64, Obstacle> {
+        // A caller inside of a read overtakes: in the queue may be a writer that waits for that read (invariant 4).
         if (self.queue.is_empty() || reads_around > 0) && self.has_room(reads, reads_around) {
             self.let_in(reads);
             return Ok(0);
         }
+        // Only a newcomer is refused for the readers beside its read. One that has queued here waits for a writer inside, or for
+        // reads inside of its own read: readers from outside of that are behind it, so it never comes to wait for one.
         if !reads && reads_around > 0 && self.readers > reads_around {
             return Err(Obstacle::Reads);
         }
@@ -284,6 +296,8 @@ impl Turnstile {
     fn admit(&mut self) -> Vec<Waker> {
         let mut admitted = Vec::new();
         loop {
+            // The first of those inside of a read, or else the first of all. If it has no room, those behind it do not overtake:
+            // a writer would wait for as long as readers come.
             let inside_a_read = |waiter: &Waiter| waiter.reads_around > 0;
             let place = self.queue.iter().position(inside_a_read).unwrap_or(0);
             let Some(next) = self.queue.get(place) else { return admitted };
@@ -302,4 +316,91 @@ impl Turnstile {
 pub(crate) struct ReentryGuard {
     pub(crate) hold: Arc<Hold>,
     pub(crate) level: Option<Arc<Level>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    /// One writer, among the readers that are counted below it.
+    const WRITER: u32 = 1 << 16;
+
+    /// Many threads: readers share, a writer is alone, what is nested does not wait, and who gives up leaves nothing, whether
+    /// or not its turn had come.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn threads_take_turns() {
+        let (root, inside) = (Level::outermost(1), Arc::new(AtomicU32::new(0)));
+        let tasks = (0..8).map(|seed| {
+            let (root, inside) = (Arc::clone(&root), Arc::clone(&inside));
+            tokio::spawn(async move {
+                let mut random = fastrand::Rng::with_seed(seed);
+                for _ in 0..3_000 {
+                    let reads = random.bool();
+                    let permit = Permit::ask(Arc::clone(&root), 0, reads, usize::MAX).unwrap();
+                    if random.u8(..8) == 0 {
+                        let _ = futures_util::poll!(pin!(permit.turn(|| false)));
+                        yield_now().await;
+                        continue;
+                    }
+                    assert!(permit.turn(|| false).await);
+                    let this = if reads { 1 } else { WRITER };
+                    let others = inside.fetch_add(this, Ordering::SeqCst);
+                    assert!(
+                        if reads { others < WRITER } else { others == 0 },
+                        "beside {others:#x}"
+                    );
+                    if random.bool() {
+                        yield_now().await;
+                    }
+                    let level = Level::of([Ok::<_, Obstacle>(permit)]).unwrap().unwrap();
+                    let nested = Permit::ask(Arc::clone(&level), 0, reads, 0);
+                    assert!(nested.is_ok(), "it waits for what is around it");
+                    drop(level);
+                    inside.fetch_sub(this, Ordering::SeqCst);
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        assert!(!Level::is_in_use(&root), "a level is left");
+        let turnstile = root.first.inside.lock();
+        assert!(turnstile.readers == 0 && !turnstile.has_writer && turnstile.queue.is_empty());
+    }
+
+    /// A write inside of one read goes before those that wait for that read, and not beside another read.
+    #[test]
+    fn a_write_inside_of_a_read_waits_for_no_other() {
+        let root = Level::outermost(1);
+        let ask = |around: &Arc<Level>, reads| Permit::ask(Arc::clone(around), 0, reads, 9);
+        let read = || Level::of([ask(&root, true)]).unwrap().unwrap();
+        let one = read();
+        let waits = ask(&root, false).unwrap();
+        assert!(waits.has_queued(), "a write beside a read");
+        let write = ask(&one, false).unwrap();
+        assert!(!write.has_queued(), "it waits for one that waits for the read around it");
+        let (next, beside) = (ask(&one, false).unwrap(), ask(&root, true).unwrap());
+        assert!(next.has_queued() && beside.has_queued(), "two write, or a read beside a write");
+        drop((waits, write));
+        assert!(next.poll_turn(Waker::noop()).is_ready(), "it is behind those outside of its read");
+        assert!(beside.poll_turn(Waker::noop()).is_pending(), "a read beside a write");
+        drop(next);
+        assert!(beside.poll_turn(Waker::noop()).is_ready(), "no write is inside");
+        assert!(
+            matches!(ask(&one, false), Err(Obstacle::Reads)),
+            "the other may want to write, too"
+        );
+        drop(beside);
+        // The place of a read that has ended is kept by what is inside of it.
+        let write = ask(&one, false).unwrap();
+        drop(one);
+        assert!(!write.has_queued() && ask(&root, true).unwrap().has_queued());
+        drop(write);
+        assert!(!ask(&root, false).unwrap().has_queued(), "a place is left");
+    }
 }
