@@ -105,7 +105,9 @@ async fn a_collision_is_no_refusal() {
 /// lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_kept_for_who_stands_still() {
-    let (server, proxy, client) = far_world(secs(2)).await;
+    let (server, proxy, _) = far_world(secs(2)).await;
+    // Longer than an answer takes: readers are kept for so long.
+    let client = LockClient::builder().handoff_window(ms(150)).connect(&proxy.url()).await.unwrap();
     let lock = client.rw_lock("t").with(watched(ms(600)));
     proxy.delay_replies(ms(50));
     let first = asking(&server, &lock).await;
