@@ -384,7 +384,7 @@ pub(super) async fn serve(
             asked.is_taken().await;
         }
         Ok(Contended::ToShare(kept)) => asked.share(kept),
-        // Its seat was void, or never: the waiter goes back into the queue.
+        // It queues again when it is polled.
         Ok(Contended::PassedOver) => {}
         Err(error) => asked.fail(error),
     }

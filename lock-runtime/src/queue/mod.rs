@@ -204,7 +204,7 @@ impl<H> Queues<H> {
             (key.seat, key.asked_as) = (number, owner.number());
             return Admission::First(Seat::queued(self, target, number), owner);
         }
-        let make = |number| Arc::new(Waiter::new(number, now, terms, newcomer()));
+        let make = |number| Arc::new(Waiter::new(number, now, now, terms, newcomer()));
         let waiter = if key.is_free() {
             let waiter = make(place.unwrap_or(number));
             let asking = self.have_asked(key, target, number, &waiter);
@@ -486,24 +486,24 @@ impl<H> Key<H> {
             waiter.ends_at_answer.load(Ordering::Relaxed)
                 && asked_at.is_none_or(|asked_at| waiter.since <= asked_at)
         };
-        let waiters = match self.told.as_ref().map(|told| told.end_at_answer) {
-            None | Some(0) => Vec::new(),
-            Some(_) => self.take_waiters(ends),
-        };
-        // The others that end at an answer came after the request, and need another one.
-        let left = match asked_at.filter(|_| !waiters.is_empty() || self.told.is_some()) {
-            None => 0,
-            Some(_) => {
+        let awaited = self.told.as_ref().map_or(0, |told| told.end_at_answer);
+        let waiters = if awaited == 0 { Vec::new() } else { self.take_waiters(ends) };
+        // The others came after the request, and need another one.
+        let left = match asked_at {
+            Some(_) if awaited > 0 => {
                 let ends = |waiter: &&Arc<Waiter<H>>| waiter.ends_at_answer.load(Ordering::Relaxed);
                 self.queue.values().filter(ends).count()
             }
+            _ => 0,
         };
         if let Some(told) = &mut self.told {
             told.end_at_answer = left;
         }
         let asked = self.asked();
-        if let Some(asked) = asked.as_ref().filter(|_| left == 0) {
-            asked.has_answer();
+        match &asked {
+            Some(asked) if left == 0 => asked.has_answer(),
+            Some(asked) => asked.needs_answer(),
+            None => {}
         }
         Answered { waiters, asked }
     }

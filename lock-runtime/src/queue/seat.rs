@@ -563,7 +563,7 @@ impl<H> Seat<H> {
     ) -> Result<(Ticket<H>, Asked<H>, Self), Option<u64>> {
         let Some(Here { queues, target, number }) = self.here() else { return Err(None) };
         let (queues, target, number) = (Arc::clone(queues), Arc::clone(target), *number);
-        let mut waiter = Waiter::new(number, since, terms, wanted);
+        let mut waiter = Waiter::new(number, since, Instant::now(), terms, wanted);
         waiter.is_in_store = self.is_in_store();
         let waiter = Arc::new(waiter);
         let asked = match self.is_in_store() {

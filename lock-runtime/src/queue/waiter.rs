@@ -140,6 +140,7 @@ impl<H> Waiter<H> {
     pub(super) fn new(
         number: u64,
         since: Instant,
+        polled_at: Instant,
         terms: Terms,
         wanted: Arc<dyn Wanted<H>>,
     ) -> Self {
@@ -154,7 +155,7 @@ impl<H> Waiter<H> {
             served: Mutex::new(Weak::new()),
             is_served: AtomicBool::new(false),
             for_asker: Notify::new(),
-            slot: Mutex::new(Slot { state: State::Waiting, polled_at: since, waker: None }),
+            slot: Mutex::new(Slot { state: State::Waiting, polled_at, waker: None }),
         }
     }
 
