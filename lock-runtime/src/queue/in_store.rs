@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::seat::Here;
 use super::waiter::Waiter;
 use super::{Admission, Asking, Caller, Key, Queues, Seat};
 use crate::error::BusyReason;
@@ -246,11 +247,11 @@ impl<H> Seat<H> {
     }
 
     fn with_member<T>(&self, f: impl FnOnce(&mut Hints, &mut Member<H>) -> T) -> Option<T> {
-        let (queues, target, number) = self.in_store_here()?;
+        let Here { queues, target, number } = self.in_store_here()?;
         let mut shard = queues.shard(target);
         let elsewhere = shard.keys.get_mut(&**target)?.elsewhere.as_deref_mut()?;
         let InStore { members, hints } = &mut elsewhere.in_store;
-        members.get_mut(&number).map(|member| f(hints, member))
+        members.get_mut(number).map(|member| f(hints, member))
     }
 
     /// Has a task of the client ask with this seat, for that waiter. False if its caller was passed over.
@@ -287,15 +288,15 @@ impl<H> Seat<H> {
 
     /// `None` if it is the first.
     fn becomes_first(&self) -> Option<oneshot::Receiver<()>> {
-        let (queues, target, number) = self.in_store_here()?;
+        let Here { queues, target, number } = self.in_store_here()?;
         let mut shard = queues.shard(target);
         let elsewhere = shard.keys.get_mut(&**target)?.elsewhere.as_deref_mut()?;
         let members = &mut elsewhere.in_store.members;
-        if members.keys().next() == Some(&number) {
+        if members.keys().next() == Some(number) {
             return None;
         }
         let (first, becomes_first) = oneshot::channel();
-        members.get_mut(&number)?.first = Some(first);
+        members.get_mut(number)?.first = Some(first);
         Some(becomes_first)
     }
 
@@ -313,7 +314,7 @@ impl<H> Seat<H> {
 
     /// True if this process has others in the store's queue.
     pub(crate) fn has_company(&self) -> bool {
-        let Some((queues, target, _)) = self.in_store_here() else { return false };
+        let Some(Here { queues, target, .. }) = self.in_store_here() else { return false };
         queues.shard(target).keys.get(&**target).is_some_and(|key| key.in_store() > 1)
     }
 
@@ -324,13 +325,13 @@ impl<H> Seat<H> {
 
     /// From now on its place cannot be given up. False if it already was.
     pub(super) fn secure_place(&self) -> bool {
-        let Some((queues, target, number)) = self.in_store_here() else { return true };
+        let Some(Here { queues, target, number }) = self.in_store_here() else { return true };
         let mut shard = queues.shard(target);
         let Some(key) = shard.keys.get_mut(&**target) else { return true };
-        if key.member(number).is_some_and(|member| member.is_passed_over) {
+        if key.member(*number).is_some_and(|member| member.is_passed_over) {
             return false;
         }
-        if let Some(member) = key.member(number) {
+        if let Some(member) = key.member(*number) {
             // It is not in the store's queue any more, and still counts here.
             member.owner = None;
         }

@@ -30,10 +30,10 @@ enum Place<H> {
     Left(Here<H>),
 }
 
-struct Here<H> {
-    queues: Arc<Queues<H>>,
-    target: Arc<Target>,
-    number: u64,
+pub(super) struct Here<H> {
+    pub(super) queues: Arc<Queues<H>>,
+    pub(super) target: Arc<Target>,
+    pub(super) number: u64,
 }
 
 impl<H> Seat<H> {
@@ -59,9 +59,9 @@ impl<H> Seat<H> {
         matches!(self.0, Place::InStore(_))
     }
 
-    pub(super) fn in_store_here(&self) -> Option<(&Arc<Queues<H>>, &Arc<Target>, u64)> {
+    pub(super) fn in_store_here(&self) -> Option<&Here<H>> {
         match &self.0 {
-            Place::InStore(here) => Some((&here.queues, &here.target, here.number)),
+            Place::InStore(here) => Some(here),
             _ => None,
         }
     }
