@@ -295,7 +295,7 @@ impl Request {
         is_shadow: bool,
         limit: Option<Instant>,
     ) -> Result<bool, LockError> {
-        self.waits.store(true, Ordering::Relaxed);
+        self.waits();
         let mut closing = pin!(self.spec.engine.closing.notified());
         // Register, then check, then wait.
         closing.as_mut().enable();

@@ -1,7 +1,6 @@
 //! From the first request on: what an acquire does in its caller's future.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::time::{Instant, timeout};
 
@@ -70,7 +69,7 @@ impl Request {
             tried = match tried {
                 Tried::Over(taken) => return taken,
                 Tried::Waits(mut queued) => {
-                    self.waits.store(true, Ordering::Relaxed);
+                    self.waits();
                     let turn = std::future::poll_fn(|cx| queued.poll(cx)).await;
                     queued.end(turn)
                 }
@@ -82,7 +81,9 @@ impl Request {
     }
 
     /// Acquires a hold inside of the holds around the caller. `None` if there is none, or it has ended.
-    async fn take_inside(&self) -> Result<Option<(AcquireOutcome, LockGuard)>, LockError> {
+    async fn take_inside(
+        self: &Arc<Self>,
+    ) -> Result<Option<(AcquireOutcome, LockGuard)>, LockError> {
         let inside = match self.enter_within(self.limit()).await? {
             Within::Reentered(guard) => return Ok(Some((AcquireOutcome::Reentered, guard))),
             Within::Writer(inside) => Arc::new(inside),
@@ -148,8 +149,8 @@ impl Request {
             return self.apart().await;
         }
         self.wait_for_releases().await;
-        match self.enter(place) {
-            Ok(entered) => entered.ask().await,
+        match self.enter(place, Instant::now()) {
+            Ok(first) => first.ask().await,
             Err(tried) => tried,
         }
     }
@@ -163,9 +164,13 @@ impl Request {
     }
 
     /// Enters the queue. If its key is unused, the caller asks the store.
-    pub(super) fn enter(self: &Arc<Self>, place: Option<u64>) -> Result<First, Tried> {
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        place: Option<u64>,
+        now: Instant,
+    ) -> Result<First, Tried> {
         let queues = &self.spec.engine.queues;
-        let caller = self.caller(place, Instant::now());
+        let caller = self.caller(place, now);
         let target = &self.spec.target;
         if caller.waits_for == WaitsFor::Answer && queues.others_go_first(target) {
             // Another process was notified of the last release, and goes first.
@@ -177,7 +182,9 @@ impl Request {
             false => queues.enter(target, caller, owner, || Arc::clone(self) as _),
         };
         Err(Tried::Over(Err(match admission {
-            Admission::First(seat, owner) => return Ok(First::new(Arc::clone(self), seat, owner)),
+            Admission::First(seat, owner) => {
+                return Ok(First::new(Arc::clone(self), now, seat, owner));
+            }
             Admission::Waits(ticket) => {
                 return Err(Tried::Waits(Box::new(QueuedAcquire::new(Arc::clone(self), ticket))));
             }
@@ -192,29 +199,30 @@ impl Request {
 pub(super) struct First {
     request: Arc<Request>,
     contender: Contender,
+    /// When it has entered, which is its first sign of life for the queue.
+    since: Instant,
 }
 
 impl First {
-    fn new(request: Arc<Request>, seat: Seat<OwnedHold>, owner: OwnerId) -> Self {
+    fn new(request: Arc<Request>, since: Instant, seat: Seat<OwnedHold>, owner: OwnerId) -> Self {
         let attempt = Attempt::of(&request, owner, seat);
-        Self { contender: Contender::new(Arc::clone(&request), attempt), request }
+        Self { contender: Contender::new(Arc::clone(&request), attempt), request, since }
     }
 
     /// Asks the store once. If it grants nothing, and the caller waits, a task of the client goes on.
     pub(super) async fn ask(self) -> Tried {
-        let Self { request, mut contender } = self;
+        let Self { request, mut contender, since } = self;
         let seat = contender.seat_id();
         let place = seat.place();
         let engine = &request.spec.engine;
-        // The queue knows its first sign of life.
         let every = request.look_every();
-        let first = Instant::now() + every;
+        let next = since + every;
         let lives = |now| {
             engine.leases.revive(false, false);
             engine.queues.lives(&request.spec.target, seat, now)
         };
         let asking = contender.ask_once();
-        let answered = match liveness::drive(first, every, lives, asking).await {
+        let answered = match liveness::drive(next, every, lives, asking).await {
             Some(Ok(Ok(contended))) => return request.first_end(contended, place),
             Some(Err(error)) => return Tried::Over(Err(error)),
             Some(Ok(Err(answered))) => answered,

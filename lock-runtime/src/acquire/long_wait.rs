@@ -18,6 +18,8 @@ const LONG: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(super) struct LongWait {
     is_logged: bool,
+    /// True once it was looked at: most waits are polled once before they end, and read no clock for this.
+    was_seen: bool,
     timer: Option<Timer>,
 }
 
@@ -30,7 +32,7 @@ impl LongWait {
         }
         let then = request.started + LONG;
         let is_long = match is_polled {
-            true => Instant::now() >= then,
+            true => std::mem::replace(&mut self.was_seen, true) && Instant::now() >= then,
             false => {
                 let timer = self.timer.get_or_insert_with(|| Timer::at(then, cx));
                 timer.poll(cx) == Poll::Ready(())

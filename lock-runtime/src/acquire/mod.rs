@@ -227,7 +227,7 @@ impl State {
                 },
                 Self::UnderWay(UnderWay { trying, .. }, begun) => {
                     let polled = trying.poll(cx);
-                    if polled.is_pending() && begun.request.waits.load(Ordering::Relaxed) {
+                    if polled.is_pending() && begun.request.is_waiting() {
                         begun.waits(false, cx);
                     }
                     polled
@@ -368,7 +368,7 @@ fn begin(
         return Ok(State::under_way(Boxed::new(request.acquire(is_outermost)), begun));
     }
     // The usual case: it asks the store at once, or waits, with no more room than that needs.
-    match request.enter(None) {
+    match request.enter(None, started) {
         Ok(first) => {
             let trying = reuse::boxed(&IDLE, first.ask());
             Ok(State::UnderWay(UnderWay { trying, idle: Some(&IDLE) }, begun))

@@ -112,7 +112,7 @@ impl Request {
         }
         let (mut place, mut long) = (None, LongWait::default());
         loop {
-            let mut queued = match self.enter(place) {
+            let mut queued = match self.enter(place, Instant::now()) {
                 Ok(_) => unreachable!("no waiter of a latch asks itself"),
                 Err(Tried::Waits(queued)) => queued,
                 Err(Tried::Over(Err(error))) => return Err(error),

@@ -1,7 +1,7 @@
 //! [`Request`]: what one acquire asks for, wherever it is asked: in the caller's future, or in a task of the client.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -36,8 +36,10 @@ pub(super) struct Request {
     /// Its place inside of the write hold around it, if it acquires the read side. Waiting there does not keep the write hold
     /// alive: once that has ended, the read waits as any other.
     pub(super) inside: Option<Arc<ReentryGuard>>,
-    /// True once it waits for another task, or the store has refused it. A read inside of a write hold shares this.
-    pub(super) waits: Arc<AtomicBool>,
+    /// True once it waits for another task, or the store has refused it.
+    waits: AtomicBool,
+    /// For a read inside of a write hold, the request of the same acquire that its caller looks at.
+    outer: Option<Arc<Self>>,
     /// When the holder's lease ends, by the store's last answer to this request.
     holder_ends: Mutex<Option<Instant>>,
     /// The acquire's, for what a task of the client does for it.
@@ -54,12 +56,13 @@ impl Request {
         span: AcquireSpan,
     ) -> Self {
         let asker = Asker { site: label.call_site(), around: crate::scope::surroundings() };
-        let (waits, holder_ends) = (Arc::default(), Mutex::default());
-        Self { spec, permits, label, started, asker, inside: None, waits, holder_ends, span }
+        let (inside, outer, waits, holder_ends) =
+            (None, None, AtomicBool::new(false), Mutex::default());
+        Self { spec, permits, label, started, asker, inside, waits, outer, holder_ends, span }
     }
 
     /// The same, inside of a write hold.
-    pub(super) fn within(&self, inside: Arc<ReentryGuard>) -> Self {
+    pub(super) fn within(self: &Arc<Self>, inside: Arc<ReentryGuard>) -> Self {
         Self {
             spec: self.spec.clone(),
             permits: self.permits,
@@ -67,7 +70,8 @@ impl Request {
             started: self.started,
             asker: self.asker.clone(),
             inside: Some(inside),
-            waits: Arc::clone(&self.waits),
+            waits: AtomicBool::new(false),
+            outer: Some(Arc::clone(self)),
             holder_ends: Mutex::default(),
             span: self.span.clone(),
         }
@@ -93,6 +97,18 @@ impl Request {
         let left = |ends: Instant| ends.saturating_duration_since(Instant::now());
         let queues = &self.spec.engine.queues;
         own.map(left).or_else(|| queues.holder_remaining(&self.spec.target))
+    }
+
+    /// Records that it waits.
+    pub(super) fn waits(&self) {
+        self.waits.store(true, Ordering::Relaxed);
+        if let Some(outer) = &self.outer {
+            outer.waits();
+        }
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_inside(&self) -> bool {

@@ -157,7 +157,7 @@ impl Waiting {
 
     /// Records that it waits.
     fn waits(&mut self) {
-        self.request.waits.store(true, Ordering::Relaxed);
+        self.request.waits();
         self.listed
             .get_or_insert_with(|| self.request.spec.engine.waits.list(self.request.as_wait()));
     }
