@@ -384,12 +384,12 @@ fn a_task_that_never_gets_a_free_lock_is_found() {
     assert!(matches!(&found.violations[..], [Violation::LeftFree(..)]), "{found}");
 }
 
-/// C12: the keys of one hold end up to a millisecond apart.
+/// C12: the keys of one hold may end some milliseconds apart.
 #[test]
 fn a_lock_that_is_held_in_part_is_found() {
     let part = |ends_in| vec![event(1, 0, Op::Parts { held: 1, of: 2, ends_in })];
-    assert_eq!(violations([part(1)]), []);
-    finds!(violations([part(2)]), Violation::InPart(_));
+    assert_eq!(violations([part(50)]), []);
+    finds!(violations([part(51)]), Violation::InPart(_));
 }
 
 /// C11.
@@ -431,7 +431,7 @@ fn a_fault_allows_what_it_may_do() {
         ("a release of none", fails(true), &loses),
         ("a release without an answer", fails(false), &ALL),
         ("a waiter passed over", server(Op::Passed { waiter, by }), &[Repeat, Forget]),
-        ("a part", server(Op::Parts { held: 1, of: 2, ends_in: 2 }), &[Forget]),
+        ("a part", server(Op::Parts { held: 1, of: 2, ends_in: 500 }), &[Forget]),
         ("a key without an end", server(Op::Endless), &[]),
     ] {
         assert_eq!(violations([events.clone()]).len(), 1, "{what}");
