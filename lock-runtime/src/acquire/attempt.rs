@@ -91,7 +91,7 @@ impl Attempt {
         }
         if self.in_flight || self.unsettled || self.placed {
             seat.leaving();
-            // Nobody waits here for a place in the store's queue.
+            // A fair lock has no queue here, so no waiter needs the seat back.
             let seat = (self.target.kind() != HoldKind::Fair).then_some(seat);
             self.leftover(request).release(self.in_flight || self.unsettled, seat);
         }

@@ -91,7 +91,7 @@ impl Request {
         };
         let request = Arc::new(self.within(Arc::clone(&inside)));
         let Contended::Taken { owned, now, .. } = request.ask_apart().await? else {
-            unreachable!("inside of a write hold it shares nothing, and has nobody wait");
+            unreachable!("inside of a write hold a read shares no hold, and has no seat to lose");
         };
         let mut guard = request.guard_on(owned, now);
         drop(request);

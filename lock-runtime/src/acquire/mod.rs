@@ -13,7 +13,8 @@
 //   notification costs time and nothing else.
 // - A request that was sent and not answered is undone (`attempt`), however the acquire ends.
 //
-// So a waiter has nothing to undo: only a first request can be under way when a caller's future is dropped.
+// So a waiter has nothing to undo itself. A caller's future that is dropped undoes a request of its own (a first one, or one beside
+// the queue), or ends the one that a task makes for it.
 // S-14, S-15, S-16, S-21.
 
 mod attempt;

@@ -27,7 +27,7 @@ pub(super) struct InStore<H> {
 }
 
 struct Member<H> {
-    /// Whom a task of the client asks for; `None` while the caller asks itself.
+    /// The waiter that a task of the client asks the store for; `None` while the caller asks itself.
     waiter: Option<Weak<Waiter<H>>>,
     /// When a caller that asks itself last gave a sign of life.
     polled_at: Instant,

@@ -25,8 +25,8 @@
 //! 3. No foreign code runs under a shard's mutex: holds are dropped and wakers called after the unlock, because they come back
 //!    here. Under it, a waiter's slot may be locked, and nothing else.
 //! 4. A key has one valid seat, by its number. Earlier seats change nothing: the hold was lost, or its holder passed over.
-//! 5. A waiter that waits is in the queue, or the store is asked for it. Whoever stops asking puts it back (`Asked`'s drop), and
-//!    so does the waiter itself, when it is polled after it was passed over: both may find that the other was first.
+//! 5. A waiter that waits is in the queue, or the store is asked for it. The task that stops asking puts it back
+//!    (`Asked`'s drop), and so does the waiter itself, when it is polled after it was passed over: either may find that the other was first.
 // S-14, S-17, S-34.
 
 mod in_store;
@@ -265,11 +265,10 @@ impl<H> Queues<H> {
         Asking::new(Seat::queued(self, target, number), waiter)
     }
 
-    /// Puts a waiter that waits, and for which nobody asks any more, back into the queue, at its place.
-    // Also one that was passed over and is polled again. Between its last place and this, others may have left: then the key
-    // is free, and nobody else would ask for it.
-    // It does nothing for a waiter that is queued or asked for already: whoever stops to ask calls it, and the waiter itself when it is
-    // polled. `by` is the seat of the former, whose own request does not count.
+    /// Puts a waiter that waits, and that the store is not asked for any more, back into the queue, at its place. If the key is free, the
+    /// store is asked for it at once. `by` is the seat of the task that stops asking, whose own request does not count.
+    // Two may call it for one waiter: that task, and the waiter itself when it is polled after it was passed over. The second finds the
+    // waiter queued, or asked for, and does nothing.
     fn wait_again(
         self: &Arc<Self>,
         target: &Arc<Target>,

@@ -515,7 +515,7 @@ impl<H> Asked<H> {
                 let other = if is_ready { None } else { key.queue.values().find(wants) };
                 let other = other.map(|other| other.number);
                 let other = other.and_then(|number| key.queue.remove(&number));
-                // Otherwise it was lost meanwhile, or has nobody wait.
+                // Otherwise the hold was lost meanwhile, or does not have the next waiter wait.
                 if seat == Some(key.seat) {
                     let next = other.as_ref().unwrap_or(&self.waiter);
                     key.mode = Mode::Handed(Arc::downgrade(next));

@@ -187,7 +187,7 @@ impl Contender {
                 }
                 Next::WaitForWriter(until) => {
                     let left = until.since(self.leases().clock.now());
-                    // Nobody has the store asked meanwhile: the writer lets readers in, or asks.
+                    // A caller that needs an answer does not wake it: the writer has the lock, and lets readers in.
                     self.nap(left, None).await;
                     if self.waiting.out_of_time() {
                         return Err(self.request.timed_out(None));
@@ -333,8 +333,8 @@ impl Contender {
     }
 
     /// A granted lock becomes a hold, unless the answer came after its own deadline.
-    // S-8. The order is the proof: the seat first records the grant, so that nobody takes it over from here on. Then the hold gets
-    // the seat, and only then is it the watchdog's: a loss in between finds a seat to vacate.
+    // S-8. The order is the proof: first the seat records the grant, so that no waiter takes the seat over from here on. The hold is
+    // made with the number of its seat, and only then given to the watchdog: a loss in between makes that seat void.
     fn secure(
         &mut self,
         token: FencingToken,
