@@ -83,7 +83,7 @@ impl Link {
                 leases: owned.leases.id,
                 hold: Arc::clone(&owned.hold),
                 share,
-                writer: owned.inside().and_then(of_writer),
+                writer: owned.inside.as_deref().and_then(of_writer),
                 is_shadow,
                 order: owned.leases.order.clone(),
             },

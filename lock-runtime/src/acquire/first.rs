@@ -108,8 +108,7 @@ impl Request {
             Ok(Contended::Taken { owned, now, .. }) => {
                 Tried::Over(Ok((AcquireOutcome::Acquired, self.guard_on(owned, now))))
             }
-            Ok(Contended::ToShare(kept)) => Tried::Again(None, kept),
-            Ok(Contended::PassedOver) => Tried::Again(None, None),
+            Ok(Contended::ToShare | Contended::PassedOver) => Tried::Again(None, None),
             Err(error) => Tried::Over(Err(error)),
         }
     }
@@ -259,12 +258,12 @@ impl Request {
             Contended::Taken { owned, now, left, .. } => {
                 let guard = self.guard_on(owned, now);
                 if let Some(left) = left {
-                    left.share_before(Instant::now(), &guard.owned.keep_for_others());
+                    let kept = Self::keep_for_queue(&guard.owned, Some(&left));
+                    left.share_before(Instant::now(), &kept);
                 }
                 Tried::Over(Ok((AcquireOutcome::Acquired, guard)))
             }
-            Contended::ToShare(kept) => Tried::Again(place, kept),
-            Contended::PassedOver => Tried::Again(place, None),
+            Contended::ToShare | Contended::PassedOver => Tried::Again(place, None),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::waiting::A_MOMENT;
 use crate::error::{BusyReason, LockError};
 use crate::observe::AcquireOutcome;
 use crate::options::Wait;
-use crate::owned_hold::{OwnedHold, WaitingReader};
+use crate::owned_hold::OwnedHold;
 use crate::queue::{EndOfWait, Ticket, Turn};
 use crate::timer::Timer;
 
@@ -30,9 +30,6 @@ pub(super) struct QueuedAcquire {
     /// When to look next at those before it.
     look_at: Instant,
     timer: Option<Timer>,
-    /// For a writer of this process that may let it in: it waits from here on, and not from when a task asks for it.
-    // S-27.
-    _reader: Option<WaitingReader>,
 }
 
 /// How a wait has ended.
@@ -53,9 +50,8 @@ impl QueuedAcquire {
             true => Some(Instant::now() + A_MOMENT),
             false => request.limit(),
         };
-        let _reader = request.waits_for_phase();
         let look_at = ticket.since().max(request.started) + request.look_every();
-        Self { ticket, request, limit, is_try, is_late: is_try, look_at, timer: None, _reader }
+        Self { ticket, request, limit, is_try, is_late: is_try, look_at, timer: None }
     }
 
     pub(super) fn place(&self) -> u64 {

@@ -153,8 +153,8 @@ impl Request {
             max_queue: options.get_max_waiters(),
             waits_for,
             place,
-            // Each waiter of a latch would ask for itself, and a reader is let in by a writer of this process.
-            asks_first: target.kind() != HoldKind::Latch && !self.waits_for_writer(),
+            // Each waiter of a latch would ask for itself.
+            asks_first: target.kind() != HoldKind::Latch,
             now,
         }
     }
@@ -391,7 +391,8 @@ pub(super) async fn serve(
             // It is renewed once the waiter has it. Before others learn of it: they join what is offered.
             owned.hold.departs();
             contender.request().offer(&owned);
-            let kept = owned.keep_for_others();
+            // Taken before the waiter has the hold, which it may end at once.
+            let kept = Request::keep_for_queue(&owned, left.as_ref());
             asked.hand(owned, seat);
             if let Some(left) = left {
                 left.share_before(Instant::now(), &kept);
@@ -399,7 +400,7 @@ pub(super) async fn serve(
             drop((kept, contender));
             asked.is_taken().await;
         }
-        Ok(Contended::ToShare(kept)) => asked.share(kept),
+        Ok(Contended::ToShare) => asked.share(None),
         // It queues again when it is polled.
         Ok(Contended::PassedOver) => {}
         Err(error) => asked.fail(error),

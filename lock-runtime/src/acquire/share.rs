@@ -4,7 +4,6 @@
 //! asks the store whether a writer waits, and the answer counts for all of them: otherwise a stream of local
 //! readers would keep the hold forever.
 //!
-//!
 //! # Invariants
 //!
 //! 1. Only readers on equal terms share: a watchdog lease of equal length, equal replicas, no limit
@@ -25,17 +24,15 @@ use tokio::time::{Instant, timeout};
 
 use super::enclosing::re_enter;
 use super::request::Request;
+use super::until;
 use super::waiting::A_MOMENT;
-use super::{Engine, until};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::guard::LockGuard;
-use crate::key::LockKey;
-use crate::lease::SeatOfHold;
 use crate::liveness::ASLEEP_AFTER;
-use crate::options::{Lease, Wait};
-use crate::owned_hold::{OwnedHold, Phases, WaitingReader, WriterPart};
-use crate::queue::Kept;
+use crate::options::Lease;
+use crate::owned_hold::OwnedHold;
+use crate::queue::{Kept, Seat};
 use crate::store::{AcquireReply, AcquireRequest, HoldKind, Target};
 
 /// The terms that readers of one hold share: the lock and the length of the lease.
@@ -47,8 +44,6 @@ type Holds = HashMap<Terms, Arc<Shared>>;
 #[derive(Default)]
 pub(crate) struct Readers {
     holds: Mutex<Holds>,
-    /// Exist while a writer holds the lock or a reader waits.
-    phases: Mutex<HashMap<(LockKey, Duration), Weak<Phases>>>,
 }
 
 struct Shared {
@@ -81,31 +76,13 @@ impl Refusal {
 }
 
 impl Readers {
-    /// The phases of the lock's readers and writers with leases of this length.
-    pub(super) fn phases(&self, key: &LockKey, lease: Duration) -> Arc<Phases> {
-        let mut all = self.phases.lock();
-        let terms = (key.clone(), lease);
-        if let Some(phases) = all.get(&terms).and_then(Weak::upgrade) {
-            return phases;
-        }
-        // Unused entries are removed when the map would grow.
-        if all.len() == all.capacity() {
-            all.retain(|_, phases| phases.strong_count() > 0);
-        }
-        let phases = Arc::default();
-        all.insert(terms, Arc::downgrade(&phases));
-        phases
-    }
-
-    /// Finds what a reader that came at `came_at` may join.
-    fn find(&self, terms: &Terms, came_at: Instant) -> Option<(Arc<Shared>, Arc<OwnedHold>)> {
+    /// Finds what a reader may join.
+    fn find(&self, terms: &Terms) -> Option<(Arc<Shared>, Arc<OwnedHold>)> {
         let shared = self.holds.lock().get(terms).cloned()?;
         let owned = shared.owned.upgrade()?;
-        // Equal targets may differ in this.
-        let is_equal = owned.hold.target.replicas() == terms.0.replicas();
         // A reader that joined an extended hold would keep the lock from writers for that time if its process died.
         let is_extended = owned.hold.outlasts_its_lease(owned.leases.clock.now());
-        (is_equal && !is_extended && owned.admits(came_at)).then_some((shared, owned))
+        (!is_extended).then_some((shared, owned))
     }
 
     /// Ends joining this hold (invariant 2).
@@ -160,49 +137,12 @@ impl Request {
     /// True if there is a hold to join.
     pub(super) fn can_join(&self) -> bool {
         let readers = &self.spec.engine.readers;
-        self.terms().is_some_and(|terms| readers.find(&terms, self.started).is_some())
+        self.terms().is_some_and(|terms| readers.find(&terms).is_some())
     }
 
-    /// True if a writer of this process has the lock, and may let this reader in.
-    pub(super) fn waits_for_writer(&self) -> bool {
-        self.terms().is_some_and(|(target, lease)| {
-            self.spec.engine.readers.phases(target.key(), lease).has_writer()
-        })
-    }
-
-    /// Registers this reader for the phases of the lock, if it shares and waits.
-    pub(super) fn waits_for_phase(&self) -> Option<WaitingReader> {
-        let (target, lease) =
-            self.terms().filter(|_| self.spec.options.get_wait() != Wait::None)?;
-        let phases = self.spec.engine.readers.phases(target.key(), lease);
-        Some(phases.enter(target))
-    }
-
-    /// Registers this writer, which has that seat, for the phases of the lock, if it may hand the lock on.
-    pub(super) fn writes_from(
-        &self,
-        taken_at: Tick,
-        place: Option<&SeatOfHold>,
-    ) -> Option<(Arc<WriterPart>, SeatOfHold)> {
-        let Engine { readers, leases, .. } = &*self.spec.engine;
-        match self.spec.options.get_lease() {
-            Lease::Watchdog(lease)
-                if self.spec.target.kind() == HoldKind::Write
-                    && self.spec.target.replicas().is_none() =>
-            {
-                let until = taken_at.after(leases.timing.phase_window(lease));
-                let phases = readers.phases(self.spec.target.key(), lease);
-                Some(WriterPart::new(phases, until, place.cloned()))
-            }
-            _ => None,
-        }
-    }
-
-    /// True if this is a writer, and readers of this process wait on equal terms.
-    pub(super) fn has_local_readers(&self) -> bool {
-        self.spec.target.kind() == HoldKind::Write
-            && matches!(self.spec.options.get_lease(), Lease::Watchdog(lease)
-                if self.spec.engine.readers.phases(self.spec.target.key(), lease).has_reader())
+    /// Keeps this owned hold, which is not the caller's yet, for the readers that wait behind its seat.
+    pub(super) fn keep_for_queue(owned: &Arc<OwnedHold>, left: Option<&Seat<OwnedHold>>) -> Kept {
+        left.filter(|seat| seat.has_queue()).and_then(|_| owned.keep_for_others())
     }
 
     /// Lets readers join this owned hold, if this reader shares.
@@ -225,7 +165,7 @@ impl Request {
         let readers = &self.spec.engine.readers;
         let Some(terms) = self.terms() else { return Joined::No };
         // Keeps the hold from ending while the store is asked.
-        let Some((shared, owned)) = readers.find(&terms, self.started) else { return Joined::No };
+        let Some((shared, owned)) = readers.find(&terms) else { return Joined::No };
         // Every request gets at least `A_MOMENT`; otherwise a short wait over a slow network could never
         // succeed.
         let answer_by = limit.map(|limit| limit.max(Instant::now() + A_MOMENT));
@@ -263,7 +203,6 @@ impl Request {
         if waited || (fresh && last.answer.is_ok()) {
             return last.answer.clone();
         }
-        owned.settle().await?;
         let (target, owner, lease) =
             (Arc::clone(&hold.target), hold.owner.clone(), hold.lease.duration());
         hold.asks_for(asked_at, lease);

@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::lease::manager::Timing;
 use crate::observe::log_lock;
 use crate::options::Wait;
-use crate::owned_hold::{OwnedHold, WaitingReader};
+use crate::owned_hold::OwnedHold;
 use crate::queue::{Asked, Seat};
 use crate::store::{Subscription, Target};
 use crate::waits::Listed;
@@ -163,14 +163,13 @@ impl Waiting {
     }
 
     /// Sleeps until the first of: a notification, `most`, this wait's limit, the client's shutdown, or a caller
-    /// that does not wait and needs the store asked. A reader also wakes at changes in its phases.
-    // S-15, S-27, S-33.
+    /// that does not wait and needs the store asked.
+    // S-15, S-33.
     pub(super) async fn nap(
         &mut self,
         most: Duration,
         seat: &Seat<OwnedHold>,
         asked: Option<&Asked<OwnedHold>>,
-        reader: Option<&WaitingReader>,
     ) {
         self.waits();
         // Requests that were sent again, because the server had lost their scripts, may have crossed with the release.
@@ -184,7 +183,6 @@ impl Waiting {
         if engine.closed.load(Ordering::SeqCst) {
             return;
         }
-        let changed = OptionFuture::from(reader.map(WaitingReader::changed));
         let noticed = OptionFuture::from(self.notices.as_mut().map(Subscription::notified));
         let is_needed = OptionFuture::from(asked.map(Asked::is_needed));
         let is_hinted = OptionFuture::from(seat.is_hinted());
@@ -194,7 +192,6 @@ impl Waiting {
             Some(()) = noticed => {}
             Some(()) = is_needed => {}
             Some(_) = is_hinted => {}
-            Some(()) = changed => {}
         }
     }
 

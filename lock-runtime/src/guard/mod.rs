@@ -34,7 +34,7 @@ use crate::key::LockKey;
 use crate::lease::Hold;
 use crate::lease::reentries::ReentryGuard;
 use crate::options::{OnLost, check_lease};
-use crate::owned_hold::{OwnedHold, Role};
+use crate::owned_hold::OwnedHold;
 use crate::scope::Link;
 use crate::store::{Ownership, RenewRequest};
 
@@ -100,7 +100,7 @@ impl LockGuard {
     // S-27.
     pub(crate) fn set_inside(&mut self, inside: ReentryGuard) {
         if let Some(owned) = self.owned.get_mut() {
-            owned.role = Role::InsideWrite(Box::new(inside));
+            owned.inside = Some(Box::new(inside));
         }
     }
 
@@ -227,8 +227,6 @@ impl LockGuard {
         self.owned.leases.check_caller()?;
         consume_budget().await;
         let hold = self.hold();
-        hold.ensure_held()?;
-        self.owned.settle().await?;
         let sent_at = hold.ensure_held()?;
         if crate::lease::deadline(sent_at, lease) <= hold.deadline() {
             return Ok(());

@@ -40,10 +40,10 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// For how long after a hold with this lease was acquired readers may have it without the store. It is not renewed
+    /// For how long after a read hold with this lease was acquired it is kept for readers of this process. It is not renewed
     /// meanwhile.
     // S-10, S-27.
-    pub(crate) fn phase_window(&self, lease: Duration) -> Duration {
+    pub(crate) fn window_of(&self, lease: Duration) -> Duration {
         self.handoff_window.min(lease / 3)
     }
 }
@@ -272,7 +272,7 @@ impl LeaseManager {
             keep_until,
             // A request may take effect some time after it was sent; one more lease is on the safe side.
             until: ends_at.after(hold.lease.duration()),
-            unsettled: hold.unsettled.load(Ordering::Relaxed),
+            unsettled: hold.unsettled,
             repeated,
             label: hold.recorder.label(),
             meter: hold.release_meter(),

@@ -30,7 +30,6 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fe
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 pub(crate) use self::pulse::Pulse;
@@ -66,7 +65,7 @@ pub(crate) struct Hold {
     pub(crate) taken_at: Tick,
     /// True if an earlier request for this owner may still take effect late.
     // S-21.
-    pub(crate) unsettled: AtomicBool,
+    pub(crate) unsettled: bool,
     clock: Clock,
     pulse: Arc<Pulse>,
     /// Nanoseconds of a [`Tick`].
@@ -99,15 +98,7 @@ pub(crate) struct Hold {
 pub(crate) trait AtLoss: Send + Sync {
     /// Called once for a hold of that target and place, by the task that finds the loss.
     fn lost(self: Arc<Self>, target: &Arc<Target>, place: u64);
-
-    /// Called when the hold is first due: what has to be done before it is renewed.
-    fn when_due(self: Arc<Self>, _hold: Arc<Hold>) -> Option<Settling> {
-        None
-    }
 }
-
-/// Work for the watchdog.
-pub(crate) type Settling = BoxFuture<'static, ()>;
 
 /// The queue of a hold, and the number of its seat there.
 pub(crate) type SeatOfHold = (Arc<dyn AtLoss>, u64);
@@ -135,7 +126,7 @@ impl Hold {
             owner,
             lease,
             taken_at: sent_at,
-            unsettled: AtomicBool::new(unsettled),
+            unsettled,
             clock,
             pulse,
             deadline: AtomicU64::new(deadline(sent_at, lease.duration()).as_nanos()),
@@ -219,13 +210,6 @@ impl Hold {
             Err(LOST_NOT_OWNER) => LossCause::NotOwner,
             Err(_) => cause,
         }
-    }
-
-    /// Returns what has to be done for it before it is renewed, if that is due.
-    // S-27.
-    fn when_due(self: &Arc<Self>) -> Option<Settling> {
-        let (at_loss, _) = self.on_loss.as_ref()?;
-        Arc::clone(at_loss).when_due(Arc::clone(self))
     }
 
     /// Records that the store confirmed `lease` for a request sent at `sent_at`.

@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until};
 use super::batch::{Batch, Manner, Renewal, batches, log_first};
 use super::in_flight::InFlight;
 use super::schedule::Schedule;
-use super::{Hold, Pulse, Settling};
+use super::{Hold, Pulse};
 use crate::clock::{Clock, Tick};
 use crate::error::LossCause;
 use crate::observe::RenewOutcome;
@@ -96,25 +96,6 @@ impl Watchdog {
         let lease = hold.renewal(hold.taken_at).unwrap_or(hold.lease.duration());
         let at = queue.due.renew_within(hold, hold.taken_at, lease);
         self.wake_for(&mut queue, at);
-    }
-
-    /// Has a hold acquired in the store at `at` that is in none.
-    // S-27.
-    pub(crate) fn settle_at(&self, hold: &Arc<Hold>, at: Tick) {
-        let mut queue = self.queue.lock();
-        queue.busy = true;
-        let at = queue.due.end_at(hold, at);
-        self.wake_for(&mut queue, at);
-    }
-
-    /// Renews a hold that the store has granted for a request sent at `sent_at`, after tasks had it.
-    pub(crate) fn settled(&self, hold: &Arc<Hold>, sent_at: Tick) {
-        let mut queue = self.queue.lock();
-        // A hold that was released meanwhile has left the queue for good.
-        if let Some(lease) = hold.renewal(sent_at).filter(|_| hold.is_held()) {
-            let at = queue.due.renew_within(hold, sent_at, lease);
-            self.wake_for(&mut queue, at);
-        }
     }
 
     /// Stops renewing a hold.
@@ -223,7 +204,6 @@ impl Watchdog {
             for batch in work.renewals {
                 begun.push(Arc::clone(&self).renew(Arc::clone(&store), batch).boxed());
             }
-            work.settling.into_iter().for_each(|settling| begun.push(settling));
             let wake_at = work.wake_at.map(|at| at.max(Instant::now() + GATHER));
             tokio::select! {
                 Some(()) = OptionFuture::from(wake_at.map(sleep_until)) => {}
@@ -244,21 +224,12 @@ impl Watchdog {
         self.pulse.runs(now);
         let mut renewals: HashMap<Manner, Vec<Renewal>> = HashMap::new();
         let (mut lost, mut overdue) = (Vec::new(), Vec::new());
-        let mut settling = Vec::new();
         for hold in queue.due.take_due(now) {
             if hold.is_released() {
                 continue;
             }
             if now >= hold.deadline() || !hold.is_held() {
                 lost.push(hold);
-            } else if let Some(settle) = (!closed).then(|| hold.when_due()).flatten() {
-                // Looked at again, should its task end with the runtime.
-                let again = now.after(hold.lease.duration() / 6);
-                match hold.deadline() {
-                    end if end < again => queue.due.end_at(&hold, end),
-                    _ => queue.due.act_at(&hold, again),
-                };
-                settling.push(settle);
             } else if let Some(lease) = hold.renewal(now).filter(|_| !closed) {
                 match hold.deadline() {
                     end if end < now.after(lease / 6) => queue.due.end_at(&hold, end),
@@ -296,7 +267,7 @@ impl Watchdog {
         for hold in lost {
             hold.lose(LossCause::Deadline);
         }
-        Some(Work { renewals: batches(renewals), settling, wake_at })
+        Some(Work { renewals: batches(renewals), wake_at })
     }
 
     async fn renew(self: Arc<Self>, store: Arc<dyn Store>, mut batch: Batch) {
@@ -387,7 +358,6 @@ impl Watchdog {
 /// The work of one round.
 struct Work {
     renewals: Vec<Batch>,
-    settling: Vec<Settling>,
     wake_at: Option<Instant>,
 }
 

@@ -3,13 +3,11 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::read_phase::PhaseEnd;
-use super::{Next, OwnedHold};
+use super::OwnedHold;
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::lease::releaser::keep;
@@ -53,13 +51,12 @@ impl OwnedHold {
             Err(lost) => return LocalRelease::Done(Err(lost)),
         };
         match whole.choose_next(Some(now)) {
-            Next::Waiter(next, now) => {
-                let _ended = whole.depart_to_next(now);
+            Some((next, now)) => {
+                whole.depart_to_next(now);
                 next.hand(owned);
                 LocalRelease::Done(Ok(()))
             }
-            Next::Readers => LocalRelease::Done(Ok(())),
-            Next::None => Self::alone(owned)
+            None => Self::alone(owned)
                 .map_or_else(LocalRelease::Done, |owned| LocalRelease::NeedsStore(owned, now)),
         }
     }
@@ -91,15 +88,7 @@ impl OwnedHold {
     ) -> impl Future<Output = Result<(), LockError>> + Send {
         async move {
             self.waited_for = Some(self.leases.releaser.elsewhere());
-            match self.end_phase(now) {
-                PhaseEnd::ReadHold => self.release_to_store(now).await,
-                // Boxed: every release would have room for it.
-                PhaseEnd::WriteHold(under) => Box::pin(under.release()).await,
-                PhaseEnd::Both(under) => {
-                    drop(self);
-                    Box::pin(under.release()).await
-                }
-            }
+            self.release_to_store(now).await
         }
     }
 
@@ -135,7 +124,7 @@ impl OwnedHold {
         }
         // A request that acquires this hold may still be under way: then the releaser asks again.
         if let Ok(reply) = reply
-            && !self.hold.unsettled.load(Ordering::Relaxed)
+            && !self.hold.unsettled
         {
             let used = self.tokens_used();
             leave(self.owned.take_all().flatten(), used, Some(reply));

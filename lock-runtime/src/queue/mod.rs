@@ -311,6 +311,12 @@ impl<H> Queues<H> {
         self.shard(target).keys.get(target).is_some_and(|key| !key.is_free())
     }
 
+    /// True if a task wants the key, in whichever queue.
+    fn is_wanted(&self, target: &Target) -> bool {
+        let shard = self.shard(target);
+        shard.keys.get(target).is_some_and(|key| !key.is_free() || key.in_store() > 0)
+    }
+
     /// True if other processes go first at a key that no task uses.
     pub(crate) fn others_go_first(&self, target: &Target) -> bool {
         let shard = self.shard(target);

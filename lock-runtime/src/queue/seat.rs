@@ -174,18 +174,20 @@ impl<H> Seat<H> {
         }
     }
 
-    /// How many fencing tokens to reserve: as many as the queue can use. Readers with which a writer takes turns wait in
-    /// another queue; `readers_wait` counts them as one.
+    /// How many fencing tokens to reserve: as many as the queue can use.
     // S-23.
-    pub(crate) fn tokens_wanted(&self, readers_wait: bool) -> u32 {
-        let wanted =
-            |key: &mut Key<H>| key.tokens.wanted(key.queue.len().max(usize::from(readers_wait)));
-        self.with(wanted).unwrap_or(1)
+    pub(crate) fn tokens_wanted(&self) -> u32 {
+        self.with(|key| key.tokens.wanted(key.queue.len())).unwrap_or(1)
     }
 
     /// True if others wait in the queue.
     pub(crate) fn has_queue(&self) -> bool {
         self.with(|key| !key.queue.is_empty()).unwrap_or(false)
+    }
+
+    /// True if tasks of this client want another lock: the other side of a read/write lock, whose queue is its own.
+    pub(crate) fn is_wanted(&self, other: &Target) -> bool {
+        self.here().is_some_and(|here| here.queues.is_wanted(other))
     }
 
     /// Since when the store has been failing, for earlier requests too.

@@ -21,8 +21,8 @@ use crate::lease::manager::LeaseManager;
 use crate::lease::{Hold, Taken, deadline};
 use crate::observe::log_lock;
 use crate::options::{Lease, Wait};
-use crate::owned_hold::{OwnedHold, WaitingReader};
-use crate::queue::{Asked, Kept, Seat, SeatId};
+use crate::owned_hold::OwnedHold;
+use crate::queue::{Asked, Seat, SeatId};
 use crate::store::{AcquireReply, AcquireRequest, HoldKind};
 
 /// How long a waiter of a fair lock is the first of its process before it listens to a channel of its own. In a line that
@@ -35,9 +35,6 @@ pub(super) struct Contender {
     request: Arc<Request>,
     attempt: Attempt,
     waiting: Waiting,
-    /// The reader's part in the phases of the lock, if it has one.
-    // S-27.
-    reader: Option<WaitingReader>,
     last: Option<LastAnswer>,
     /// True once it has logged that this process holds the lock as another kind.
     has_told_of_kind: bool,
@@ -64,9 +61,9 @@ pub(super) enum Contended {
         left: Option<Seat<OwnedHold>>,
         now: Tick,
     },
-    /// A read phase has opened, which is kept for this reader.
+    /// A reader of this process has been granted a hold, which this one can share.
     // S-27.
-    ToShare(Kept),
+    ToShare,
     /// Its caller was not polled and was passed over: it queues again.
     // S-34.
     PassedOver,
@@ -93,9 +90,6 @@ enum Next {
     End(Contended),
     TryAgain,
     Wait(Refusal),
-    /// A writer of this process may let this reader in until then.
-    // S-27.
-    WaitForWriter(Tick),
 }
 
 impl Contender {
@@ -105,7 +99,6 @@ impl Contender {
             waiting: Waiting::new(Arc::clone(&request), request.started, None),
             request,
             attempt,
-            reader: None,
             last: None,
             has_told_of_kind: false,
             has_asked_again: false,
@@ -115,7 +108,7 @@ impl Contender {
     /// Asks the store once. An answer that does not end the acquire is for [`contend`](Self::contend).
     pub(super) async fn ask_once(&mut self) -> Result<Result<Contended, Answered>, LockError> {
         if self.request.can_join() {
-            return Ok(Ok(Contended::ToShare(None)));
+            return Ok(Ok(Contended::ToShare));
         }
         if self.request.spec.engine.closed.load(Ordering::Acquire) {
             return Err(LockError::Closed);
@@ -159,7 +152,6 @@ impl Contender {
         answered: Option<Answered>,
         asked: Option<&Asked<OwnedHold>>,
     ) -> Result<Contended, LockError> {
-        self.reader = self.request.waits_for_phase();
         let mut next = match answered {
             Some(answered) => Some(self.heed(answered).await?),
             None => {
@@ -185,14 +177,6 @@ impl Contender {
                         return Err(self.request.timed_out(refusal.holder_remaining()));
                     }
                 }
-                Next::WaitForWriter(until) => {
-                    let left = until.since(self.leases().clock.now());
-                    // A caller that needs an answer does not wake it: the writer has the lock, and lets readers in.
-                    self.nap(left, None).await;
-                    if self.waiting.out_of_time() {
-                        return Err(self.request.timed_out(None));
-                    }
-                }
             }
             if self.attempt.seat.is_passed_over() {
                 return Ok(Contended::PassedOver);
@@ -215,12 +199,9 @@ impl Contender {
 
     async fn next(&mut self) -> Result<Next, LockError> {
         self.waiting.forget_past();
-        if let Some(next) = self.look_for_phase() {
-            return Ok(next);
-        }
         // Another reader of this process has been granted a hold meanwhile.
         if self.request.can_join() {
-            return Ok(Next::End(Contended::ToShare(None)));
+            return Ok(Next::End(Contended::ToShare));
         }
         if self.request.spec.engine.closed.load(Ordering::Acquire) {
             return Err(LockError::Closed);
@@ -237,12 +218,12 @@ impl Contender {
             || self.attempt.target.own_channel().is_some()
             || !self.leases().store.meets_redisson();
         if hears_all {
-            self.nap(most, asked).await;
+            self.waiting.nap(most, &self.attempt.seat, asked).await;
             return false;
         }
         let seat = &self.attempt.seat;
         tokio::select! {
-            () = self.waiting.nap(most, seat, asked, self.reader.as_ref()) => return false,
+            () = self.waiting.nap(most, seat, asked) => return false,
             () = seat.has_been_first(FIRST_FOR) => {}
         }
         self.attempt.is_behind_redisson();
@@ -251,16 +232,12 @@ impl Contender {
         self.subscribe().await
     }
 
-    async fn nap(&mut self, most: Duration, asked: Option<&Asked<OwnedHold>>) {
-        self.waiting.nap(most, &self.attempt.seat, asked, self.reader.as_ref()).await;
-    }
-
     /// Asks the store and acts on the answer.
     async fn ask(&mut self) -> Result<Next, LockError> {
         let tokens = match self.request.spec.options.get_lease() {
             // Only watchdog holds are handed on, so only they need tokens in stock.
             Lease::Watchdog(_) if self.attempt.target.is_handed_on() => {
-                self.attempt.seat.tokens_wanted(self.request.has_local_readers())
+                self.attempt.seat.tokens_wanted()
             }
             _ => 1,
         };
@@ -370,7 +347,8 @@ impl Contender {
             return Ok(Grant::Taken(Contended::PassedOver));
         }
         let seat = self.attempt.take_seat();
-        let (role, on_loss) = self.role(&seat, sent_at, excludes_next);
+        let here = seat.queues_and_number().filter(|_| excludes_next);
+        let number = here.as_ref().map(|(_, number)| *number);
         let taken = Taken {
             target: Arc::clone(&target),
             owner: self.attempt.owner.clone(),
@@ -380,21 +358,18 @@ impl Contender {
             token,
             // From here on the owned hold releases it.
             unsettled: std::mem::take(&mut self.attempt.unsettled),
-            on_loss,
+            on_loss: here.map(|(queues, number)| (queues as _, number)),
         };
         let (clock, pulse) = (engine.leases.clock.clone(), engine.leases.watchdog.pulse());
         let hold = Arc::new(Hold::new(taken, clock, pulse));
         engine.leases.watchdog.add(&hold);
-        let number = excludes_next.then(|| seat.queues_and_number()).flatten();
         let (seat, left) = match target.kind() {
             HoldKind::Read => (None, Some(seat)),
             _ if excludes_next => (Some(seat), None),
             _ => (Some(seat.step_out()), None),
         };
-        let mut owned = OwnedHold::new(Arc::clone(&engine.leases), hold, seat, token, tokens);
-        owned.begin(role);
-        let seat = number.map(|(_, number)| number);
-        Ok(Grant::Taken(Contended::Taken { owned: Arc::new(owned), seat, left, now }))
+        let owned = OwnedHold::new(Arc::clone(&engine.leases), hold, seat, token, tokens);
+        Ok(Grant::Taken(Contended::Taken { owned: Arc::new(owned), seat: number, left, now }))
     }
 
     /// Continues with a new owner id, whose notifications may arrive on another channel.
@@ -419,9 +394,6 @@ impl Contender {
         let nap =
             if self.attempt.placed { nap.min(self.leases().timing.waiter_lease / 3) } else { nap };
         if self.nap_until_first(nap, asked).await {
-            return;
-        }
-        if self.reader.as_ref().is_some_and(WaitingReader::has_changed) {
             return;
         }
         if self.attempt.target.kind() == HoldKind::Semaphore {

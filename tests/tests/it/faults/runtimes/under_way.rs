@@ -120,31 +120,3 @@ async fn a_renewal_under_way_is_taken_over() {
     drop(client);
     dispose(rest).await;
 }
-
-/// A read that was let in by a writer of its process is put into the store by the next task.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_that_is_being_settled_is_taken_over() {
-    let World { first, other, store } = World::new(None).await;
-    let lock = first.client.rw_lock("phases");
-    let writer = lock.write().await.unwrap();
-    let reader = lock.read();
-    let mut reader = pin!(reader);
-    assert!(poll!(&mut reader).is_pending());
-    writer.release().await.unwrap();
-    let reader = reader.await.unwrap();
-    store.set(Trouble::Unheard);
-    store.has_heard_nothing().await;
-    let (client, rest) = first.then(Then::Rests).await;
-    store.set(Trouble::None);
-    let taken = Instant::now();
-    let joined = other.rw_lock("phases").wait(LEASE * 3 / 4).read().await;
-    let joined = joined.expect("the write hold stays");
-    while taken.elapsed() < LEASE * 2 {
-        assert!(!reader.is_lost());
-        sleep(ms(100)).await;
-    }
-    joined.release().await.unwrap();
-    reader.release().await.unwrap();
-    drop(client);
-    dispose(rest).await;
-}

@@ -56,6 +56,12 @@ async fn announced(server: &RedisServer, name: &str, writers: u64) {
     );
 }
 
+/// Waits until a reader is due after the writer that has the lock.
+async fn due(server: &RedisServer, name: &str) {
+    let readers = format!("redisson_rwlock_due_readers:{{{name}}}");
+    soon!("a reader waits in the store", server.client().exists(&readers).await);
+}
+
 /// Waits until so many connections listen for the lock.
 async fn listening(server: &RedisServer, name: &str, count: u64) {
     server.wait_for_subscribers(&format!("redisson_rwlock:{{{name}}}"), count).await;
