@@ -264,8 +264,6 @@ impl Request {
         };
         let (hold, is_shadow) = (Arc::clone(&around.owned.hold), around.is_shadow);
         let locks: Vec<_> = locks_used(&around.owned, engine, target).collect();
-        // Made while the owned hold is kept, so that its end finds it.
-        hold.lost();
         let owned = Arc::downgrade(&around.owned);
         let mut around = Some(around);
         let mut permits = Vec::with_capacity(locks.len());

@@ -39,7 +39,7 @@ impl Alarm {
         hold: &Arc<Hold>,
         cx: &mut Context<'_>,
     ) -> Poll<LossCause> {
-        self.poll_until(hold, || Arc::clone(hold.lost()), || hold.check(), cx)
+        self.poll_until(hold, || hold.lost(), || hold.check(), cx)
     }
 
     /// Resolves once `check` fails: it is called after each notification of `told`, and at the deadline.

@@ -130,7 +130,7 @@ impl LockWatch {
     pub async fn lost(&self) -> LockError {
         let hold = &self.watched.hold;
         let mut alarm = std::pin::pin!(Alarm::default());
-        let told = || Arc::clone(self.watched.told());
+        let told = || self.watched.told();
         let cause =
             poll_fn(|cx| alarm.as_mut().poll_until(hold, told, || self.watched.check(), cx)).await;
         hold.lost_error(cause)

@@ -26,10 +26,11 @@ mod under_way;
 mod watchdog;
 pub(crate) mod watched;
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub(crate) use self::pulse::Pulse;
@@ -73,10 +74,7 @@ pub(crate) struct Hold {
     /// The latest end that the store may have for it, in nanoseconds of a [`Tick`].
     stored_until: AtomicU64,
     state: AtomicU8,
-    /// Made for the first task that waits for the loss, or watches a guard.
-    lost: OnceLock<Arc<Notify>>,
-    /// True once a task waits for the end of a guard, which is told by `lost`, too.
-    is_watched: AtomicBool,
+    told: Mutex<Told>,
     on_loss: Option<SeatOfHold>,
     /// Renewals under way.
     renewals: AtomicU8,
@@ -92,6 +90,15 @@ pub(crate) struct Hold {
     /// The root of the re-entries inside it. Made for the first of them.
     level: OnceLock<Arc<Level>>,
     pub(crate) recorder: HoldRecorder,
+}
+
+/// The tasks that wait for what happens to a hold.
+#[derive(Default)]
+struct Told {
+    /// Made for the first of them: most holds end before a task waits for that.
+    tasks: Option<Arc<Notify>>,
+    /// True once one of them waits for the end of a guard. Guards of re-entries end often, and wake nobody before that.
+    are_guards_watched: bool,
 }
 
 /// Acts at once when a hold is lost.
@@ -132,8 +139,7 @@ impl Hold {
             deadline: AtomicU64::new(deadline(sent_at, lease.duration()).as_nanos()),
             stored_until: AtomicU64::new(sent_at.after(stored_lease).as_nanos()),
             state: AtomicU8::new(HELD),
-            lost: OnceLock::new(),
-            is_watched: AtomicBool::new(false),
+            told: Mutex::default(),
             on_loss,
             renewals: AtomicU8::new(0),
             renew_until: AtomicU64::new(u64::MAX),
@@ -196,11 +202,7 @@ impl Hold {
         };
         match self.state.compare_exchange(HELD, new, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => {
-                // As in `lost`: one of the two sees what the other has written.
-                fence(Ordering::SeqCst);
-                if let Some(lost) = self.lost.get() {
-                    lost.notify_waiters();
-                }
+                self.tell(false);
                 if let Some((queue, place)) = &self.on_loss {
                     Arc::clone(queue).lost(&self.target, *place);
                 }
@@ -224,12 +226,9 @@ impl Hold {
     pub(crate) fn mark_released(&self, now: Tick) {
         let _ = self.state.compare_exchange(HELD, RELEASED, Ordering::SeqCst, Ordering::Acquire);
         self.tell_watches();
-        // Re-entries that still wait inside have nothing to wait for any more. Each has made `lost` while it kept the owned
-        // hold, which is gone now: so this finds it.
-        if self.has_reentries()
-            && let Some(lost) = self.lost.get()
-        {
-            lost.notify_waiters();
+        // Re-entries that still wait inside have nothing to wait for any more.
+        if self.has_reentries() {
+            self.tell(false);
         }
         self.recorder.end(now);
     }
@@ -267,10 +266,24 @@ impl Hold {
     }
 
     /// Notified when the hold is lost by NotOwner, and once it is watched, when a guard ends; the deadline also needs a timer.
-    pub(crate) fn lost(&self) -> &Arc<Notify> {
-        let lost = self.lost.get_or_init(Arc::default);
-        fence(Ordering::SeqCst);
-        lost
+    ///
+    /// The caller registers, then checks.
+    pub(crate) fn lost(&self) -> Arc<Notify> {
+        Arc::clone(self.told.lock().tasks.get_or_insert_default())
+    }
+
+    /// Wakes the tasks that wait for the loss or the end of the hold, or only those that also watch the ends of guards. Called after
+    /// the change that they wait for.
+    // The mutex orders the two: a task that was here before is woken, and one that comes later sees the change, because it checks
+    // only then. Notified after the unlock: a waker may run any code.
+    fn tell(&self, only_watches: bool) {
+        let told = {
+            let told = self.told.lock();
+            if told.are_guards_watched || !only_watches { told.tasks.clone() } else { None }
+        };
+        if let Some(tasks) = told {
+            tasks.notify_waiters();
+        }
     }
 
     /// The level of re-entries that the hold itself is.

@@ -4,7 +4,7 @@
 //! around it. An observer must not take the time of another guard for that of its own.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ impl Watched {
     }
 
     /// Notified when it may be over or lost; the deadline also needs a timer.
-    pub(crate) fn told(&self) -> &Arc<Notify> {
+    pub(crate) fn told(&self) -> Arc<Notify> {
         self.hold.end_of_guards()
     }
 }
@@ -112,22 +112,14 @@ impl fmt::Debug for Watched {
 impl Hold {
     /// Notified when the hold is lost and when a guard ends: one notification for both, since a hold is small. A task that
     /// waits for the loss alone checks once more, and waits on; a `run` also polls its body once more.
-    fn end_of_guards(&self) -> &Arc<Notify> {
-        let told = self.lost.get_or_init(Arc::default);
-        self.is_watched.store(true, Ordering::SeqCst);
-        // The caller registers, then checks. An end is one sequentially consistent change, and then `tell_watches`: one of the
-        // two sees what the other has written.
-        fence(Ordering::SeqCst);
-        told
+    fn end_of_guards(&self) -> Arc<Notify> {
+        self.told.lock().are_guards_watched = true;
+        self.lost()
     }
 
-    /// Wakes the tasks that watch it after a sequentially consistent change. Ends, of which there are many, cost no fence.
+    /// Wakes the tasks that watch the ends of guards, after one has ended.
     #[inline]
     pub(crate) fn tell_watches(&self) {
-        if self.is_watched.load(Ordering::SeqCst)
-            && let Some(told) = self.lost.get()
-        {
-            told.notify_waiters();
-        }
+        self.tell(true);
     }
 }

@@ -273,15 +273,14 @@ impl<H> Seat<H> {
         });
     }
 
-    /// Admits the next waiter at once. The returned seat can [leave](Self::leave) later.
-    pub(crate) fn step_out(mut self) -> Self {
+    /// Admits the next waiter at once, by dropping this seat. The returned one can [leave](Self::leave) later.
+    pub(crate) fn step_out(self) -> Self {
         let here = match &self.0 {
             Place::Queued(here) | Place::InStore(here) | Place::Left(here) => {
                 Some(Here::new(&here.queues, &here.target, here.number))
             }
             Place::None => None,
         };
-        self.pass_after(|_| false);
         Self(here.map_or(Place::None, Place::Left))
     }
 
