@@ -190,7 +190,7 @@ impl Request {
     }
 
     /// True if this failure ends the acquire.
-    // S-33.
+    // S-33: another error comes again, and a failure says nothing of the lock, so it never ends as "busy".
     pub(super) fn gives_up_on(&self, error: &StoreError) -> bool {
         !error.kind().is_transient()
             || self.spec.options.get_wait() == Wait::None

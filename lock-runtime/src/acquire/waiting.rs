@@ -74,7 +74,7 @@ impl Waiting {
     }
 
     /// Records that the store has failed. True if that ends the wait.
-    // S-33.
+    // S-33: the time of failures counts from the first in a row, whichever task met it, and for each wait from its own beginning.
     pub(super) fn failed(&mut self, error: &StoreError, seat: &Seat<OwnedHold>) -> bool {
         let patience = self.timing().store_patience;
         let out_of_patience = self.failing_for() >= patience;

@@ -46,7 +46,7 @@ use crate::store::{OwnerId, Target};
 
 /// Returns the end of a lease that was requested at `sent_at`, with a margin for clocks that run at different
 /// speeds.
-// S-8.
+// S-8: the server's time begins when the request arrives, so this one is over first, however late the answer is.
 pub(crate) fn deadline(sent_at: Tick, lease: Duration) -> Tick {
     let margin = lease / 100 + Duration::from_millis(2);
     sent_at.after(lease.saturating_sub(margin))

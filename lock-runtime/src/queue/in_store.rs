@@ -195,6 +195,7 @@ impl<H> Queues<H> {
         let mut shard = self.shard(target);
         let elsewhere = shard.keys.get_mut(target)?.elsewhere.as_deref_mut()?;
         let InStore { members, hints } = &mut elsewhere.in_store;
+        // A hint, which may be late: if the first member leaves, or asks, before it is woken, it is woken for nothing.
         let first = members.values_mut().find(|member| member.is_in_line())?;
         if first.asleep.is_none() || !hints.is_worth_one() {
             return None;

@@ -297,6 +297,7 @@ impl<H> Queues<H> {
             if !waiter.is_waiting() {
                 return;
             }
+            // The key may have been removed and made anew since the waiter was passed over; then nothing serves it yet.
             let number = shard.next_number();
             let key = shard.get_or_insert(target);
             if key.serves(waiter, by) {
@@ -478,6 +479,7 @@ impl<H> Key<H> {
 
     /// True if the waiter is in the queue, or the store is asked for it with another seat than that.
     fn serves(&self, waiter: &Waiter<H>, but: Option<u64>) -> bool {
+        // By address, which no other waiter can have: the weak reference keeps the memory, if not the waiter.
         let is_it = |its: &Weak<Waiter<H>>| std::ptr::eq(its.as_ptr(), waiter);
         self.queue.contains_key(&waiter.number)
             || matches!(&self.mode, Mode::Asking(its) if is_it(its) && Some(self.seat) != but)

@@ -188,7 +188,7 @@ impl<H> Seat<H> {
 
     /// How many fencing tokens to reserve: as many as the queue can use. Readers with which a writer takes turns wait in
     /// another queue; `readers_wait` counts them as one.
-    // S-23.
+    // S-23: each hand-off takes one. Tokens that no task uses would only move the counter ahead of the server's clock.
     pub(crate) fn tokens_wanted(&self, readers_wait: bool) -> u32 {
         let wanted =
             |key: &mut Key<H>| key.tokens.wanted(key.queue.len().max(usize::from(readers_wait)));
@@ -267,7 +267,7 @@ impl<H> Seat<H> {
 
     /// Leaves after the first attempt to release a hold that used these tokens. `others` is how many processes were
     /// notified, if the store has answered: they may go first.
-    // S-14.
+    // S-14: the release and the next request of one connection would always beat the requests of others.
     pub(crate) fn leave(mut self, used: &TokensUsed, others: Option<u32>) {
         let others_first = others.filter(|others| *others > 0).map(OthersFirst::from_now);
         if let Some((queues, target)) = self.left_here() {

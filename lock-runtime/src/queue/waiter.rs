@@ -59,7 +59,7 @@ pub(crate) struct Terms {
     /// The lease that the store is asked for.
     pub(crate) lease: Lease,
     /// How many replicas must confirm it.
-    // S-31.
+    // S-31: a hold that fewer replicas know of is not what it waits for.
     pub(crate) replicas: u32,
     /// How many permits of a semaphore it has.
     pub(crate) permits: u32,
