@@ -4,6 +4,8 @@
 //! [`SHADOW_TIMEOUT`] for the store; what would have blocked it is only recorded. The call's
 //! [`Label`](crate::observe::Label) marks it, and every other module asks the label.
 //!
+//! The body does not start beside its acquire: it would have neither a token nor re-entry, even while the store is healthy.
+//!
 //! This module has the parts that only such calls need: a circuit breaker for a store that is slow or down, and
 //! the limit of their log lines.
 

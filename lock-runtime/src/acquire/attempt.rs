@@ -23,6 +23,12 @@ pub(super) fn known_as(target: &Arc<Target>, owner: &OwnerId) -> Arc<Target> {
 /// releaser undoes whatever took effect, and the seat is kept until the undoing request was sent: the
 /// next waiter must not find leftovers of this process.
 // S-21.
+// | `in_flight` | `unsettled` | `placed` | what the store may have of its owner | `clean_up` |
+// |---|---|---|---|---|
+// | no | no | no | nothing, or a hold that an owned hold releases | drops the seat |
+// | yes | any | any | a hold or a place, now or late, unless it was never sent | a release, and one more later; then drops the seat |
+// | no | yes | any | the same: an answer has not come | the same |
+// | no | no | yes | a place, or a hold that too few replicas know of | a release; then drops the seat |
 pub(super) struct Attempt {
     /// The contention's target, as this owner knows it.
     pub(super) target: Arc<Target>,
@@ -59,6 +65,8 @@ impl Attempt {
 
     /// Releases everything that was granted to this owner and continues with a new owner id.
     pub(super) fn start_over(&mut self, request: &Request) {
+        // The seat stays here, so no other task of this process asks in between. The next request is another owner's: it
+        // follows the release on the connection, or is refused and asks again.
         self.leftover(request).release(self.unsettled, None);
         self.go_on_as_another(request);
     }
@@ -84,12 +92,14 @@ impl Attempt {
 
     /// Has what may have taken effect undone, and drops the seat.
     pub(super) fn clean_up(&mut self, request: &Request) {
+        // Called by drops, so nothing is awaited: the releaser has the rest.
         let seat = self.take_seat();
         // The future of that request was dropped just before.
         if self.in_flight && unsent::was_dropped_unsent(&self.owner) {
             self.ends(false);
         }
         if self.in_flight || self.unsettled || self.placed {
+            // Callers that come meanwhile wait for the release. They pass over it, should it take long.
             seat.leaving();
             // A fair lock has no queue here, so no waiter needs the seat back.
             let seat = (self.target.kind() != HoldKind::Fair).then_some(seat);
@@ -99,6 +109,7 @@ impl Attempt {
 
     /// A request is sent from here on.
     pub(super) fn begins(&mut self) {
+        // Before the request's first poll: a drop between the two releases an owner that has nothing, which does no harm.
         self.in_flight = true;
     }
 
@@ -166,6 +177,7 @@ impl Leftover {
             repeated: false,
             label,
             meter: None,
+            // With the first answer, or the first failure: the next waiter then asks, behind the release on the connection.
             after: seat.map(|seat| Box::new(move |_| drop(seat)) as _),
         });
     }

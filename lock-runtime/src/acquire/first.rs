@@ -68,6 +68,8 @@ impl Request {
         loop {
             tried = match tried {
                 Tried::Over(taken) => return taken,
+                // A future that is dropped at one of these awaits drops what it waits with: a ticket leaves the queue, and an
+                // attempt has its request undone.
                 Tried::Waits(mut queued) => {
                     self.waits();
                     let turn = std::future::poll_fn(|cx| queued.poll(cx)).await;
@@ -89,11 +91,13 @@ impl Request {
             Within::Writer(inside) => Arc::new(inside),
             Within::Nothing => return Ok(None),
         };
+        // `inside` keeps the level of the write hold and not the hold: if that ends during this wait, the read waits as any other.
         let request = Arc::new(self.within(Arc::clone(&inside)));
         let Contended::Taken { owned, now, .. } = request.ask_apart().await? else {
             unreachable!("inside of a write hold a read shares no hold, and has no seat to lose");
         };
         let mut guard = request.guard_on(owned, now);
+        // The request has the other reference to `inside`, which is the guard's alone from here on.
         drop(request);
         if let Some(inside) = Arc::into_inner(inside) {
             guard.set_inside(inside);
@@ -103,6 +107,7 @@ impl Request {
 
     /// Asks the store whatever other tasks of this process do.
     pub(super) async fn apart(self: Arc<Self>) -> Tried {
+        // Other tasks acquire and release meanwhile; the store tells what is true when it is asked.
         self.wait_for_releases().await;
         match self.ask_apart().await {
             Ok(Contended::Taken { owned, now, .. }) => {
@@ -114,6 +119,7 @@ impl Request {
     }
 
     async fn ask_apart(self: &Arc<Self>) -> Result<Contended, LockError> {
+        // With no seat: nothing of this process waits for it, and it neither takes nor gives up a place in the queue.
         let attempt = Attempt::new(self, Seat::none());
         Contender::new(Arc::clone(self), attempt).contend(None, None).await
     }
@@ -123,6 +129,7 @@ impl Request {
     async fn wait_for_releases(&self) {
         let AcquireSpec { engine, target, options } = &*self.spec;
         let is_try = options.get_wait() == Wait::None;
+        // A release that is queued after this look is of a lock that was held when the call came: "busy" is then the truth.
         if is_try && self.label.is_enforced() && engine.is_releasing(target) {
             let _ = timeout(engine.leases.timing.command_timeout, engine.released(target)).await;
         }
@@ -144,6 +151,7 @@ impl Request {
             }
             Joined::Unknown(_) | Joined::No => {}
         }
+        // Another reader may be granted a hold between the join and the request: `Contender::ask_once` looks for one again.
         if self.asks_apart() {
             return self.apart().await;
         }
@@ -175,6 +183,7 @@ impl Request {
             // Another process was notified of the last release, and goes first.
             return Err(Tried::Over(Err(self.busy(BusyReason::Held, None))));
         }
+        // The key may change between that look and this one, which decides: the head start is a courtesy.
         let owner = || self.next_owner();
         let admission = match self.queues_in_store() {
             true => queues.enter_store(target, caller, owner),
@@ -220,19 +229,27 @@ impl First {
             engine.leases.revive(false, false);
             engine.queues.lives(&request.spec.target, seat, now)
         };
+        // Waiters that come meanwhile queue behind this caller. If it is not polled for a second, one of them makes its seat
+        // void, and releases what its owner may be granted.
         let asking = contender.ask_once();
         let answered = match liveness::drive(next, every, lives, asking).await {
             Some(Ok(Ok(contended))) => return request.first_end(contended, place),
             Some(Err(error)) => return Tried::Over(Err(error)),
             Some(Ok(Err(answered))) => answered,
+            // Passed over: the drop of the contender undoes the request, and its seat admits no one, since another has taken
+            // its place.
             None => return Tried::Again(place, None),
         };
+        // A caller that does not wait heeds the answer by itself, with the seat of its first request.
         if request.spec.options.get_wait() == Wait::None {
             return match Box::pin(contender.contend(Some(answered), None)).await {
                 Ok(contended) => request.first_end(contended, place),
                 Err(error) => Tried::Over(Err(error)),
             };
         }
+        // From here on the key says that the store is asked for this waiter. No await follows before the client has the job, so
+        // the future is not dropped in between; a job that no task begins puts the waiter back into the queue when it is
+        // dropped.
         let waits = contender.take_seat().wait(
             request.terms_of_hold(),
             request.started,
@@ -257,6 +274,7 @@ impl Request {
         match contended {
             Contended::Taken { owned, now, left, .. } => {
                 let guard = self.guard_on(owned, now);
+                // Readers that queued before this moment share the hold; those that come later find it offered.
                 if let Some(left) = left {
                     let kept = Self::keep_for_queue(&guard.owned, Some(&left));
                     left.share_before(Instant::now(), &kept);

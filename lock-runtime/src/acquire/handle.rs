@@ -161,6 +161,7 @@ impl Handle {
         AcquireRecorder::new(target, self.label.clone().at(site).enforced(true))
     }
 
+    // Not an async function, nor is any that acquires: only a plain one passes on whose line called it.
     #[track_caller]
     pub(crate) fn lock(&self) -> Acquire {
         self.acquire(true, Spec::clone)

@@ -18,6 +18,10 @@ use crate::queue::{EndOfWait, Ticket, Turn};
 use crate::timer::Timer;
 
 /// A wait.
+// | `is_late` | `limit` | when it is over |
+// |---|---|---|
+// | no | the end of the wait | it ends, if the store fails or the lock is known to be busy; otherwise it is late, for a moment more |
+// | yes | a moment for the store's answer | the same, or it ends as not answered; a `try_lock`, which begins late, then asks by itself |
 pub(super) struct QueuedAcquire {
     ticket: Ticket<OwnedHold>,
     pub(super) request: Arc<Request>,
@@ -65,6 +69,7 @@ impl QueuedAcquire {
             if let Poll::Ready(turn) = Pin::new(&mut self.ticket).poll(cx) {
                 return Poll::Ready(Ended::Turn(turn));
             }
+            // The ticket has this poll's waker by now, so a turn that comes from here on has this polled again.
             let next = self.limit.map_or(self.look_at, |limit| limit.min(self.look_at));
             ready!(self.timer.get_or_insert_with(|| Timer::at(next, cx)).poll(cx));
             self.timer = None;
@@ -106,6 +111,7 @@ impl QueuedAcquire {
         let engine = &self.request.spec.engine;
         // They renew and release what this waiter waits for, and may have ended with their runtime.
         engine.leases.revive(false, false);
+        // What those before it were granted is released by their own futures as well, once these are polled; until then by this.
         self.ticket.look().into_iter().for_each(|owner| self.request.release_owner(owner));
         self.look_at = now + self.request.look_every();
         // The task that asks may go on for longer than this waiter's patience lasts (S-33).
@@ -126,6 +132,7 @@ impl QueuedAcquire {
                     true => AcquireOutcome::HandedOver,
                     false => AcquireOutcome::Acquired,
                 };
+                // From here on no task takes it back: the waiter is `Over`.
                 match request.guard_on_handed(owned) {
                     Some(guard) => return Tried::Over(Ok((how, guard))),
                     // Lost on the way here.

@@ -37,10 +37,12 @@ pub(super) struct Request {
     /// alive: once that has ended, the read waits as any other.
     pub(super) inside: Option<Arc<ReentryGuard>>,
     /// True once it waits for another task, or the store has refused it.
+    // Relaxed: for the record of the wait, which may begin one poll later.
     waits: AtomicBool,
     /// For a read inside of a write hold, the request of the same acquire that its caller looks at.
     outer: Option<Arc<Self>>,
     /// When the holder's lease ends, by the store's last answer to this request.
+    // The task that asks writes it, and the caller reads it for an error or a log line. No other mutex is taken under it.
     holder_ends: Mutex<Option<Instant>>,
     /// The acquire's, for what a task of the client does for it.
     span: AcquireSpan,
@@ -182,13 +184,13 @@ impl Request {
     pub(super) fn asks_apart(&self) -> bool {
         let may_wait = self.spec.options.get_wait() != Wait::None;
         let target = &self.spec.target;
-        // Inside of a write hold, the tasks in the queue wait for that hold, which is this caller's. And whether another task of this
-        // process waits says nothing about a permit: that one may want more of them.
+        // Inside of a write hold, the tasks in the queue wait for that hold, which is this caller's. And whether another task
+        // of this process waits says nothing about a permit: that one may want more of them.
         self.is_inside() || !may_wait && target.is_shared() && target.kind() != HoldKind::Read
     }
 
     /// True if this failure ends the acquire.
-    // S-33.
+    // S-33: another error comes again, and a failure says nothing of the lock, so it never ends as "busy".
     pub(super) fn gives_up_on(&self, error: &StoreError) -> bool {
         !error.kind().is_transient()
             || self.spec.options.get_wait() == Wait::None
@@ -196,7 +198,8 @@ impl Request {
     }
 
     /// Releases what an owner may have been granted whose caller was not polled.
-    // S-34.
+    // S-34. The caller may be polled again at the same time, and release it, too: a second release of an owner id finds
+    // nothing, or a grant that came between the two, and takes nothing from another owner.
     pub(super) fn release_owner(&self, asked: HoldNumber) {
         let owner = self.spec.engine.leases.owner(asked);
         self.leftover(&known_as(&self.spec.target, &owner), owner).release(true, None);
@@ -204,6 +207,7 @@ impl Request {
 
     /// Returns a guard on an owned hold that was handed to it, unless it was lost on the way here.
     pub(super) fn guard_on_handed(&self, owned: Arc<OwnedHold>) -> Option<LockGuard> {
+        // A loss after this check is the guard's to find, as any other.
         let now = owned.hold.check().ok()?;
         // Other readers may have joined it on the way.
         if self.shares() && !owned.hold.arrives() {
@@ -381,6 +385,8 @@ pub(super) async fn serve(
     refused: Option<super::contend::Answered>,
 ) {
     let contended = tokio::select! {
+        // In this order, so that a waiter that has left is found before another request is sent. At each await in `contend` it
+        // may leave, be passed over by a waiter behind it, or be told of a shutdown: all three notify this branch.
         biased;
         // Dropping the contender undoes what it has begun.
         () = asked.stops_waiting() => return,
@@ -393,11 +399,14 @@ pub(super) async fn serve(
             contender.request().offer(&owned);
             // Taken before the waiter has the hold, which it may end at once.
             let kept = Request::keep_for_queue(&owned, left.as_ref());
+            // The waiter may have left since the grant: the hold then goes to another one, or is released.
             asked.hand(owned, seat);
             if let Some(left) = left {
                 left.share_before(Instant::now(), &kept);
             }
+            // A shutdown that counts no contender any more finds the hold: the watchdog has it since the grant.
             drop((kept, contender));
+            // If this task ends here with its runtime, the waiters behind take back what is not used, or the lease ends.
             asked.is_taken().await;
         }
         Ok(Contended::ToShare) => asked.share(None),

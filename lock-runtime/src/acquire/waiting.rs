@@ -67,13 +67,14 @@ impl Waiting {
     }
 
     /// Records that the store has answered, without a grant.
+    // For this wait, and with the seat for all that queue behind it.
     pub(super) fn answered(&mut self, seat: &Seat<OwnedHold>) {
         self.failing_since = None;
         self.is_misled = seat.refused(self.asked_at);
     }
 
     /// Records that the store has failed. True if that ends the wait.
-    // S-33.
+    // S-33: the time of failures counts from the first in a row, whichever task met it, and for each wait from its own beginning.
     pub(super) fn failed(&mut self, error: &StoreError, seat: &Seat<OwnedHold>) -> bool {
         let patience = self.timing().store_patience;
         let out_of_patience = self.failing_for() >= patience;
@@ -118,6 +119,8 @@ impl Waiting {
     pub(super) async fn subscribe(&mut self, target: &Arc<Target>) -> bool {
         let leases = &self.request.spec.engine.leases;
         let timeout = self.time_left(leases.timing.command_timeout);
+        // A release during this await may notify no task here. The caller asks the store once more after it subscribed, and finds the
+        // lock free.
         match leases.store.subscribe(target, timeout).await {
             Ok(notices) => {
                 self.notices = Some(notices);
@@ -134,6 +137,7 @@ impl Waiting {
 
     /// Waits for a notification until then, but not past this wait's limit. True if one came.
     pub(super) async fn notified_until(&mut self, until: Instant) -> bool {
+        // Notifications are counted from `forget_past` on, so one that came before this await ends it at once.
         let Some(notices) = &mut self.notices else { return false };
         let until = self.limit.map_or(until, |limit| limit.min(until));
         timeout_at(until, notices.notified()).await.is_ok()
@@ -175,6 +179,8 @@ impl Waiting {
         // Requests that were sent again, because the server had lost their scripts, may have crossed with the release.
         let most = if self.is_misled { most.min(A_MOMENT) } else { most };
         let nap = tokio::time::sleep(self.time_left(most));
+        // `Engine::close` stores `closed`, then notifies: a shutdown before the check is found by it, and one after it ends the
+        // nap.
         let engine = &self.request.spec.engine;
         let closing = engine.closing.notified();
         tokio::pin!(closing);
@@ -186,6 +192,8 @@ impl Waiting {
         let noticed = OptionFuture::from(self.notices.as_mut().map(Subscription::notified));
         let is_needed = OptionFuture::from(asked.map(Asked::is_needed));
         let is_hinted = OptionFuture::from(seat.is_hinted());
+        // What ends the nap does not matter: the store is asked again, and its answer counts. A notification that was meant for another
+        // waiter costs a request, and one that is lost a sleep.
         tokio::select! {
             () = nap => {}
             () = closing => {}
@@ -224,6 +232,7 @@ impl Waiting {
         let replicas = self.request.spec.options.replicas;
         let command_timeout = self.timing().command_timeout
             + replicas.map_or(Duration::ZERO, |replicas| replicas.timeout);
+        // No longer than the patience with a store that fails: the error is due then, whether or not this request is answered.
         let patience = match self.failing_since {
             Some(_) => self.timing().store_patience.saturating_sub(self.failing_for()),
             None => self.timing().store_patience,

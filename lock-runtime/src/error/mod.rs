@@ -423,6 +423,7 @@ impl fmt::Display for StoreError {
 }
 
 impl fmt::Debug for StoreError {
+    // A `main` that returns the error prints this.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: {self}", self.kind)?;
         let mut causes = std::iter::successors(self.source(), |&cause| cause.source());

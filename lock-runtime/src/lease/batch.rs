@@ -52,6 +52,14 @@ pub(super) struct Batch {
 /// A renewal of one hold under way, counted until it is answered or dropped.
 pub(super) struct Renewal {
     pub(super) hold: Arc<Hold>,
+    // | `open` | `failed` | |
+    // |---|---|---|
+    // | yes | no | it is under way |
+    // | yes | yes | its answer is overdue: it counts as failed, and an answer may still confirm it |
+    // | no | either | it is answered, or was dropped |
+    //
+    // A store may answer more than once, and by the type of `OnRenewed` from any task. Each flag is its own partner: the `swap`
+    // that comes first ends the renewal, or counts the failure.
     open: AtomicBool,
     /// True once it counts as failed.
     failed: AtomicBool,
@@ -91,6 +99,7 @@ impl Renewal {
 
 impl Drop for Renewal {
     fn drop(&mut self) {
+        // A task that ends with its runtime, or whose successor drops what it has begun, leaves no renewal counted.
         self.end();
     }
 }
@@ -125,6 +134,7 @@ impl Hold {
 
     /// Counts a renewal that is sent now. False if `most` are under way.
     pub(super) fn renewal_begins(&self, most: u8) -> bool {
+        // The partner is `renewal_ends`. A bound only: a hold that has so many is due again after a sixth of its lease.
         let one_more = |under_way| (under_way < most).then_some(under_way + 1);
         self.renewals.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
     }
@@ -143,7 +153,8 @@ impl Hold {
     /// before.
     pub(crate) fn set_renew_until(&self, until: Option<Tick>) -> bool {
         let until = until.map_or(u64::MAX, Tick::as_nanos);
-        // Nothing else sets it: usually there is no limit, and nothing to write.
+        // Nothing else sets it: usually there is no limit, and nothing to write. The partner of the store is the load in
+        // `renewal`: a watchdog that misses it is woken by `reconsider`, or sends a renewal more.
         let before = self.renew_until.load(Ordering::Relaxed);
         if before != until {
             self.renew_until.store(until, Ordering::Release);

@@ -22,6 +22,9 @@ impl Hold {
     /// if so, the hold stays with that guard, or is released, until the outcome is known.
     #[cfg(feature = "redis")]
     pub(crate) fn begin_command(&self) -> Option<CommandUnderWay<'_>> {
+        // The partners are `refuse_commands` and `admit_commands`: all are changes of one atomic, so a command is counted
+        // before the hold passes, which then stays; or it finds `PASSING`; or it comes after the next holder's token, which the
+        // check then finds.
         let order = Ordering::SeqCst;
         let begun = self.commands.fetch_update(order, order, |commands| match commands {
             PASSING => None,
@@ -39,6 +42,7 @@ impl Hold {
 
     /// Lets the task begin commands whose token the hold has now.
     pub(crate) fn admit_commands(&self) {
+        // Nothing is counted at this moment: the value is `PASSING`, which `begin_command` leaves as it is. Releases the token.
         self.commands.store(0, Ordering::SeqCst);
     }
 }
@@ -54,6 +58,7 @@ pub(crate) struct CommandUnderWay<'a> {
 impl CommandUnderWay<'_> {
     /// Records that the command has run, or will never run.
     pub(crate) fn conclude(self) {
+        // Of so many that they were not counted, none can be taken off: the hold goes to the store.
         let order = Ordering::SeqCst;
         let _ = self.hold.commands.fetch_update(order, order, |commands| match commands {
             MANY | PASSING => None,

@@ -14,6 +14,8 @@ use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 
 /// `None` once its task has ended, or another has taken its place.
+// Locked while its task polls the futures in it, which lock whatever they need. So no other task waits for it: a successor only
+// tries it, and takes the futures out. What is taken out is dropped after the unlock.
 type Futures = Mutex<Option<FuturesUnordered<BoxFuture<'static, ()>>>>;
 
 /// The futures of the last task that has begun.
@@ -33,6 +35,8 @@ impl InFlight {
     /// For the task of that number, at its first poll: a runtime that has ended drops a task before.
     pub(super) fn begin(&self, number: u64) -> Begun {
         let futures: Arc<Futures> = Arc::new(Mutex::new(Some(FuturesUnordered::new())));
+        // Two tasks may begin in any order: the one with the smaller number finds that it is not the latest, and takes nothing
+        // over.
         let mut latest = self.latest.lock();
         // Otherwise a later task was polled first, and this one ends.
         let is_latest = number > latest.number;
@@ -70,6 +74,7 @@ impl Begun {
         let mut futures = self.futures.lock();
         match &mut *futures {
             Some(futures) => futures.push(future),
+            // Its successor came between the look at the number and this. The future puts back what it was to do.
             None => {
                 drop(futures);
                 drop(future);
@@ -79,6 +84,7 @@ impl Begun {
 
     /// Waits for the next of the futures to end; `None` if there is none.
     pub(super) async fn next(&self) -> Option<()> {
+        // Locked for one poll at a time: between two polls a successor finds it free.
         poll_fn(|cx| match &mut *self.futures.lock() {
             Some(futures) => futures.poll_next_unpin(cx),
             None => Poll::Ready(None),
@@ -93,6 +99,7 @@ impl Begun {
 
 impl Drop for Begun {
     fn drop(&mut self) {
+        // Waits at most for a successor that takes them out.
         let futures = self.futures.lock().take();
         drop(futures);
         self.end_earlier();

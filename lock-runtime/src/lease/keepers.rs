@@ -4,7 +4,7 @@
 //! has to be renewed when that runtime has ended, or is not driven any more. As soon as a second runtime uses the client,
 //! each has a *keeper*: a task that looks at the client's tasks every 0.7 s, and starts in its own runtime those that
 //! have ended, or that had work for three looks in a row and did none. A keeper is polled only in a runtime that is driven, and so is
-//! what it starts.
+//! what it starts. Over Redis the link is moved as well, and both take up to six seconds: a hold whose lease is below ten may be lost before.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,10 @@ const SEEN: usize = 16;
 
 #[derive(Default)]
 pub(super) struct Keepers {
+    // Relaxed: a caller that misses a change remembers its runtime once more, which changes nothing, or does so at its next
+    // acquire.
     seen: [AtomicU64; SEEN],
+    // No other mutex is taken under it, and no task is started.
     known: Mutex<Vec<Known>>,
     /// Has the keepers look at once, or end with the client.
     look: Arc<Notify>,
@@ -163,14 +166,18 @@ async fn keep(keeper: Keeper, look: Arc<Notify>) {
         let told = look.notified();
         tokio::pin!(told);
         // Register, then look, then wait.
+        // A task that ends between this and the look is found gone by the look; one that ends later tells this.
         told.as_mut().enable();
         let Some(leases) = keeper.leases.upgrade() else { return };
         leases.revive(false, false);
+        // Not kept while this sleeps: the client ends with its last user, and that tells this, too.
         drop(leases);
         tokio::select! {
             () = told => {}
             () = sleep(LOOK) => {
                 let Some(leases) = keeper.leases.upgrade() else { return };
+                // A task that was only slow goes on until it finds the later number. Until then both may send: a renewal twice
+                // does no harm, and a release is idempotent.
                 let stalled = watchdog.note(leases.watchdog.unattended());
                 leases.revive(stalled, releaser.note(leases.releaser.unattended()));
             }

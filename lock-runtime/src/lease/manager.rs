@@ -71,10 +71,13 @@ pub(crate) struct LeaseManager {
     /// Number of the last hold.
     holds: AtomicU64,
     /// The number of the watchdog's task; zero if it has none.
+    // Stores release and loads acquire, for no more than the number: what its tasks share is behind mutexes.
     watched_by: Arc<AtomicU64>,
     /// The runtimes that keep the tasks alive.
     pub(super) keepers: Keepers,
     /// Locked while a task is started, so that each is started once.
+    // Under it the queues of the watchdog and of the releaser may be locked. A task that is started runs on later: a runtime
+    // does not poll it here, but one that has ended drops it here.
     starting: Mutex<()>,
     /// Where the tasks run; `None` for the runtime in which a lock is first used.
     #[cfg(feature = "blocking")]
@@ -175,7 +178,9 @@ impl LeaseManager {
 
     /// Starts the tasks that have ended, and those that are stalled, but nothing outside of a runtime.
     pub(crate) fn revive(self: &Arc<Self>, watchdog_stalls: bool, releaser_stalls: bool) {
-        // Every acquire looks, so without the mutex.
+        // Every acquire looks, so without the mutex. The partners of the loads are the stores in `watch`, in the drop of
+        // `Watched`, and in `Releaser::set_task`. A task that ends right after this look is started by the next acquire, waiter
+        // or keeper that looks.
         let is_watched = || self.watched_by.load(Ordering::Acquire) != 0;
         let is_well = |watchdog_stalls: bool, releaser_stalls: bool| {
             !watchdog_stalls && is_watched() && !releaser_stalls && self.releaser.has_task()
@@ -184,6 +189,8 @@ impl LeaseManager {
             return;
         }
         let _starting = self.starting.lock();
+        // Looked at anew: another caller may have started them between the look and the lock. Of two keepers that find one
+        // stalled, each starts one, and the later task takes the place of the earlier.
         if (watchdog_stalls || !is_watched()) && !self.watchdog.is_done() {
             self.spawn(watchdog_stalls, || self.watch());
         }
@@ -201,6 +208,8 @@ impl LeaseManager {
 
     /// A task of the watchdog. It takes the place of an earlier one.
     fn watch(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+        // From here on the earlier task ends at its next look at the number, and its `Watched` finds a number that is not its
+        // own.
         let number = self.watchdog.next_task();
         self.watched_by.store(number, Ordering::Release);
         let watched = Watched {
@@ -208,6 +217,7 @@ impl LeaseManager {
             number,
             _ended: self.keepers.ended(),
         };
+        // Weak: the task lives as long as its runtime, and must not keep the client.
         let running = Arc::clone(&self.watchdog).run(Arc::clone(&self.store), number);
         let leases = Arc::downgrade(self);
         async move {
@@ -239,6 +249,8 @@ impl LeaseManager {
 
     /// Hands a job to the releaser.
     pub(crate) fn give(self: &Arc<Self>, job: ReleaseJob) {
+        // The job is queued before the task is looked for: a task that has ended is found gone here, and one that ends later
+        // leaves the job for the next look.
         self.releaser.give(job);
         // The runtime that ran the task may be gone, and one that is ending drops a new task at once.
         self.revive(false, false);
@@ -261,6 +273,9 @@ impl LeaseManager {
     ) {
         // A shutdown that finds no hold any more waits for this release.
         let _under_way = self.releaser.elsewhere();
+        // In this order. What the store may keep is read first; from the mark on no renewal begins, and one that another task
+        // is sending right now is in the lease that is added below. Then the watchdog forgets the hold, and only then the
+        // releaser has it.
         let repeated = hold.is_released();
         let ends_at = hold.stored_until();
         let ends_at = keep_until.map_or(ends_at, |kept| ends_at.max(kept));

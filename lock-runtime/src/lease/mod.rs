@@ -46,12 +46,20 @@ use crate::store::{OwnerId, Target};
 
 /// Returns the end of a lease that was requested at `sent_at`, with a margin for clocks that run at different
 /// speeds.
-// S-8.
+// S-8: the server's time begins when the request arrives, so this one is over first, however late the answer is.
 pub(crate) fn deadline(sent_at: Tick, lease: Duration) -> Tick {
     let margin = lease / 100 + Duration::from_millis(2);
     sent_at.after(lease.saturating_sub(margin))
 }
 
+// | state | next | by |
+// |---|---|---|
+// | `HELD` | `LOST_DEADLINE` | the first check after the deadline |
+// | | `LOST_NOT_OWNER` | an answer of the store |
+// | | `RELEASED` | `mark_released`, for its last guard |
+// | the others | nothing | |
+//
+// Each change is one compare-and-exchange from `HELD`, so of a loss and a release that meet the first stays.
 const HELD: u8 = 0;
 const LOST_DEADLINE: u8 = 1;
 const LOST_NOT_OWNER: u8 = 2;
@@ -70,9 +78,12 @@ pub(crate) struct Hold {
     clock: Clock,
     pulse: Arc<Pulse>,
     /// Nanoseconds of a [`Tick`].
+    // Grows by `confirm` (AcqRel); its partners are the loads. One that misses a confirmation finds an earlier deadline, which
+    // is safe.
     deadline: AtomicU64,
     /// The latest end that the store may have for it, in nanoseconds of a [`Tick`].
     stored_until: AtomicU64,
+    // Loads acquire what was written before the change. Tasks that wait for a change are ordered by `told`: see `tell`.
     state: AtomicU8,
     told: Mutex<Told>,
     on_loss: Option<SeatOfHold>,
@@ -81,6 +92,13 @@ pub(crate) struct Hold {
     /// When renewals end, in nanoseconds of a [`Tick`] (`max_hold`).
     renew_until: AtomicU64,
     /// Guards that use this hold at once, without those of re-entries.
+    // | count | meaning | next |
+    // |---|---|---|
+    // | 1 or more | guards use it; more than one only if readers share it | 0 by `departs`, or as the last reader leaves |
+    // | 0 | on its way to a waiter, or only kept for readers to join; not renewed | 1 by `arrives` or `count_in` |
+    //
+    // Every change is a read-modify-write, so a load that acquires one (`has_guards`) has all that came before it: an observer
+    // that finds the next holder's guard finds that holder's token, too.
     count: AtomicU32,
     /// Commands whose outcome is not known.
     commands: AtomicU8,
@@ -108,6 +126,8 @@ pub(crate) trait AtLoss: Send + Sync {
 }
 
 /// The queue of a hold, and the number of its seat there.
+// A number, because the seat itself belongs to the owned hold, which may hang when the hold is lost. The seat is void from then
+// on. A hold that is handed over keeps its seat, and so the number.
 pub(crate) type SeatOfHold = (Arc<dyn AtLoss>, u64);
 
 /// The arguments of a new [`Hold`].
@@ -180,6 +200,7 @@ impl Hold {
         match self.state.load(Ordering::Acquire) {
             LOST_DEADLINE => Err(LossCause::Deadline),
             LOST_NOT_OWNER => Err(LossCause::NotOwner),
+            // One that is released, too: its release is no loss before the deadline, and `lose` changes nothing after it.
             _ => {
                 let now = self.clock.now();
                 if now < self.deadline() { Ok(now) } else { Err(self.lose(LossCause::Deadline)) }
@@ -203,6 +224,8 @@ impl Hold {
         match self.state.compare_exchange(HELD, new, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => {
                 self.tell(false);
+                // The holder may release at the same time: of its seat and this void one, the first to leave serves the next
+                // waiter.
                 if let Some((queue, place)) = &self.on_loss {
                     Arc::clone(queue).lost(&self.target, *place);
                 }
@@ -217,6 +240,7 @@ impl Hold {
     /// Records that the store confirmed `lease` for a request sent at `sent_at`.
     pub(crate) fn confirm(&self, sent_at: Tick, lease: Duration) {
         // A deadline that has passed was a loss even if it was not checked (invariant 2).
+        // A loss right after this check stays one: every check looks at the state first.
         if self.check().is_ok() {
             self.deadline.fetch_max(deadline(sent_at, lease).as_nanos(), Ordering::AcqRel);
         }
@@ -224,6 +248,7 @@ impl Hold {
 
     /// Marks the hold as released, so that it is neither renewed nor declared lost any more.
     pub(crate) fn mark_released(&self, now: Tick) {
+        // From here on a renewal that is due skips it, and the answer to one under way counts for nothing.
         let _ = self.state.compare_exchange(HELD, RELEASED, Ordering::SeqCst, Ordering::Acquire);
         self.tell_watches();
         // Re-entries that still wait inside have nothing to wait for any more.
@@ -309,12 +334,15 @@ impl Hold {
     /// Marks the hold as handed to a waiter; it has no holder until the waiter is polled.
     // S-34.
     pub(crate) fn departs(&self) {
+        // A sequentially consistent change, as `tell_watches` needs it; the token of the next holder was set before.
         self.count.swap(0, Ordering::SeqCst);
         self.tell_watches();
     }
 
     /// Marks that a guard uses it. True if it was on its way to a waiter.
     pub(crate) fn arrives(&self) -> bool {
+        // Of several readers that come for a hold, one gets true; the others count themselves in. Acquires what `departs`
+        // released.
         self.count.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
@@ -325,6 +353,7 @@ impl Hold {
 
     /// Records its current holder's token, for observers.
     pub(crate) fn set_token(&self, token: FencingToken) {
+        // Relaxed: `admit_commands` and `departs`, which follow at a hand-off, release it to those that load them first.
         self.token.store(token.get(), Ordering::Relaxed);
     }
 

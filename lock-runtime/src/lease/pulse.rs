@@ -13,6 +13,7 @@ const LATE: Duration = Duration::from_millis(500);
 
 /// The times at which the watchdog meant to run, and did. While there are holds that is once a second at least.
 #[derive(Debug)]
+// Relaxed, all of it: a look between two stores makes a note in the log wrong, and decides nothing.
 pub(crate) struct Pulse {
     /// When it means to run next, in nanoseconds of a [`Tick`]; the end of time while it has no reason to.
     next: AtomicU64,
@@ -66,6 +67,7 @@ impl Pulse {
 impl Hold {
     /// Records and logs its loss.
     pub(super) fn log_loss(&self, cause: LossCause) {
+        // Called after the state has changed and all were told: a subscriber of the log may take its time.
         let (now, label) = (self.clock.now(), self.recorder.label());
         self.recorder.lost(cause, now);
         let (token, held) = (self.token().get(), now.since(self.taken_at));

@@ -217,8 +217,8 @@ impl Drop for Permit {
         let _waiter = turnstile.leave(self);
         let admitted = turnstile.admit();
         drop(turnstile);
-        // Those let in are counted already: a caller that comes between the unlock and a wake finds them inside. One that is dropped
-        // before it is woken, or by its waker, finds itself inside and leaves as any other.
+        // Those let in are counted already: a caller that comes between the unlock and a wake finds them inside. One that is
+        // dropped before it is woken, or by its waker, finds itself inside and leaves as any other.
         admitted.into_iter().for_each(Waker::wake);
         // `around` is dropped now, and with it perhaps a level whose guard has gone before: its permits do the same.
         // From the inside out, so that a turnstile never has fewer readers than are around a permit there.
@@ -226,6 +226,13 @@ impl Drop for Permit {
 }
 
 /// A read/write lock whose writer may have reads around it.
+// | a permit is | found by | next |
+// |---|---|---|
+// | queued | its ticket, which is in the queue | inside, when `admit` lets it in; gone, when it is dropped |
+// | inside | its ticket, which is not (zero if it never was) | gone, when it is dropped |
+//
+// Not tokio's `RwLock`: that has no writer beside its own reader, as a write inside of a read is, and a waiting writer keeps
+// the permits that such a writer would need.
 #[derive(Default)]
 struct Turnstile {
     readers: u32,

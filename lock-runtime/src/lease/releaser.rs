@@ -70,6 +70,8 @@ pub(crate) struct ReleaseJob {
 pub(crate) struct Releaser {
     clock: Clock,
     timeout: Duration,
+    // Under it, only the futures of the task that asks may be locked (`Begun::is_empty`). Jobs are dropped, and their `after`
+    // called, after the unlock: both come back here.
     queue: Mutex<Queue>,
     wake: Notify,
     /// Jobs queued or under way, and releases whose callers wait for the answer.
@@ -80,6 +82,8 @@ pub(crate) struct Releaser {
     /// Notified whenever a job has had its first answer.
     answered: Notify,
     /// True while the queue has a task: a look without the mutex.
+    // Stored (Release) under the mutex, loaded (Acquire) by `LeaseManager::revive`, after its caller has queued a job under it.
+    // So a caller whose job came too late for the last task finds that it has none.
     has_task: AtomicBool,
 }
 
@@ -134,6 +138,7 @@ impl Releaser {
 
     /// Accepts a hold. Never blocks, whatever the store does.
     pub(crate) fn give(self: &Arc<Self>, mut job: ReleaseJob) {
+        // Before it is queued: a shutdown that finds no holds waits for it, whether or not a task has it yet.
         self.unfinished.begin();
         {
             let mut queue = self.queue.lock();
@@ -158,6 +163,7 @@ impl Releaser {
 
     /// Accepts another job.
     pub(crate) fn give_job(&self, job: Box<dyn ClientJob>) {
+        // A keeper counts it as work from here on, and starts a task if none comes for it.
         self.others.begin();
         self.queue.lock().others.push(job);
         self.wake.notify_one();
@@ -167,6 +173,7 @@ impl Releaser {
     /// later ones. Without it, a task that drops a guard and asks at once would find the lock held by its own
     /// process, where no queue prevents that.
     pub(crate) fn answered(&self, target: &Target) -> impl Future<Output = ()> {
+        // A release of the same name that is queued after this line has a later number, and is not waited for.
         let next = self.queue.lock().next_number;
         super::wait_until(&self.answered, move || !self.queue.lock().releases(target, next))
     }
@@ -228,6 +235,8 @@ impl Releaser {
         store: Arc<dyn Store>,
     ) -> impl Future<Output = ()> + Send + 'static {
         let number = {
+            // The number counts from here on, not from the first poll: an earlier task ends at its next look at the queue, and
+            // what it has begun is found in `in_flight` by the one that is polled.
             let mut queue = self.queue.lock();
             queue.last_task += 1;
             let number = queue.last_task;
@@ -259,6 +268,7 @@ impl Releaser {
                     self.wake.notify_one();
                     return;
                 }
+                // In one step with the end of the task: a job that is queued after it finds no task, and starts one.
                 let is_idle = queue.jobs.is_empty() && queue.others.is_empty();
                 if queue.closed && is_idle && begun.is_empty() {
                     self.set_task(&mut queue, None);
@@ -267,6 +277,7 @@ impl Releaser {
                 queue.rounds += 1;
                 (std::mem::take(&mut queue.jobs), std::mem::take(&mut queue.others))
             };
+            // No await until all are pushed, so none is lost between the queue and `begun`.
             for job in jobs {
                 begun.push(Arc::clone(&self).work(Arc::clone(&store), job).boxed());
             }
@@ -280,6 +291,8 @@ impl Releaser {
                     }));
                 }
             }
+            // What wakes it does not matter: the loop looks at the queue. A runtime that ends drops this here: each release
+            // under way goes back into the queue (`Work`), and each request for a waiter puts that back into its own (`Asked`).
             tokio::select! {
                 () = woken => {}
                 Some(()) = begun.next() => {}
@@ -306,7 +319,9 @@ impl Releaser {
                 .with_lasts(job.until.since(self.clock.now()));
             // Before the request: it may have its effect, and no answer.
             let repeated = std::mem::replace(&mut job.repeated, true);
+            // Meanwhile callers of this process queue behind the seat in `after`, if there is one.
             let reply = store.release(request).await;
+            // Also after a failure: the next waiter asks from here on, and finds the lock held until a later attempt frees it.
             if let Some(after) = job.after.take() {
                 after(reply.as_ref().ok().copied());
             }
@@ -318,6 +333,7 @@ impl Releaser {
             match reply {
                 Ok(_) if job.unsettled => {
                     // The request that acquires this hold may still be under way on another connection.
+                    // A hold that it makes until then has this owner, which the second release ends; no other task has that.
                     job.unsettled = false;
                     tokio::time::sleep(self.timeout).await;
                     continue;
@@ -327,6 +343,7 @@ impl Releaser {
                     debug, job.target.key(), job.label, %error, "release failed, trying again"
                 ),
             }
+            // The lease has ended in the store by itself, whatever the attempts have done.
             if self.clock.now() >= job.until {
                 let key = job.target.key();
                 match &job.meter {
@@ -387,6 +404,7 @@ impl Drop for Unanswered {
             }
         }
         drop(queue);
+        // A caller of `answered` has registered, and looks at the queue again.
         releaser.answered.notify_waiters();
     }
 }
@@ -402,6 +420,7 @@ impl Drop for Ending {
     fn drop(&mut self) {
         {
             let mut queue = self.releaser.queue.lock();
+            // Unless another task has taken its place.
             if queue.task == Some(self.number) {
                 self.releaser.set_task(&mut queue, None);
             }
@@ -426,6 +445,8 @@ impl Work {
 impl Drop for Work {
     fn drop(&mut self) {
         if let Some(job) = self.job.take() {
+            // Behind jobs that came later, which matters to none: each names an owner of its own. A task that runs takes it at
+            // once.
             self.releaser.queue.lock().jobs.push_back(job);
             self.releaser.wake.notify_one();
         }

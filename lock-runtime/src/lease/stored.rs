@@ -16,6 +16,8 @@ impl Hold {
     /// Records that a request for `lease` is about to be sent. Before it is sent: the store may run it whether or not
     /// its answer comes, and a release has to be repeated for as long as the store may then keep the hold.
     pub(crate) fn asks_for(&self, sent_at: Tick, lease: Duration) {
+        // The partner is the load below. Only a renewal can be sent while the last guard releases, since all else is asked by a
+        // guard that keeps the hold. A release that misses it repeats for one lease more (`LeaseManager::release_later`).
         self.stored_until.fetch_max(sent_at.after(lease).as_nanos(), Ordering::AcqRel);
     }
 

@@ -42,6 +42,8 @@ const GATHER: Duration = Duration::from_millis(5);
 /// The queue of holds that the task works through.
 pub(crate) struct Watchdog {
     clock: Clock,
+    // Under this mutex no hold is declared lost, and no waker is called but that of the watchdog's own task, which only
+    // schedules it.
     queue: Mutex<Queue>,
     wake: Notify,
     /// Notified when the last hold has ended.
@@ -52,8 +54,10 @@ pub(crate) struct Watchdog {
     /// After this time without an answer, a renewal counts as failed.
     command_timeout: Duration,
     /// The number of the last task.
+    // `next_task` (AcqRel) and the load in `run` are partners.
     task: AtomicU64,
     /// How often a task has looked at the queue.
+    // Relaxed: a keeper compares what it saw some looks ago.
     rounds: AtomicU64,
     in_flight: InFlight,
 }
@@ -91,6 +95,7 @@ impl Watchdog {
 
     /// Starts to renew a hold.
     pub(crate) fn add(&self, hold: &Arc<Hold>) {
+        // A hold that is lost or released before this line is found so when it is due, at the latest.
         let mut queue = self.queue.lock();
         queue.busy = true;
         let lease = hold.renewal(hold.taken_at).unwrap_or(hold.lease.duration());
@@ -105,7 +110,8 @@ impl Watchdog {
             queue.due.remove(hold);
             queue.due.is_empty()
         };
-        // After the unlock: a waker may run any code.
+        // After the unlock: a waker may run any code. Another hold may have been added since, and a shutdown then goes on
+        // waiting.
         if is_empty {
             self.emptied.notify_waiters();
         }
@@ -183,7 +189,8 @@ impl Watchdog {
     /// Returns the number of a new task, whose turn it is from now on.
     pub(super) fn next_task(&self) -> u64 {
         let number = self.task.fetch_add(1, Ordering::AcqRel) + 1;
-        // An earlier task may not be polled, and would keep the next notification to itself.
+        // The earlier task registers with `wake` before it looks at the number: so it sees this number, or is woken by this. An
+        // earlier task may not be polled, and would keep the next notification to itself.
         self.wake.notify_waiters();
         number
     }
@@ -201,10 +208,14 @@ impl Watchdog {
             }
             self.rounds.fetch_add(1, Ordering::Relaxed);
             let Some(work) = self.collect() else { return };
+            // No await between the look at the queue and the last of these: a task that is dropped has pushed all that it has
+            // taken out.
             for batch in work.renewals {
                 begun.push(Arc::clone(&self).renew(Arc::clone(&store), batch).boxed());
             }
             let wake_at = work.wake_at.map(|at| at.max(Instant::now() + GATHER));
+            // What wakes it does not matter: the loop looks at everything that is due. Meanwhile holds are added, removed and
+            // lost; a runtime that ends drops this here, and with it the renewals under way, which then count as not answered.
             tokio::select! {
                 Some(()) = OptionFuture::from(wake_at.map(sleep_until)) => {}
                 () = woken => {}
@@ -260,6 +271,8 @@ impl Watchdog {
         let wake_at = until.map(|at| self.clock.timer_for(at));
         let is_emptied = !lost.is_empty() && queue.due.is_empty();
         drop(queue);
+        // From here on these holds may be released, or found lost by others; a deadline that has passed is not moved any more.
+        // `lose` is no loss twice, and none after a release.
         if is_emptied {
             self.emptied.notify_waiters();
         }
@@ -273,6 +286,8 @@ impl Watchdog {
     async fn renew(self: Arc<Self>, store: Arc<dyn Store>, mut batch: Batch) {
         // The store may keep a hold that is being released for a time that must not be extended.
         batch.renewals.retain(|renewal| renewal.hold.is_held());
+        // A hold that is released from here on: the renewal comes first, and the release ends what it has prolonged; or it
+        // comes later, and the script finds no owner, or a hold that is kept for a while, whose end it leaves alone.
         let sent_at = self.clock.now();
         if batch.renewals.is_empty() {
             return;
@@ -295,6 +310,7 @@ impl Watchdog {
         let in_time = self.command_timeout.min(timeout / 6);
         let ended = match tokio::time::timeout(in_time, renewing.as_mut()).await {
             Ok(ended) => ended,
+            // Overdue, and still awaited: an answer counts until the deadline. The hold is due again meanwhile.
             Err(_) => {
                 if batch.manner.renewed().is_some() {
                     batch.renewals.iter().for_each(Renewal::fails_if_open);
@@ -332,7 +348,8 @@ impl Watchdog {
                 hold.recorder.renewed(RenewOutcome::Renewed);
                 hold.confirm(sent_at, lease);
                 let mut queue = self.queue.lock();
-                // A hold that was released meanwhile has left the queue for good.
+                // A hold that was released meanwhile has left the queue for good: it was marked before `remove` locked this
+                // mutex. One that is marked after this look is removed after this entry.
                 if hold.is_held() {
                     queue.due.renew_within(hold, sent_at, lease);
                 }

@@ -40,6 +40,7 @@ impl Share {
     pub(crate) fn is_open(&self) -> bool {
         match self {
             Self::Whole => true,
+            // The partner is the store in `Held::leave`.
             Self::Nested(is_over, _) => !is_over.load(Ordering::Acquire),
         }
     }
@@ -87,7 +88,8 @@ impl Watched {
     fn is_over(&self) -> bool {
         let hold = &*self.hold;
         match &self.share {
-            // In this order: a hold that arrives at its next holder has that holder's token before it has a guard.
+            // The partners are `mark_released`, and `departs` with `arrives`. In this order: a hold that arrives at its next
+            // holder has that holder's token before it has a guard.
             Share::Whole => {
                 hold.state.load(Ordering::Acquire) == RELEASED
                     || !hold.has_guards()

@@ -143,6 +143,7 @@ impl Origin {
 }
 
 /// The runtime of blocking calls, in a thread that lives as long as the process.
+// One for each client would be a field of every lock and guard, and a guard that outlives its client would need rules of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct Home {
     pub(crate) handle: Handle,

@@ -167,6 +167,7 @@ impl CallSpec {
         if self.when && self.client.is_none() {
             self.client = LockClient::current();
             if self.client.is_none() {
+                // The function cannot return the error, and a call that is skipped would look as if another process ran the job.
                 panic!("{}", no_client(self.site));
             }
         }

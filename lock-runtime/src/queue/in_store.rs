@@ -117,7 +117,7 @@ impl<H> InStore<H> {
 
 impl<H> Queues<H> {
     /// Lets a caller ask the store that queues there and not here, if there is room.
-    // S-18.
+    // S-18: one of the waiters counts as asking, as in the queue here, and the others as waiting.
     pub(crate) fn enter_store(
         self: &Arc<Self>,
         target: &Arc<Target>,
@@ -125,6 +125,7 @@ impl<H> Queues<H> {
         owner: impl FnOnce() -> OwnerId,
     ) -> Admission<H> {
         let mut shard = self.shard(target);
+        // Under the mutex, as in `enter`.
         if self.closed.load(Ordering::SeqCst) {
             return Admission::Closed;
         }
@@ -163,6 +164,8 @@ impl<H> Queues<H> {
     }
 
     pub(super) fn leave_store(&self, target: &Target, number: u64) {
+        // Dropped at the end, after the unlock: that wakes the member that is the first now, which then looks at the key by
+        // itself.
         let _member = {
             let mut shard = self.shard(target);
             let Some(key) = shard.keys.get_mut(target) else { return };
@@ -180,6 +183,7 @@ impl<H> Queues<H> {
     pub(super) fn lives_in_store(&self, target: &Target, number: u64, now: Instant) -> bool {
         let mut shard = self.shard(target);
         let member = shard.keys.get_mut(target).and_then(|key| key.member(number));
+        // Without a member, the seat has left: no waiter looks at it any more.
         member.is_none_or(|member| {
             member.polled_at = now;
             !member.is_passed_over
@@ -191,6 +195,7 @@ impl<H> Queues<H> {
         let mut shard = self.shard(target);
         let elsewhere = shard.keys.get_mut(target)?.elsewhere.as_deref_mut()?;
         let InStore { members, hints } = &mut elsewhere.in_store;
+        // A hint, which may be late: if the first member leaves, or asks, before it is woken, it is woken for nothing.
         let first = members.values_mut().find(|member| member.is_in_line())?;
         if first.asleep.is_none() || !hints.is_worth_one() {
             return None;
@@ -207,7 +212,8 @@ impl<H> Key<H> {
 
     /// The waiters that have been in the store's queue for longer than this one, with the first that is polled. A caller that
     /// asks itself and is not polled is passed over: the place that it may have is added to `asked`.
-    // S-34.
+    // S-34. The store keeps their places for a waiter lease, so the ones behind would wait for as long. Those with a waiter are
+    // passed over by their slots, after the unlock; a caller that asks itself has no slot, and is marked here.
     pub(super) fn in_store_before(
         &mut self,
         waiter: &Arc<Waiter<H>>,
@@ -269,6 +275,7 @@ impl<H> Seat<H> {
     }
 
     /// Resolves when a release wakes it.
+    // Registered before the nap begins: a release that looks for the first waiter from here on finds it asleep.
     pub(crate) fn is_hinted(&self) -> Option<oneshot::Receiver<()>> {
         let (wake, woken) = oneshot::channel();
         self.with_member(|_, member| member.asleep = Some(wake))?;
@@ -324,6 +331,7 @@ impl<H> Seat<H> {
     }
 
     /// From now on its place cannot be given up. False if it already was.
+    // One step: a waiter that looks later finds a member without an owner to release, so what was granted stays.
     pub(super) fn secure_place(&self) -> bool {
         let Some(Here { queues, target, number }) = self.in_store_here() else { return true };
         let mut shard = queues.shard(target);

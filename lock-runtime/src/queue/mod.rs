@@ -67,8 +67,13 @@ const SHARDS: usize = 32;
 pub(crate) struct Queues<H> {
     shards: Box<[Mutex<Shard<H>>]>,
     /// Shared with the keys of multi locks that use this client.
+    // Relaxed: a bound on memory, which shards change side by side. The code that puts a waiter into a queue adds one, and the
+    // code that takes it out subtracts one, each under the shard's mutex or right after it: so it may be off for a moment, and
+    // no longer.
     waiting: Arc<AtomicUsize>,
     max_waiting: usize,
+    // `close` stores it before it locks the shards; its partners load it with a shard locked (`enter`, `enter_store`,
+    // `wait_again`). So a caller sees it, or has queued where `close` comes by later: the mutex orders the two.
     closed: AtomicBool,
 }
 
@@ -107,6 +112,8 @@ struct Elsewhere<H> {
     in_store: InStore<H>,
 }
 
+// The table of its states is at the top of this file. A mode changes under the shard's mutex only, and but for `Free` it is the
+// owner of the valid seat that changes it; `look` takes a seat away by giving the key a new number first.
 enum Mode<H> {
     Free,
     First {
@@ -198,6 +205,7 @@ impl<H> Queues<H> {
         }
         let number = shard.next_number();
         let key = shard.get_or_insert(target);
+        // A caller that asks itself and is refused queues under the number of its seat: one that has a place would lose it.
         if key.is_free() && asks_first && place.is_none() && !key.lets_others_first(now) {
             let owner = owner();
             key.mode = Mode::First { polled_at: now };
@@ -209,6 +217,8 @@ impl<H> Queues<H> {
             let waiter = make(place.unwrap_or(number));
             let asking = self.have_asked(key, target, number, &waiter);
             drop(shard);
+            // From the unlock on the key says that the store is asked for this waiter, so others queue. If the client shuts down
+            // before the task begins, `close` finds the waiter through the key, and the task then finds that it waits no more.
             asking.begin();
             waiter
         } else {
@@ -221,6 +231,7 @@ impl<H> Queues<H> {
             };
             if may_wait {
                 let is_full = || self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
+                // One that comes back to its place was admitted when it came.
                 if place.is_none() && (key.queue.len() >= max_queue || is_full()) {
                     return Admission::Busy(BusyReason::TooManyWaiters);
                 }
@@ -235,6 +246,7 @@ impl<H> Queues<H> {
                 let asked = key.end_at_answer(&waiter);
                 self.enqueue(key, &waiter);
                 drop(shard);
+                // If the store answers between the unlock and this, the waiter has its answer, and the task wakes for nothing.
                 if let Some(asked) = asked {
                     asked.wake_asker();
                 }
@@ -267,8 +279,8 @@ impl<H> Queues<H> {
 
     /// Puts a waiter that waits, and that the store is not asked for any more, back into the queue, at its place. If the key is free, the
     /// store is asked for it at once. `by` is the seat of the task that stops asking, whose own request does not count.
-    // Two may call it for one waiter: that task, and the waiter itself when it is polled after it was passed over. The second finds the
-    // waiter queued, or asked for, and does nothing.
+    // S-17: no waiter waits without a request or a place. Two may call it for one waiter: that task, and the waiter itself when
+    // it is polled after it was passed over. The second finds the waiter queued, or asked for, and does nothing.
     fn wait_again(
         self: &Arc<Self>,
         target: &Arc<Target>,
@@ -285,6 +297,7 @@ impl<H> Queues<H> {
             if !waiter.is_waiting() {
                 return;
             }
+            // The key may have been removed and made anew since the waiter was passed over; then nothing serves it yet.
             let number = shard.next_number();
             let key = shard.get_or_insert(target);
             if key.serves(waiter, by) {
@@ -332,6 +345,7 @@ impl<H> Queues<H> {
     /// Calls `visit` with each waiter in a queue. It must not wait, drop a hold or come back here.
     pub(crate) fn visit_waits(&self, visit: &mut dyn FnMut(&WaitEntry)) {
         for shard in &self.shards {
+            // One shard after the other: a waiter that the store is asked for meanwhile may be missed, and people look again.
             for (target, key) in &shard.lock().keys {
                 for (place, waiter) in key.queue.values().enumerate() {
                     let (target, asker) = (Arc::clone(target), waiter.wanted.asker());
@@ -360,6 +374,8 @@ impl<H> Queues<H> {
                 }
             }
             self.waiting.fetch_sub(queued.len(), Ordering::Relaxed);
+            // A waiter that is polled between the unlock and this has used its hold, which then is not taken back; one that was
+            // given something else meanwhile keeps that. In either case `Closed` is refused below.
             for waiter in &handed {
                 drop(waiter.take_back());
                 waiter.comes_back();
@@ -372,13 +388,14 @@ impl<H> Queues<H> {
     }
 
     /// Delays the next caller of this process, so that other processes go first.
-    // S-14.
+    // S-14. The key may be free: the shard keeps it until the head start is over, or until it has too many such keys.
     fn let_others_first(&self, target: &Arc<Target>, others_first: OthersFirst) {
         let mut shard = self.shard(target);
         let key = shard.get_or_insert(target);
         key.elsewhere().others_first = Some(others_first);
     }
 
+    // The outermost mutex of the queue: under it a waiter's slot may be locked, and nothing else. No code locks two shards.
     fn shard(&self, target: &Target) -> MutexGuard<'_, Shard<H>> {
         // The upper half: the maps inside use the lower bits.
         let upper = (target.hashed() >> 32) as usize;
@@ -468,6 +485,7 @@ impl<H> Key<H> {
 
     /// True if the waiter is in the queue, or the store is asked for it with another seat than that.
     fn serves(&self, waiter: &Waiter<H>, but: Option<u64>) -> bool {
+        // By address, which no other waiter can have: the weak reference keeps the memory, if not the waiter.
         let is_it = |its: &Weak<Waiter<H>>| std::ptr::eq(its.as_ptr(), waiter);
         self.queue.contains_key(&waiter.number)
             || matches!(&self.mode, Mode::Asking(its) if is_it(its) && Some(self.seat) != but)
@@ -486,6 +504,8 @@ impl<H> Key<H> {
 
     /// Removes the waiters that end at an answer. Readers share what they are granted, so one that came after the request `asked_at`
     /// then is not answered by it.
+    // The waiters are told after the unlock. Until then they are in no queue; a waiter that comes meanwhile was not there when
+    // the store answered, and is counted for the next answer.
     fn take_answered(&mut self, asked_at: Option<Instant>) -> Answered<H> {
         let ends = |waiter: &Waiter<H>| {
             waiter.ends_at_answer.load(Ordering::Relaxed)
@@ -505,6 +525,7 @@ impl<H> Key<H> {
             told.end_at_answer = left;
         }
         let asked = self.asked();
+        // Under the mutex, as `end_at_answer` counts under it: a waiter that comes later asks for an answer anew.
         match &asked {
             Some(asked) if left == 0 => asked.has_answer(),
             Some(asked) => asked.needs_answer(),
@@ -533,6 +554,7 @@ impl<H> Key<H> {
     /// The first waiter, if it wants these terms, or fewer replicas.
     fn pop_if(&mut self, terms: Terms) -> Option<Arc<Waiter<H>>> {
         let (_, first) = self.queue.first_key_value()?;
+        // Only the front: a waiter further behind that wants the same would overtake. More replicas than it wants do no harm.
         let will_do = first.terms.lease == terms.lease && first.terms.replicas <= terms.replicas;
         will_do.then(|| self.queue.pop_first()).flatten().map(|(_, waiter)| waiter)
     }
@@ -554,6 +576,7 @@ impl<H> Answered<H> {
 
 impl<H> Queues<H> {
     /// Tells waiters that were taken out of the queue how their wait has ended. Not under a shard's mutex.
+    // They are in no queue since the unlock, so no other task gives them anything; one that has left meanwhile refuses the turn.
     fn tell(&self, waiters: Vec<Arc<Waiter<H>>>, turn: impl Fn() -> Turn<H>) {
         if !waiters.is_empty() {
             self.waiting.fetch_sub(waiters.len(), Ordering::Relaxed);

@@ -4,7 +4,8 @@
 //! quickly when a lock comes free would always beat slower ones. So a process that releases a lock records how
 //! many others were notified. Until as many turns of others were reported to it, it gives them a head start
 //! each time the lock comes free.
-// S-14.
+// S-14. All of it is a matter of turns: a record that is wrong, or forgotten with its key, costs some processes turns or
+// milliseconds, and no process the lock.
 
 use std::time::Duration;
 

@@ -20,6 +20,15 @@ use crate::store::{HoldKind, OwnerId, Target};
 /// if it is valid (invariant 4).
 pub(crate) struct Seat<H>(Place<H>);
 
+// | place | made by | next |
+// |---|---|---|
+// | `Queued` | `Queues::enter`, or `have_asked` for a waiter | `None`, when the next waiter is admitted; `Left`, if others can hold as well |
+// | `InStore` | `enter_store`, or `have_asked_in_store` for a waiter | `None`, when it gives up its place; `Left`, by a grant |
+// | `Left` | `step_out` | `None` |
+// | `None` | a request beside the queue; what a seat leaves behind | – |
+//
+// Of two seats of one number (`vacate` makes a second one), the first that admits the next waiter counts: the key then has
+// another number, and the second finds that it is void.
 enum Place<H> {
     /// At no key: what asks with it neither waits for others nor has others wait.
     None,
@@ -82,7 +91,7 @@ impl<H> Seat<H> {
     }
 
     /// True if others were admitted since, because its caller was not polled.
-    // S-34.
+    // S-34. It may become true right after the unlock: `granted` looks again under the mutex, and what it finds counts.
     pub(crate) fn is_passed_over(&self) -> bool {
         match &self.0 {
             Place::None | Place::Left(_) => false,
@@ -93,7 +102,7 @@ impl<H> Seat<H> {
 
     /// Records the owner with which its caller asks the store. If the caller is then passed over, what that owner was granted is
     /// released.
-    // S-34.
+    // S-34. Before the request: a waiter that passes over the caller from here on has the owner's name to release.
     pub(crate) fn asks_as(&self, owner: &OwnerId) {
         self.with(|key| {
             if let Mode::First { .. } = key.mode {
@@ -122,6 +131,7 @@ impl<H> Seat<H> {
                     answered
                 });
                 let Some(answered) = answered else { return false };
+                // The key is `Held` since the unlock: a caller that comes before these are told finds the lock busy, as they do.
                 if let Some(answered) = answered {
                     answered.tell(&here.queues, || Turn::Busy);
                 }
@@ -134,6 +144,7 @@ impl<H> Seat<H> {
     /// the task to ask.
     pub(crate) fn refused(&self, asked_at: Instant) -> bool {
         let Place::Queued(here) = &self.0 else { return self.note_turn(false) };
+        // Of readers, only those that came before the request: a refusal says nothing of what a later one may join.
         let shared = here.shares().then_some(asked_at);
         if let Some(answered) = self.with(|key| key.note_answer(shared)) {
             answered.tell(&here.queues, || Turn::Busy);
@@ -154,6 +165,7 @@ impl<H> Seat<H> {
             let mut overdue = Vec::new();
             if transient {
                 let failing = &mut key.told().failing;
+                // Since the first failure in a row, whichever request met it: `note_answer` clears it.
                 let since = failing.take().map_or(asked_at, |(since, _)| since);
                 *failing = Some((since, error.clone()));
                 overdue = key.take_waiters(|waiter| now >= waiter.since.max(since) + patience);
@@ -175,7 +187,7 @@ impl<H> Seat<H> {
     }
 
     /// How many fencing tokens to reserve: as many as the queue can use.
-    // S-23.
+    // S-23: each hand-off takes one. Tokens that no task uses would only move the counter ahead of the server's clock.
     pub(crate) fn tokens_wanted(&self) -> u32 {
         self.with(|key| key.tokens.wanted(key.queue.len())).unwrap_or(1)
     }
@@ -233,6 +245,7 @@ impl<H> Seat<H> {
     pub(crate) fn leaving(&self) {
         self.with(|key| {
             let held = key.is_held();
+            // For waiters that look for a release that takes long; with an empty queue, the first that looks sets it.
             let since = (!key.queue.is_empty()).then(Instant::now);
             key.mode = Mode::Leaving { held, since };
         });
@@ -248,13 +261,15 @@ impl<H> Seat<H> {
             Some(waiter)
         };
         let waiter = self.with(next).flatten()?;
+        // From the unlock to `hand` it is in no queue, and given nothing. If it leaves, is passed over or told of a shutdown in
+        // between, it refuses the hold, which is dropped in `hand` and finds the next waiter.
         here.queues.waiting.fetch_sub(1, Ordering::Relaxed);
         Some(NextHolder(waiter))
     }
 
     /// Leaves after the first attempt to release a hold that used these tokens. `others` is how many processes were
     /// notified, if the store has answered: they may go first.
-    // S-14.
+    // S-14: the release and the next request of one connection would always beat the requests of others.
     pub(crate) fn leave(mut self, used: &TokensUsed, others: Option<u32>) {
         let others_first = others.filter(|others| *others > 0).map(OthersFirst::from_now);
         if let Some((queues, target)) = self.left_here() {
@@ -292,6 +307,7 @@ impl<H> Seat<H> {
             Place::Queued(here) => here,
         };
         let Here { queues, target, number } = here;
+        // One step under the mutex: a waiter that comes finds the seat taken, and queues before this pops, or finds the key free.
         // Dropped, or told, after the unlock (invariant 3).
         let (next, answered, _told) = {
             let mut shard = queues.shard(&target);
@@ -312,6 +328,8 @@ impl<H> Seat<H> {
                     (key.mode, key.seat) = (Mode::Free, 0);
                     // Those that queue in the store are counted there.
                     let is_used = key.lets_others_first(Instant::now()) || key.in_store() > 0;
+                    // No ticket or seat refers to a key but by its number, so one that comes later finds none, as it would find
+                    // another.
                     if !is_used {
                         shard.keys.remove(&*target);
                     }
@@ -319,6 +337,8 @@ impl<H> Seat<H> {
                 }
             }
         };
+        // The key says `Asking` since the unlock. If the waiter has left meanwhile, its job finds that and drops the seat,
+        // which serves the one behind it.
         if let Some((asking, _waiter)) = next {
             queues.waiting.fetch_sub(1, Ordering::Relaxed);
             asking.begin();
@@ -329,6 +349,7 @@ impl<H> Seat<H> {
         }
     }
 
+    /// Calls `f` with the key, unless this seat is void (invariant 4). What `f` takes out is dropped after the unlock, by the caller.
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut Key<H>) -> T) -> Option<T> {
         let Place::Queued(here) = &self.0 else { return None };
         let mut shard = here.queues.shard(&here.target);
@@ -357,7 +378,7 @@ impl SeatId {
 
 impl<H> Queues<H> {
     /// Records a sign of life of the caller that asks with that seat. False if it was passed over.
-    // S-34.
+    // S-34. Under the mutex under which `look` takes the seat away: a caller that has given its sign keeps its seat for a second.
     pub(crate) fn lives(&self, target: &Target, seat: SeatId, now: Instant) -> bool {
         match seat {
             SeatId::None => true,
@@ -407,6 +428,8 @@ impl<H> NextHolder<H> {
 
 impl<H> Queues<H> {
     /// Makes the seat of that number void, and serves the waiter behind it.
+    // For a hold that is lost while its owner may hang. The owner's own seat is void from then on, so it may be dropped at any
+    // time.
     pub(crate) fn vacate(self: Arc<Self>, target: &Arc<Target>, number: u64) {
         drop(Seat::queued(&self, target, number));
     }
@@ -426,6 +449,7 @@ impl<H> Asking<H> {
 
     /// Has a task of the client run it.
     pub(super) fn begin(self) {
+        // Otherwise the waiter is gone, and dropping the seat serves the next one.
         if let Some(waiter) = self.waiter.upgrade() {
             waiter.wanted.have_asked(self);
         }
@@ -506,6 +530,8 @@ impl<H> Asked<H> {
     /// releases it.
     pub(crate) fn hand(&self, payload: Arc<H>, seat: Option<u64>) {
         let now = Instant::now();
+        // It may leave or fall asleep after this look. If it leaves, `give` drops the hold, which finds the next waiter; if it
+        // does not come for it, `is_taken` takes the hold back.
         let is_ready = self.waiter.is_waiting() && !self.waiter.sleeps(now);
         let other = {
             let mut shard = self.queues.shard(&self.target);
@@ -524,6 +550,7 @@ impl<H> Asked<H> {
                 other
             })
         };
+        // A hold that has others wait has the seat, so no other task asks between the unlock and this.
         if let Some(other) = other {
             self.queues.waiting.fetch_sub(1, Ordering::Relaxed);
             other.give(Turn::Handed(payload));
@@ -537,6 +564,8 @@ impl<H> Asked<H> {
     /// Waits until the waiter uses what it was handed, and takes that back if it does not within a second.
     // S-34. Nobody else would, where no other task of this process waits.
     pub(crate) async fn is_taken(&self) {
+        // Here the waiter may be polled, and leave: both are told to `uses_it`. It may also be polled between the timeout and the
+        // look: then it has its hold, and nothing is taken back.
         if timeout(ASLEEP_AFTER, self.waiter.uses_it()).await.is_err() {
             // It goes to the next waiter, or is released.
             drop(self.waiter.take_back());
@@ -546,6 +575,7 @@ impl<H> Asked<H> {
 
 impl<H> Drop for Asked<H> {
     fn drop(&mut self) {
+        // Nothing, if the waiter was given something, was passed over, or is gone. Otherwise the task has ended with its runtime.
         self.queues.wait_again(&self.target, &self.waiter, Some(self.number));
     }
 }
@@ -567,6 +597,8 @@ impl<H> Seat<H> {
         let mut waiter = Waiter::new(number, since, Instant::now(), terms, wanted);
         waiter.is_in_store = self.is_in_store();
         let waiter = Arc::new(waiter);
+        // The caller polls this, so it is not asleep now; whether it was passed over before is found in the step that makes it
+        // a waiter.
         let asked = match self.is_in_store() {
             true => self.ask_in_store_for(&waiter),
             false => self.with(|key| key.mode = Mode::Asking(Arc::downgrade(&waiter))).is_some(),

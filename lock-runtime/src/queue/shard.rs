@@ -13,10 +13,12 @@ use crate::store::Target;
 const SWEPT_FROM: usize = 64;
 
 /// Most keys of a shard that are kept only because other processes go first.
-// S-14.
+// S-14: without such a key, a process only asks without a head start for the others, once.
 const MOST_UNUSED: usize = 16;
 
 pub(super) struct Shard<H> {
+    // A key is in the map while a task uses it, or other processes go first. References to it do not outlive the mutex's lock, so
+    // removing one needs no count of its users.
     pub(super) keys: HashMap<Arc<Target>, Key<H>, BuildHasherDefault<Hashed>>,
     /// Numbers waiters and seats; no number is used twice.
     pub(super) last_number: u64,
@@ -56,6 +58,7 @@ impl<H> Shard<H> {
                 is_used(key) || key.others_first().is_some_and(|it| it.head_start_end().is_some())
             });
         }
+        // Twice what is left: so each key pays for a constant number of looks.
         self.sweep_at = (self.keys.len() * 2).max(SWEPT_FROM);
     }
 }

@@ -69,6 +69,8 @@ impl<H> Ticket<H> {
     pub(crate) fn look(&self) -> Vec<HoldNumber> {
         let Self { queues, target, waiter, .. } = self;
         let now = Instant::now();
+        // From here on it waits again, and is in no queue. The task that asked for it may put it back at the same moment
+        // (`Asked`'s drop): the second of the two finds it there.
         if waiter.lives(now) {
             queues.wait_again(target, waiter, None);
         }
@@ -87,6 +89,7 @@ impl<H> Ticket<H> {
                 seen.extend(before);
                 None
             } else if key.queue.contains_key(&waiter.number) {
+                // From the front, up to the first that is polled, which may be this one. They queue again at their own next look.
                 while let Some(first) = key.queue.first_entry()
                     && let PassedOver::Yes(turn) = first.get().pass_over(now)
                 {
@@ -94,6 +97,9 @@ impl<H> Ticket<H> {
                     passed_over.push((first.remove(), turn));
                 }
                 key.is_seat_asleep(now).then(|| {
+                    // The seat of the caller, or of the release, is void from here on: a grant that it gets now is refused by
+                    // `Seat::granted`, and released by its own attempt, too. A second release of an owner id takes nothing from
+                    // others.
                     asked.extend(key.asked_as.take());
                     key.seat = number;
                     Seat::queued(queues, target, number)
@@ -102,6 +108,7 @@ impl<H> Ticket<H> {
                 None
             }
         };
+        // After the unlock: each decides by its own slot, so one that was polled meanwhile keeps what it has.
         for waiter in seen {
             if let PassedOver::Yes(turn) = waiter.pass_over(now) {
                 passed_over.push((waiter, turn));
@@ -135,6 +142,8 @@ impl<H> Ticket<H> {
         if !is_queued {
             return EndOfWait::Asked;
         }
+        // The answer may come before the wake below: it takes this waiter out of the queue, and the wake finds nothing to ask
+        // for.
         let asked = key.end_at_answer(&self.waiter);
         drop(shard);
         if let Some(asked) = asked {
@@ -174,7 +183,9 @@ impl<H> Drop for Ticket<H> {
         if self.is_over {
             return;
         }
-        // What it was given goes to the next waiter, as a dropped hold. What a task asks for it is undone at once.
+        // What it was given goes to the next waiter, as a dropped hold. What a task asks for it is undone at once. Between the
+        // two mutexes it is in the queue and takes nothing. A task that takes it out meanwhile counts it out; what the task
+        // gives it is refused, and a request that it begins for it ends here, or at its first poll.
         if let Left::Place = self.waiter.leave() {
             let mut shard = self.queues.shard(&self.target);
             let key = shard.keys.get_mut(&*self.target);

@@ -14,6 +14,9 @@ const BLOCK: u32 = 256;
 
 /// The same, if no other process heard the last release: about as many as the default `handoff_window` has microseconds.
 /// Also the most credit, and so how far the tokens of one process can be ahead of the clock.
+// A crowd with short critical sections uses up `BLOCK` in a tenth of the window, and then waits for two round trips. Where
+// another process listens, the limit stays at `BLOCK`, so that it waits no longer; one that begins to listen waits for one
+// window at most.
 const BLOCK_ALONE: u32 = 4096;
 
 /// What a hold made of its tokens.

@@ -59,7 +59,7 @@ pub(crate) struct Terms {
     /// The lease that the store is asked for.
     pub(crate) lease: Lease,
     /// How many replicas must confirm it.
-    // S-31.
+    // S-31: a hold that fewer replicas know of is not what it waits for.
     pub(crate) replicas: u32,
     /// How many permits of a semaphore it has.
     pub(crate) permits: u32,
@@ -67,6 +67,8 @@ pub(crate) struct Terms {
 
 /// The request for a waiter: dropped by the task that runs it, or by the waiter when that leaves, which so undoes at once what the
 /// request has begun.
+// The mutex is held while the request is polled, and the request locks whatever it needs: so it is the outermost, and only the
+// task that polls waits for it. The waiter only tries it.
 struct Served(Mutex<Option<BoxFuture<'static, ()>>>);
 
 /// A task's part of [`Served`].
@@ -74,6 +76,8 @@ struct Serving(Arc<Served>);
 
 impl Served {
     /// Drops the request. If it is being polled now, it finds out by itself that the waiter is gone.
+    // By its first branch, `stops_waiting`: `leave` has notified that before, so the request is polled once more if it has
+    // passed it.
     fn end(&self) {
         // After the unlock: this undoes what it has begun.
         let request = self.0.try_lock().and_then(|mut request| request.take());
@@ -91,6 +95,7 @@ impl Future for Serving {
                 request.as_mut().map_or(Poll::Ready(()), |request| request.as_mut().poll(cx));
             (polled, if polled.is_ready() { request.take() } else { None })
         };
+        // What is left of the request is dropped after the unlock: the waiter may be leaving, and finds nothing to end.
         polled
     }
 }
@@ -110,15 +115,20 @@ pub(crate) struct Waiter<H> {
     /// True if its queue is in the store.
     pub(super) is_in_store: bool,
     /// True if its wait ends at the store's next answer. Written under the shard's mutex.
+    // Relaxed: read there as well, or by the caller that has just had it written.
     pub(super) ends_at_answer: AtomicBool,
     /// True if another waiter needs an answer of the store. Written under the shard's mutex.
     is_asked: AtomicBool,
     /// What a task runs for it, and whether one ever did.
     served: Mutex<Weak<Served>>,
+    // Relaxed: set before the request runs, and what the request gives is taken under the slot's mutex, which orders the two.
     is_served: AtomicBool,
     /// For the task that asks the store for this waiter: notified when the waiter is gone or passed over, when it uses what it was
     /// given, and when another waiter needs an answer.
     for_asker: Notify,
+    // The innermost mutex of the queue: no other is taken under it. Each change of the state is one step under it, so of two
+    // tasks that meet at a waiter (one gives, one takes back, one passes over, the waiter polls or leaves) the second finds
+    // what the first did.
     slot: Mutex<Slot<H>>,
 }
 
@@ -129,6 +139,7 @@ struct Slot<H> {
     waker: Option<Waker>,
 }
 
+// The table of its states is at the top of this file.
 enum State<H> {
     Waiting,
     Given(Turn<H>),
@@ -172,6 +183,8 @@ impl<H> Waiter<H> {
                 _ => (None, Some(turn)),
             }
         };
+        // Between the unlock and the wake, the waiter may be polled and take the turn: it is then woken for nothing. Or the
+        // turn is taken back: the waiter is woken, finds itself passed over, and queues again.
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -185,11 +198,14 @@ impl<H> Waiter<H> {
                 && let State::Given(turn) = std::mem::replace(&mut slot.state, State::Over)
             {
                 drop(slot);
+                // The task that asked may be in `is_taken`, and looks at the state again.
                 if self.is_served.load(Ordering::Relaxed) {
                     self.for_asker.notify_waiters();
                 }
                 return Poll::Ready(turn);
             }
+            // Under the mutex under which `give` takes it out: a turn that comes from here on wakes this poll's waker. Its
+            // clone is the only foreign code that runs under this mutex.
             match &slot.waker {
                 Some(waker) if waker.will_wake(cx.waker()) => None,
                 _ => slot.waker.replace(cx.waker().clone()),
@@ -219,6 +235,7 @@ impl<H> Waiter<H> {
     }
 
     /// True while it may be given something.
+    // For `stops_waiting`, which is told of each change to false, and for looks that may be late: `give` decides anew.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.slot.lock().state, State::Waiting)
     }
@@ -240,6 +257,7 @@ impl<H> Waiter<H> {
     }
 
     /// The same for one that has had its time, or whose client shuts down.
+    // Polled or not: a waiter that is polled takes what it was given.
     pub(super) fn take_back(&self) -> PassedOver<H> {
         let mut slot = self.slot.lock();
         match slot.state {
@@ -248,6 +266,7 @@ impl<H> Waiter<H> {
         }
     }
 
+    // What it returns is dropped after the unlock, before the task that asks is woken: that then finds the hold passed on.
     fn take(&self, slot: &mut Slot<H>) -> PassedOver<H> {
         match std::mem::replace(&mut slot.state, State::PassedOver) {
             State::Given(turn) => PassedOver::Yes(Some(turn)),
@@ -265,6 +284,8 @@ impl<H> Waiter<H> {
             let mut slot = self.slot.lock();
             (std::mem::replace(&mut slot.state, State::Over), slot.waker.take())
         };
+        // From the unlock on nothing can be given to it, and what it had is the caller's to drop. It may still be in the queue,
+        // until the caller takes it out: a task that finds it there gives it something, which is refused.
         self.for_asker.notify_waiters();
         match state {
             State::Given(turn) => Left::Turn(turn),
@@ -275,6 +296,7 @@ impl<H> Waiter<H> {
 
     /// What a task has to run that asks the store for it.
     pub(super) fn served_by(&self, request: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
+        // A waiter that has left before this line finds no request to end; the request finds that at its first poll.
         let served = Arc::new(Served(Mutex::new(Some(request))));
         *self.served.lock() = Arc::downgrade(&served);
         self.is_served.store(true, Ordering::Relaxed);
@@ -298,6 +320,9 @@ impl<H> Waiter<H> {
     /// follows after it.
     ///
     /// [`wake_asker`]: Self::wake_asker
+    // The partner of this store and of that in `has_answer` is the load in `is_needed`. The shard's mutex orders the stores.
+    // The load is repeated after each notification, for which it has registered before; `wake_asker` follows the store, unless
+    // the task that asks stores it itself: so none is missed.
     pub(super) fn needs_answer(&self) {
         self.is_asked.store(true, Ordering::SeqCst);
     }

@@ -4,8 +4,8 @@
 //! tokio whose time stands still, so `lock-runtime` has neither a feature nor a `cfg` for this. The [`scenarios`] run
 //! them.
 //!
-//! Atomics and tokio's channels are the real ones, and no places to pause at: a race between two operations on atomics
-//! alone is not explored.
+//! It is not loom, whose `Arc` cannot hold a `dyn Store`. Atomics and tokio's channels are the real ones, and no places to
+//! pause at: a race between two operations on atomics alone is not explored.
 // The unit tests of these files belong to `lock-runtime`, and run there.
 #![cfg(not(test))]
 #![allow(

@@ -1,8 +1,8 @@
 //! The mutation score: how many small changes of the product some test notices.
 //!
 //! All mutants are planted in one copy of the sources, each behind a switch, and an environment variable turns one of them on:
-//! so the tests are built once for all, and the sources themselves have no room kept for mutants. Each test runs once
-//! without a mutant and records which it reaches; a mutant then runs only tests that reach it.
+//! so the tests are built once for all (`cargo-mutants` builds them for each), and the sources themselves have no room kept for
+//! mutants. Each test runs once without a mutant and records which it reaches; a mutant then runs only tests that reach it.
 
 mod lua;
 mod plant;

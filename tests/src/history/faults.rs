@@ -1,4 +1,9 @@
 //! The faults of a history: what they explain, and how long it took to recover from them.
+//!
+//! A fault excuses what it explains, not what happens at its time. A stop excuses late effects of the process that stood still,
+//! and of no other. Two holders at once, or a token that is too small, need a loss of data between the two grants; a lock that is
+//! free too long, or a recovery that takes too long, is charged with the time in which no other fault acts. Recovery is measured
+//! for each process and each lock: that one task went on says nothing about a client that is stuck.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! What fencing tokens say of the order in which holds were granted.
+//!
+//! So a waiter that asked before a loss of data, and whose token is greater than one of after it, has no excuse.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,7 @@
 //! What the system tells a process, changed: small libraries in C that the process loads before all others.
 //!
-//! Each is compiled with `cc` when a test asks for it. Linux only: another system does not know `LD_PRELOAD`.
+//! Each is compiled with `cc` when a test asks for it: they replace functions of the C library, and unsafe code is forbidden in the
+//! workspace. Linux only: another system does not know `LD_PRELOAD`.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;

@@ -1,4 +1,7 @@
 //! Tasks of two clients and of a process use locks of every kind, a fault is injected, and their history is judged.
+//!
+//! The fault meets tasks that use everything, and not the one call that it is about: so a fault is found that only another kind of
+//! lock notices.
 
 mod idle;
 mod kept;

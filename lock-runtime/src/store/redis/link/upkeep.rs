@@ -39,6 +39,7 @@ const IDLE_IN_CLUSTER: Duration = Duration::from_secs(2);
 const LEAST_PING_TIMEOUT: Duration = Duration::from_millis(400);
 
 /// How a connection is checked.
+// By PING alone. How long a command may take depends on its lease and its caller, so its timeout says little of the connection.
 #[derive(Debug, Clone, Copy)]
 struct Pulse {
     /// How often the task looks.
