@@ -224,7 +224,7 @@ impl Engine {
         self.closed.store(true, Ordering::SeqCst);
         self.queues.close();
         self.closing.notify_waiters();
-        self.leases.revive(false, false);
+        self.leases.revive(false);
     }
 
     /// Waits until no lock is held and no acquire or release is under way.

@@ -226,7 +226,7 @@ impl First {
         let every = request.look_every();
         let next = since + every;
         let lives = |now| {
-            engine.leases.revive(false, false);
+            engine.leases.revive(false);
             engine.queues.lives(&request.spec.target, seat, now)
         };
         // Waiters that come meanwhile queue behind this caller. If it is not polled for a second, one of them makes its seat

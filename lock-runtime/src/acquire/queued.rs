@@ -110,7 +110,7 @@ impl QueuedAcquire {
     fn look(&mut self, now: Instant) -> Option<Turn<OwnedHold>> {
         let engine = &self.request.spec.engine;
         // They renew and release what this waiter waits for, and may have ended with their runtime.
-        engine.leases.revive(false, false);
+        engine.leases.revive(false);
         // What those before it were granted is released by their own futures as well, once these are polled; until then by this.
         self.ticket.look().into_iter().for_each(|owner| self.request.release_owner(owner));
         self.look_at = now + self.request.look_every();

@@ -148,7 +148,7 @@ impl Watch {
         let this = self.project();
         let hold = guard.hold();
         // The runtime that ran the watchdog may end, before or during this run.
-        guard.owned.leases.revive(false, false);
+        guard.owned.leases.revive(false);
         if this.link.is_none() {
             match guard.owned.leases.check_caller() {
                 Ok(runtime) => guard.owned.leases.ensure_running(runtime),

@@ -92,8 +92,10 @@ impl Begun {
         .await
     }
 
+    /// True if nothing is under way, of the task before neither.
     pub(super) fn is_empty(&self) -> bool {
-        self.futures.lock().as_ref().is_none_or(FuturesUnordered::is_empty)
+        self.earlier.is_none()
+            && self.futures.lock().as_ref().is_none_or(FuturesUnordered::is_empty)
     }
 }
 

@@ -45,24 +45,10 @@ struct Known {
     has_keeper: bool,
 }
 
-/// Notifies the keepers when the task that has it ends.
-pub(super) struct Ended(Arc<Notify>);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        self.0.notify_waiters();
-    }
-}
-
 impl Keepers {
-    /// For a task of the client: it has the keepers look when it ends.
-    pub(super) fn ended(&self) -> Ended {
-        Ended(Arc::clone(&self.look))
-    }
-
-    /// Has the keepers look now.
-    pub(super) fn look(&self) {
-        self.look.notify_waiters();
+    /// Has the keepers look when it is notified.
+    pub(super) fn look(&self) -> &Arc<Notify> {
+        &self.look
     }
 
     /// True if the runtime is known.
@@ -161,7 +147,7 @@ impl Drop for Keeper {
 
 /// The keeper's task. It ends with the client, or with its runtime.
 async fn keep(keeper: Keeper, look: Arc<Notify>) {
-    let (mut watchdog, mut releaser) = (Stall::default(), Stall::default());
+    let mut stall = Stall::default();
     loop {
         let told = look.notified();
         tokio::pin!(told);
@@ -169,19 +155,18 @@ async fn keep(keeper: Keeper, look: Arc<Notify>) {
         // A task that ends between this and the look is found gone by the look; one that ends later tells this.
         told.as_mut().enable();
         let Some(leases) = keeper.leases.upgrade() else { return };
-        leases.revive(false, false);
+        leases.revive(false);
         // Not kept while this sleeps: the client ends with its last user, and that tells this, too.
         drop(leases);
         tokio::select! {
-            () = told => {}
-            () = sleep(LOOK) => {
-                let Some(leases) = keeper.leases.upgrade() else { return };
-                // A task that was only slow goes on until it finds the later number. Until then both may send: a renewal twice
-                // does no harm, and a release is idempotent.
-                let stalled = watchdog.note(leases.watchdog.unattended());
-                leases.revive(stalled, releaser.note(leases.releaser.unattended()));
-            }
-        }
+                    () = told => {}
+                    () = sleep(LOOK) => {
+                        let Some(leases) = keeper.leases.upgrade() else { return };
+                        // A task that was only slow goes on until it finds the later number. Until then both may send: a renewal twice
+                        // does no harm, and a release is idempotent.
+        leases.revive(stall.note(leases.task.unattended()));
+                    }
+                }
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`LeaseManager`]: the store, the watchdog and the releaser of a client, and the tasks that drive them.
+//! [`LeaseManager`]: the store, the watchdog and the releaser of a client, and the task that drives them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::Hold;
-use super::keepers::{Ended, Keepers};
+use super::client_task::ClientTask;
+use super::keepers::Keepers;
 use super::releaser::{AfterRelease, ClientJob, ReleaseJob, Releaser};
 use super::watchdog::Watchdog;
 use crate::clock::{Clock, Tick};
@@ -70,10 +72,9 @@ pub(crate) struct LeaseManager {
     client_text: Arc<str>,
     /// Number of the last hold.
     holds: AtomicU64,
-    /// The number of the watchdog's task; zero if it has none.
     // Stores release and loads acquire, for no more than the number: what its tasks share is behind mutexes.
-    watched_by: Arc<AtomicU64>,
-    /// The runtimes that keep the tasks alive.
+    pub(crate) task: Arc<ClientTask>,
+    /// The runtimes that keep the task alive.
     pub(super) keepers: Keepers,
     /// Locked while a task is started, so that each is started once.
     // Under it the queues of the watchdog and of the releaser may be locked. A task that is started runs on later: a runtime
@@ -86,22 +87,6 @@ pub(crate) struct LeaseManager {
     origin: Origin,
 }
 
-/// Exists as long as a task of the watchdog, of that number.
-struct Watched {
-    watched_by: Arc<AtomicU64>,
-    number: u64,
-    /// Dropped last: the keepers then find that the task has ended.
-    _ended: Ended,
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        // Unless another has taken its place.
-        let (order, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-        let _ = self.watched_by.compare_exchange(self.number, 0, order, failed);
-    }
-}
-
 impl LeaseManager {
     pub(crate) fn new(
         store: Arc<dyn Store>,
@@ -111,15 +96,25 @@ impl LeaseManager {
         order: ClientOrder,
     ) -> Self {
         let client = store.claim_id().unwrap_or_else(new_id);
+        let (wake, keepers) = (Arc::<Notify>::default(), Keepers::default());
+        let watchdog = Watchdog::new(clock.clone(), timing.command_timeout, Arc::clone(&wake));
+        let releaser = Releaser::new(clock.clone(), timing.command_timeout, Arc::clone(&wake));
+        let task = ClientTask::new(
+            Arc::clone(&watchdog),
+            Arc::clone(&releaser),
+            Arc::clone(&store),
+            wake,
+            Arc::clone(keepers.look()),
+        );
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            watchdog: Watchdog::new(clock.clone(), timing.command_timeout),
-            releaser: Releaser::new(clock.clone(), timing.command_timeout),
+            watchdog,
+            releaser,
+            task,
             client,
             client_text: Arc::from(client.to_string()),
             holds: AtomicU64::new(0),
-            watched_by: Arc::default(),
-            keepers: Keepers::default(),
+            keepers,
             starting: Mutex::default(),
             #[cfg(feature = "blocking")]
             home: Home::entered(),
@@ -167,67 +162,37 @@ impl LeaseManager {
         OwnerId::new(&self.client_text, hold, permits.get())
     }
 
-    /// Sees to it that the tasks run: a client may be made before there is a runtime, and may
-    /// outlive the one that it was first used on. The caller's runtime, which is this one, keeps them alive from then on.
+    /// Sees to it that the task runs: a client may be made before there is a runtime, and may
+    /// outlive the one that it was first used on. The caller's runtime, which is this one, keeps it alive from then on.
     pub(crate) fn ensure_running(self: &Arc<Self>, runtime: Id) {
         if !self.keepers.knows(runtime) {
             self.keepers.remember(self);
         }
-        self.revive(false, false);
+        self.revive(false);
     }
 
-    /// Starts the tasks that have ended, and those that are stalled, but nothing outside of a runtime.
-    pub(crate) fn revive(self: &Arc<Self>, watchdog_stalls: bool, releaser_stalls: bool) {
-        // Every acquire looks, so without the mutex. The partners of the loads are the stores in `watch`, in the drop of
-        // `Watched`, and in `Releaser::set_task`. A task that ends right after this look is started by the next acquire, waiter
-        // or keeper that looks.
-        let is_watched = || self.watched_by.load(Ordering::Acquire) != 0;
-        let is_well = |watchdog_stalls: bool, releaser_stalls: bool| {
-            !watchdog_stalls && is_watched() && !releaser_stalls && self.releaser.has_task()
-        };
-        if is_well(watchdog_stalls, releaser_stalls) {
+    /// Starts the task if it has ended, or is stalled; outside of a runtime it starts nothing.
+    pub(crate) fn revive(self: &Arc<Self>, stalls: bool) {
+        // Every acquire looks, so without the mutex.
+        let is_well = || !stalls && self.task.is_running();
+        if is_well() {
             return;
         }
         let _starting = self.starting.lock();
-        // Looked at anew: another caller may have started them between the look and the lock. Of two keepers that find one
-        // stalled, each starts one, and the later task takes the place of the earlier.
-        if (watchdog_stalls || !is_watched()) && !self.watchdog.is_done() {
-            self.spawn(watchdog_stalls, || self.watch());
-        }
-        if releaser_stalls || !self.releaser.has_task() {
-            self.spawn(releaser_stalls, || {
-                let ended = self.keepers.ended();
-                let running = Arc::clone(&self.releaser).run(Arc::clone(&self.store));
+        // Looked at anew: another caller may have started it between the look and the lock. Of two keepers that find it stalled,
+        // each starts one, and the later task takes the place of the earlier.
+        if !is_well() {
+            self.spawn(stalls, || {
+                // Weak: the task lives as long as its runtime, and must not keep the client.
+                let (running, leases) = (Arc::clone(&self.task).run(), Arc::downgrade(self));
                 async move {
-                    let _ended = ended;
                     running.await;
+                    // Where there is a later task, this runtime goes on to watch that.
+                    if let Some(leases) = leases.upgrade() {
+                        leases.keepers.remember(&leases);
+                    }
                 }
             });
-        }
-    }
-
-    /// A task of the watchdog. It takes the place of an earlier one.
-    fn watch(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
-        // From here on the earlier task ends at its next look at the number, and its `Watched` finds a number that is not its
-        // own.
-        let number = self.watchdog.next_task();
-        self.watched_by.store(number, Ordering::Release);
-        let watched = Watched {
-            watched_by: Arc::clone(&self.watched_by),
-            number,
-            _ended: self.keepers.ended(),
-        };
-        // Weak: the task lives as long as its runtime, and must not keep the client.
-        let running = Arc::clone(&self.watchdog).run(Arc::clone(&self.store), number);
-        let leases = Arc::downgrade(self);
-        async move {
-            // A runtime that ends drops it, also before it was polled.
-            let _watched = watched;
-            running.await;
-            // Where there is a later task, this runtime goes on to watch that.
-            if let Some(leases) = leases.upgrade() {
-                leases.keepers.remember(&leases);
-            }
         }
     }
 
@@ -253,14 +218,16 @@ impl LeaseManager {
         // leaves the job for the next look.
         self.releaser.give(job);
         // The runtime that ran the task may be gone, and one that is ending drops a new task at once.
-        self.revive(false, false);
-        self.releaser.report_pending();
+        self.revive(false);
+        if !self.task.is_running() {
+            self.releaser.report_pending();
+        }
     }
 
     /// Has a task of the client do a job, now or when there next is one.
     pub(crate) fn give_job(self: &Arc<Self>, job: Box<dyn ClientJob>) {
         self.releaser.give_job(job);
-        self.revive(false, false);
+        self.revive(false);
     }
 
     /// Ends renewals of a hold and hands it to the releaser, which has the store free it at `keep_until`, or at
@@ -300,7 +267,7 @@ impl Drop for LeaseManager {
     fn drop(&mut self) {
         self.watchdog.close();
         self.releaser.close();
-        self.keepers.look();
+        self.keepers.look().notify_waiters();
     }
 }
 

@@ -13,6 +13,7 @@
 // S-8, S-9.
 
 mod batch;
+mod client_task;
 mod commands;
 mod in_flight;
 mod keepers;

@@ -6,7 +6,6 @@
 // S-20, S-21.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::UnderWay;
-use super::in_flight::InFlight;
+use super::in_flight::Begun;
 use crate::backoff::Backoff;
 use crate::clock::{Clock, Tick};
 use crate::key::LockKey;
@@ -66,25 +65,20 @@ pub(crate) struct ReleaseJob {
     pub(crate) after: Option<AfterRelease>,
 }
 
-/// The queue to the task.
+/// The queue to the client's task.
 pub(crate) struct Releaser {
     clock: Clock,
     timeout: Duration,
-    // Under it, only the futures of the task that asks may be locked (`Begun::is_empty`). Jobs are dropped, and their `after`
-    // called, after the unlock: both come back here.
+    // Jobs are dropped, and their `after` called, after the unlock: both come back here.
     queue: Mutex<Queue>,
-    wake: Notify,
+    /// Wakes the client's task.
+    wake: Arc<Notify>,
     /// Jobs queued or under way, and releases whose callers wait for the answer.
     pub(crate) unfinished: UnderWay,
     /// Other jobs of the client that are queued or under way.
     others: UnderWay,
-    in_flight: InFlight,
     /// Notified whenever a job has had its first answer.
     answered: Notify,
-    /// True while the queue has a task: a look without the mutex.
-    // Stored (Release) under the mutex, loaded (Acquire) by `LeaseManager::revive`, after its caller has queued a job under it.
-    // So a caller whose job came too late for the last task finds that it has none.
-    has_task: AtomicBool,
 }
 
 #[derive(Default)]
@@ -95,13 +89,8 @@ struct Queue {
     unanswered: HashMap<LockKey, VecDeque<u64>>,
     next_number: u64,
     closed: bool,
-    /// The number of the task that works off the jobs, if one does. Here, so that a job is either given to it or found by its end.
-    task: Option<u64>,
-    last_task: u64,
     /// How many pending releases were logged since a task last ran.
     reported: usize,
-    /// How often a task has taken jobs.
-    rounds: u64,
 }
 
 impl Queue {
@@ -113,7 +102,7 @@ impl Queue {
 
     fn pending_to_report(&mut self) -> Option<usize> {
         let pending = self.jobs.len();
-        let is_news = self.task.is_none() && pending > 0 && pending >= 2 * self.reported;
+        let is_news = pending > 0 && pending >= 2 * self.reported;
         is_news.then(|| {
             self.reported = pending;
             pending
@@ -122,17 +111,15 @@ impl Queue {
 }
 
 impl Releaser {
-    pub(crate) fn new(clock: Clock, timeout: Duration) -> Arc<Self> {
+    pub(crate) fn new(clock: Clock, timeout: Duration, wake: Arc<Notify>) -> Arc<Self> {
         Arc::new(Self {
             clock,
             timeout,
             queue: Mutex::default(),
-            wake: Notify::new(),
+            wake,
             unfinished: UnderWay::default(),
             others: UnderWay::default(),
-            in_flight: InFlight::default(),
             answered: Notify::new(),
-            has_task: AtomicBool::new(false),
         })
     }
 
@@ -195,27 +182,23 @@ impl Releaser {
         self.wake.notify_one();
     }
 
-    /// True while a task works off the jobs.
-    pub(crate) fn has_task(&self) -> bool {
-        self.has_task.load(Ordering::Acquire)
+    /// True if something is queued, under way, or waited for.
+    pub(super) fn has_work(&self) -> bool {
+        self.unfinished.count() > 0 || self.others.count() > 0
     }
 
-    /// Returns how often a task has taken jobs, if there is work. A task that is polled then makes a round
-    /// before the next look, even if it waits for the store: it is woken.
-    pub(super) fn unattended(&self) -> Option<u64> {
-        let has_work = self.unfinished.count() > 0 || self.others.count() > 0;
-        let rounds = has_work.then(|| self.queue.lock().rounds)?;
-        self.wake.notify_one();
-        Some(rounds)
+    /// True once the client has ended, and nothing is queued.
+    pub(super) fn is_done(&self) -> bool {
+        let queue = self.queue.lock();
+        queue.closed && queue.jobs.is_empty() && queue.others.is_empty()
     }
 
-    fn set_task(&self, queue: &mut Queue, task: Option<u64>) {
-        queue.task = task;
-        // The caller has the mutex: the next task that adds a job sees this value.
-        self.has_task.store(task.is_some(), Ordering::Release);
+    /// A task begins: what is pending when it ends is news.
+    pub(super) fn begin_reports(&self) {
+        self.queue.lock().reported = 0;
     }
 
-    /// Logs how many releases are pending if no task runs. Logs again only once they have doubled: a runtime
+    /// Logs how many releases are pending while no task runs. Logs again only once they have doubled: a runtime
     /// that ends drops one guard after the other.
     pub(crate) fn report_pending(&self) {
         let pending = self.queue.lock().pending_to_report();
@@ -228,74 +211,24 @@ impl Releaser {
         }
     }
 
-    /// Runs the task. It ends when closed and idle, or with its runtime, which may drop it before its first
-    /// poll.
-    pub(crate) fn run(
-        self: Arc<Self>,
-        store: Arc<dyn Store>,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        let number = {
-            // The number counts from here on, not from the first poll: an earlier task ends at its next look at the queue, and
-            // what it has begun is found in `in_flight` by the one that is polled.
+    /// Begins all that was given since the last call.
+    // No await in it: a task that is dropped has begun all that it has taken out.
+    pub(super) fn begin_jobs(self: &Arc<Self>, store: &Arc<dyn Store>, begun: &Begun) {
+        let (jobs, others) = {
             let mut queue = self.queue.lock();
-            queue.last_task += 1;
-            let number = queue.last_task;
-            // An earlier task may not be polled, and would keep the next notification to itself.
-            self.wake.notify_waiters();
-            self.set_task(&mut queue, Some(number));
-            number
+            (std::mem::take(&mut queue.jobs), std::mem::take(&mut queue.others))
         };
-        // Dropped after the jobs under way were put back into the queue.
-        let ending = Ending { releaser: Arc::clone(&self), number };
-        async move {
-            let _ending = ending;
-            self.drive(store, number).await;
+        for job in jobs {
+            begun.push(Arc::clone(self).work(Arc::clone(store), job).boxed());
         }
-    }
-
-    async fn drive(self: Arc<Self>, store: Arc<dyn Store>, number: u64) {
-        self.queue.lock().reported = 0;
-        let mut begun = self.in_flight.begin(number);
-        loop {
-            // Before the look at the task's number: a task that takes its place from now on wakes it.
-            let woken = self.wake.notified();
-            // Puts the earlier task's jobs back.
-            begun.end_earlier();
-            let (jobs, others) = {
-                let mut queue = self.queue.lock();
-                if queue.task != Some(number) {
-                    // Another took its place, and has taken what it had begun. It may have kept a notification from that one.
-                    self.wake.notify_one();
-                    return;
-                }
-                // In one step with the end of the task: a job that is queued after it finds no task, and starts one.
-                let is_idle = queue.jobs.is_empty() && queue.others.is_empty();
-                if queue.closed && is_idle && begun.is_empty() {
-                    self.set_task(&mut queue, None);
-                    return;
-                }
-                queue.rounds += 1;
-                (std::mem::take(&mut queue.jobs), std::mem::take(&mut queue.others))
-            };
-            // No await until all are pushed, so none is lost between the queue and `begun`.
-            for job in jobs {
-                begun.push(Arc::clone(&self).work(Arc::clone(&store), job).boxed());
-            }
-            // After the releases, which may be of the same locks: those arrived first.
-            for job in others {
-                let counted = Counted(Arc::clone(&self));
-                if let Some(future) = job.start() {
-                    begun.push(Box::pin(async move {
-                        let _counted = counted;
-                        future.await;
-                    }));
-                }
-            }
-            // What wakes it does not matter: the loop looks at the queue. A runtime that ends drops this here: each release
-            // under way goes back into the queue (`Work`), and each request for a waiter puts that back into its own (`Asked`).
-            tokio::select! {
-                () = woken => {}
-                Some(()) = begun.next() => {}
+        // After the releases, which may be of the same locks: those arrived first.
+        for job in others {
+            let counted = Counted(Arc::clone(self));
+            if let Some(future) = job.start() {
+                begun.push(Box::pin(async move {
+                    let _counted = counted;
+                    future.await;
+                }));
             }
         }
     }
@@ -406,26 +339,6 @@ impl Drop for Unanswered {
         drop(queue);
         // A caller of `answered` has registered, and looks at the queue again.
         releaser.answered.notify_waiters();
-    }
-}
-
-/// Logs the pending jobs when the task ends.
-struct Ending {
-    releaser: Arc<Releaser>,
-    /// The task's.
-    number: u64,
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        {
-            let mut queue = self.releaser.queue.lock();
-            // Unless another task has taken its place.
-            if queue.task == Some(self.number) {
-                self.releaser.set_task(&mut queue, None);
-            }
-        }
-        self.releaser.report_pending();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Renews holds: one task for all of a client's holds, which renews due holds in batches.
+//! Renews holds: the [client's task](super::client_task) renews all that are due in batches.
 //!
 //! Every live hold is in one [schedule](super::schedule), by the time of its next action: a renewal; for holds that are not
 //! renewed, the question to the store whether they are still the owner, each third of the lease, or their end. The task checks at least once a second, because its timers stop while the
@@ -12,17 +12,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::OptionFuture;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::batch::{Batch, Manner, Renewal, batches, log_first};
-use super::in_flight::InFlight;
+use super::in_flight::Begun;
 use super::schedule::Schedule;
 use super::{Hold, Pulse};
 use crate::clock::{Clock, Tick};
@@ -45,7 +44,8 @@ pub(crate) struct Watchdog {
     // Under this mutex no hold is declared lost, and no waker is called but that of the watchdog's own task, which only
     // schedules it.
     queue: Mutex<Queue>,
-    wake: Notify,
+    /// Wakes the client's task.
+    wake: Arc<Notify>,
     /// Notified when the last hold has ended.
     emptied: Notify,
     /// True if the last renewal failed or was not answered, by the store or a part of it.
@@ -53,13 +53,6 @@ pub(crate) struct Watchdog {
     pulse: Arc<Pulse>,
     /// After this time without an answer, a renewal counts as failed.
     command_timeout: Duration,
-    /// The number of the last task.
-    // `next_task` (AcqRel) and the load in `run` are partners.
-    task: AtomicU64,
-    /// How often a task has looked at the queue.
-    // Relaxed: a keeper compares what it saw some looks ago.
-    rounds: AtomicU64,
-    in_flight: InFlight,
 }
 
 #[derive(Default)]
@@ -68,24 +61,23 @@ struct Queue {
     /// True if a hold was added since the task last checked. It then checks once more before it sleeps without
     /// a timer; otherwise every lock that is acquired alone would wake it.
     busy: bool,
+    /// True if the task has to look now: it is woken for other work, too.
+    is_called: bool,
     /// Until when the task plans to sleep.
     sleeping_until: Option<Tick>,
     closed: bool,
 }
 
 impl Watchdog {
-    pub(crate) fn new(clock: Clock, command_timeout: Duration) -> Arc<Self> {
+    pub(crate) fn new(clock: Clock, command_timeout: Duration, wake: Arc<Notify>) -> Arc<Self> {
         Arc::new(Self {
             clock,
             queue: Mutex::default(),
-            wake: Notify::new(),
+            wake,
             emptied: Notify::new(),
             last_failed: AtomicBool::new(false),
             command_timeout,
             pulse: Arc::default(),
-            task: AtomicU64::new(0),
-            rounds: AtomicU64::new(0),
-            in_flight: InFlight::default(),
         })
     }
 
@@ -158,15 +150,10 @@ impl Watchdog {
         cause
     }
 
-    /// True once it is closed and has no holds left.
-    pub(crate) fn is_done(&self) -> bool {
-        let queue = self.queue.lock();
-        queue.closed && queue.due.is_empty()
-    }
-
     /// Ends renewals. The task declares the end of the remaining holds, and ends with the last.
     pub(crate) fn close(&self) {
-        self.queue.lock().closed = true;
+        let mut queue = self.queue.lock();
+        (queue.closed, queue.is_called) = (true, true);
         self.wake.notify_one();
     }
 
@@ -174,63 +161,38 @@ impl Watchdog {
         if queue.sleeping_until.is_none_or(|until| at < until) {
             // Only once for the earliest: the task sets it again when it goes back to sleep.
             queue.sleeping_until = Some(at);
+            queue.is_called = true;
             // A hold whose grant came late is due at once, which does not mean that the process stood still.
             self.pulse.plan(Some(at.max(self.clock.now())));
             self.wake.notify_one();
         }
     }
 
-    /// Returns how often a task has looked at the queue, if there are holds: then it has to look each [`HEARTBEAT`].
-    pub(super) fn unattended(&self) -> Option<u64> {
-        let is_empty = self.queue.lock().due.is_empty();
-        (!is_empty).then(|| self.rounds.load(Ordering::Relaxed))
-    }
-
-    /// Returns the number of a new task, whose turn it is from now on.
-    pub(super) fn next_task(&self) -> u64 {
-        let number = self.task.fetch_add(1, Ordering::AcqRel) + 1;
-        // The earlier task registers with `wake` before it looks at the number: so it sees this number, or is woken by this. An
-        // earlier task may not be polled, and would keep the next notification to itself.
-        self.wake.notify_waiters();
-        number
-    }
-
-    /// Runs the task of that number. It ends when closed and without holds, or when there is a later one.
-    pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>, number: u64) {
-        let mut begun = self.in_flight.begin(number);
-        loop {
-            // Before the look at the number: a task that takes its place from now on wakes it.
-            let woken = self.wake.notified();
-            begun.end_earlier();
-            if self.task.load(Ordering::Acquire) != number {
-                // It may have kept a notification from the later task.
-                return self.wake.notify_one();
+    /// Begins the renewals that are due, if it is time to look for them: at `look_at`, which is then the next time, or when a hold
+    /// became due earlier.
+    // No await between the look at the queue and the last of these: a task that is dropped has begun all that it has taken out.
+    pub(super) fn begin_due(
+        self: &Arc<Self>,
+        store: &Arc<dyn Store>,
+        look_at: &mut Option<Instant>,
+        begun: &Begun,
+    ) {
+        let is_time = look_at.is_some_and(|at| at <= Instant::now());
+        if let Some(Work { renewals, wake_at }) = self.collect(is_time) {
+            for batch in renewals {
+                begun.push(Arc::clone(self).renew(Arc::clone(store), batch).boxed());
             }
-            self.rounds.fetch_add(1, Ordering::Relaxed);
-            let Some(work) = self.collect() else { return };
-            // No await between the look at the queue and the last of these: a task that is dropped has pushed all that it has
-            // taken out.
-            for batch in work.renewals {
-                begun.push(Arc::clone(&self).renew(Arc::clone(&store), batch).boxed());
-            }
-            let wake_at = work.wake_at.map(|at| at.max(Instant::now() + GATHER));
-            // What wakes it does not matter: the loop looks at everything that is due. Meanwhile holds are added, removed and
-            // lost; a runtime that ends drops this here, and with it the renewals under way, which then count as not answered.
-            tokio::select! {
-                Some(()) = OptionFuture::from(wake_at.map(sleep_until)) => {}
-                () = woken => {}
-                Some(()) = begun.next() => {}
-            }
+            *look_at = wake_at.map(|at| at.max(Instant::now() + GATHER));
         }
     }
 
-    /// Returns all due work; `None` once closed and without holds.
-    fn collect(&self) -> Option<Work> {
+    /// Returns all due work; `None` if it is not time to look, and nothing calls for it.
+    fn collect(&self, is_time: bool) -> Option<Work> {
         let mut queue = self.queue.lock();
-        let closed = queue.closed;
-        if closed && queue.due.is_empty() {
+        if !std::mem::take(&mut queue.is_called) && !is_time {
             return None;
         }
+        let closed = queue.closed;
         let now = self.clock.now();
         self.pulse.runs(now);
         let mut renewals: HashMap<Manner, Vec<Renewal>> = HashMap::new();

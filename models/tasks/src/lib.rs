@@ -1,4 +1,4 @@
-//! The queue of a key, the releaser and the hand-off of `lock-runtime`, compiled with the mutexes of an explorer of schedules.
+//! The queue of a key, the client's task and the hand-off of `lock-runtime`, compiled with the mutexes of an explorer of schedules.
 //!
 //! These are the real source files. `Cargo.toml` gives them [Shuttle](shuttle)'s mutexes for those of `parking_lot`, and a
 //! tokio whose time stands still, so `lock-runtime` has neither a feature nor a `cfg` for this. The [`scenarios`] run

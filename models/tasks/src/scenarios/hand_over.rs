@@ -133,17 +133,16 @@ impl World {
         }
     }
 
-    /// Runs the tasks beside the releaser, and checks what the store got.
+    /// Runs the tasks beside the client's own, and checks what the store got.
     fn run(self: &Arc<Self>, end: End, cancelled: [Option<oneshot::Receiver<()>>; 3]) {
-        let store: Arc<dyn Store> = Arc::clone(&self.store) as _;
-        let releaser = spawn(Arc::clone(&self.leases.releaser).run(store));
+        let of_client = spawn(Arc::clone(&self.leases.task).run());
         let tasks = cancelled.map(|cancelled| spawn(Arc::clone(self).lock(end, cancelled)));
         block_on(async {
             for task in tasks {
                 task.await.expect("it ends");
             }
             self.leases.releaser.close();
-            releaser.await.expect("it ends when nothing is left to release");
+            of_client.await.expect("it ends when nothing is left to release");
         });
         assert!(self.store.is_free(), "a hold was not released");
         let releases = self.store.releases();
@@ -152,7 +151,7 @@ impl World {
     }
 }
 
-/// Asks the store for a waiter, in the releaser's task.
+/// Asks the store for a waiter, in the client's task.
 struct Ask(Weak<World>);
 
 impl Wanted<OwnedHold> for Ask {
