@@ -34,8 +34,6 @@ pub(super) struct Waiting {
     asked_at: Instant,
     /// True if that request had less time than usual, because the patience is nearly over.
     is_cut_short: bool,
-    /// True if a release woke this waiter, and the store has refused it nevertheless.
-    is_misled: bool,
     /// Since when the store has been failing.
     failing_since: Option<Instant>,
     /// Shows the wait to people who look in, once the store has refused it.
@@ -56,7 +54,6 @@ impl Waiting {
             turns_seen: 0,
             asked_at,
             is_cut_short: false,
-            is_misled: false,
             failing_since,
             listed: None,
         }
@@ -69,7 +66,7 @@ impl Waiting {
     /// Records that the store has answered, without a grant.
     pub(super) fn answered(&mut self, seat: &Seat<OwnedHold>) {
         self.failing_since = None;
-        self.is_misled = seat.refused(self.asked_at);
+        seat.refused(self.asked_at);
     }
 
     /// Records that the store has failed. True if that ends the wait.
@@ -168,13 +165,10 @@ impl Waiting {
     pub(super) async fn nap(
         &mut self,
         most: Duration,
-        seat: &Seat<OwnedHold>,
         asked: Option<&Asked<OwnedHold>>,
         reader: Option<&WaitingReader>,
     ) {
         self.waits();
-        // Requests that were sent again, because the server had lost their scripts, may have crossed with the release.
-        let most = if self.is_misled { most.min(A_MOMENT) } else { most };
         let nap = tokio::time::sleep(self.time_left(most));
         let engine = &self.request.spec.engine;
         let closing = engine.closing.notified();
@@ -187,13 +181,11 @@ impl Waiting {
         let changed = OptionFuture::from(reader.map(WaitingReader::changed));
         let noticed = OptionFuture::from(self.notices.as_mut().map(Subscription::notified));
         let is_needed = OptionFuture::from(asked.map(Asked::is_needed));
-        let is_hinted = OptionFuture::from(seat.is_hinted());
         tokio::select! {
             () = nap => {}
             () = closing => {}
             Some(()) = noticed => {}
             Some(()) = is_needed => {}
-            Some(_) = is_hinted => {}
             Some(()) = changed => {}
         }
     }
