@@ -203,7 +203,7 @@ impl Request {
             // Register, then check, then wait (S-15).
             let checked = waiting.listens() || !waiting.subscribe(&self.spec.target).await;
             if checked && !waiting.out_of_time() {
-                waiting.nap(waiting.poll_cap(), seat, asked).await;
+                waiting.nap(waiting.poll_cap(), asked).await;
             }
             if waiting.out_of_time() {
                 return Err(self.latch_closed(known));

@@ -34,8 +34,6 @@ pub(super) struct Waiting {
     asked_at: Instant,
     /// True if that request had less time than usual, because the patience is nearly over.
     is_cut_short: bool,
-    /// True if a release woke this waiter, and the store has refused it nevertheless.
-    is_misled: bool,
     /// Since when the store has been failing.
     failing_since: Option<Instant>,
     /// Shows the wait to people who look in, once the store has refused it.
@@ -56,7 +54,6 @@ impl Waiting {
             turns_seen: 0,
             asked_at,
             is_cut_short: false,
-            is_misled: false,
             failing_since,
             listed: None,
         }
@@ -70,7 +67,7 @@ impl Waiting {
     // For this wait, and with the seat for all that queue behind it.
     pub(super) fn answered(&mut self, seat: &Seat<OwnedHold>) {
         self.failing_since = None;
-        self.is_misled = seat.refused(self.asked_at);
+        seat.refused(self.asked_at);
     }
 
     /// Records that the store has failed. True if that ends the wait.
@@ -169,15 +166,8 @@ impl Waiting {
     /// Sleeps until the first of: a notification, `most`, this wait's limit, the client's shutdown, or a caller
     /// that does not wait and needs the store asked.
     // S-15, S-33.
-    pub(super) async fn nap(
-        &mut self,
-        most: Duration,
-        seat: &Seat<OwnedHold>,
-        asked: Option<&Asked<OwnedHold>>,
-    ) {
+    pub(super) async fn nap(&mut self, most: Duration, asked: Option<&Asked<OwnedHold>>) {
         self.waits();
-        // Requests that were sent again, because the server had lost their scripts, may have crossed with the release.
-        let most = if self.is_misled { most.min(A_MOMENT) } else { most };
         let nap = tokio::time::sleep(self.time_left(most));
         // `Engine::close` stores `closed`, then notifies: a shutdown before the check is found by it, and one after it ends the
         // nap.
@@ -191,7 +181,6 @@ impl Waiting {
         }
         let noticed = OptionFuture::from(self.notices.as_mut().map(Subscription::notified));
         let is_needed = OptionFuture::from(asked.map(Asked::is_needed));
-        let is_hinted = OptionFuture::from(seat.is_hinted());
         // What ends the nap does not matter: the store is asked again, and its answer counts. A notification that was meant for another
         // waiter costs a request, and one that is lost a sleep.
         tokio::select! {
@@ -199,7 +188,6 @@ impl Waiting {
             () = closing => {}
             Some(()) = noticed => {}
             Some(()) = is_needed => {}
-            Some(_) = is_hinted => {}
         }
     }
 

@@ -36,7 +36,7 @@ use tokio::sync::Notify;
 
 pub(crate) use self::pulse::Pulse;
 use self::reentries::Level;
-use self::schedule::Place;
+use self::schedule::Slot;
 pub(crate) use self::under_way::{UnderWay, wait_until};
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, LossCause};
@@ -105,7 +105,7 @@ pub(crate) struct Hold {
     commands: AtomicU8,
     /// The fencing token of its current holder.
     token: AtomicU64,
-    place: Place,
+    slot: Slot,
     /// The root of the re-entries inside it. Made for the first of them.
     level: OnceLock<Arc<Level>>,
     pub(crate) recorder: HoldRecorder,
@@ -167,7 +167,7 @@ impl Hold {
             count: AtomicU32::new(1),
             commands: AtomicU8::new(0),
             token: AtomicU64::new(token.get()),
-            place: Place::default(),
+            slot: Slot::default(),
             level: OnceLock::new(),
             recorder: HoldRecorder::default(),
         }

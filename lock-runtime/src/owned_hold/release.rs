@@ -1,7 +1,5 @@
 //! Ends an owned hold: by a hand-off or the store's answer.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +10,7 @@ use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::lease::releaser::keep;
 use crate::observe::ReleaseOutcome;
-use crate::queue::{Seat, Sleeper, TokensUsed};
+use crate::queue::{Seat, TokensUsed};
 use crate::store::{ReleaseReply, ReleaseRequest};
 
 /// Result of a release as far as it goes without the store.
@@ -145,16 +143,12 @@ impl OwnedHold {
         Instant::now() + self.leases.timing.store_patience.min(left)
     }
 
-    /// The request, and the waiter to wake once it is on its way.
-    fn release_request(&self) -> (ReleaseRequest, Option<Sleeper>) {
+    fn release_request(&self) -> ReleaseRequest {
         let (target, owner) = (Arc::clone(&self.hold.target), self.hold.owner.clone());
         let timeout = self.leases.timing.command_timeout;
         let keep = keep(self.keep_until, &self.leases.clock);
-        let place = self.owned.place().filter(|_| keep.is_zero());
-        let next = place.and_then(Seat::next_in_store);
-        let next_owner = next.as_ref().map(|next| Box::new(next.owner.clone()));
         let lasts = self.hold.stored_until().since(self.leases.clock.now());
-        (ReleaseRequest { target, owner, keep, lasts, next: next_owner, timeout }, next)
+        ReleaseRequest { target, owner, keep, lasts, timeout }
     }
 
     /// Asks until the store answers, for as long as the lease and the patience last.
@@ -163,15 +157,7 @@ impl OwnedHold {
         let mut give_up = None;
         let mut repeated = false;
         loop {
-            let (request, mut next) = self.release_request();
-            let mut released = pin!(self.leases.store.release(request));
-            let released = poll_fn(|cx| {
-                let released = released.as_mut().poll(cx);
-                // Its request follows this one: the first poll has sent it.
-                drop(next.take());
-                released
-            });
-            match released.await {
+            match self.leases.store.release(self.release_request()).await {
                 // Gone in time, after a lost reply: an earlier request of this process released it.
                 Ok(ReleaseReply::NotOwner)
                     if repeated && self.leases.clock.now() < self.hold.deadline() =>

@@ -1,8 +1,7 @@
 //! Tasks whose queue is in the store: those that acquire a fair lock, and readers that share no hold.
 //!
-//! A key counts them, and knows which of them has been in that queue for the longest time. A task that releases the lock wakes the
-//! one that is probably next, so that its request follows the release and the hand-over takes one round trip. That is a hint:
-//! the store decides whose turn it is, and notifies that waiter.
+//! A key counts them, and knows which of them has been in that queue for the longest time. The store decides whose turn it is,
+//! and notifies that waiter.
 // S-18, S-26, S-34.
 
 use std::collections::BTreeMap;
@@ -23,7 +22,6 @@ use crate::store::{HoldNumber, OwnerId, Target};
 /// The tasks of one key whose queue is in the store, by the numbers of their seats.
 pub(super) struct InStore<H> {
     members: BTreeMap<u64, Member<H>>,
-    hints: Hints,
 }
 
 struct Member<H> {
@@ -35,61 +33,21 @@ struct Member<H> {
     owner: Option<OwnerId>,
     /// True once others have gone first because its caller was not polled.
     is_passed_over: bool,
-    /// Wakes the task that asks, while that sleeps.
-    asleep: Option<oneshot::Sender<()>>,
-    /// True from when a release has woken it until the store's answer.
-    is_hinted: bool,
     /// Dropping it tells that it has become the first.
     first: Option<oneshot::Sender<()>>,
 }
 
 impl<H> Member<H> {
     fn new(waiter: Option<Weak<Waiter<H>>>, polled_at: Instant) -> Self {
-        let (owner, is_passed_over) = (None, false);
-        let (asleep, is_hinted, first) = (None, false, None);
-        Self { waiter, polled_at, owner, is_passed_over, asleep, is_hinted, first }
-    }
-
-    fn is_in_line(&self) -> bool {
-        self.owner.is_some() && !self.is_passed_over
+        let (owner, is_passed_over, first) = (None, false, None);
+        Self { waiter, polled_at, owner, is_passed_over, first }
     }
 }
 
 impl<H> Default for InStore<H> {
     fn default() -> Self {
-        Self { members: BTreeMap::new(), hints: Hints::default() }
+        Self { members: BTreeMap::new() }
     }
-}
-
-/// After so many hints in a row to waiters whose turn had not come, only one release in [`SELDOM`] gives one: waiters of
-/// other processes are probably in between.
-const MOST_MISSES: u8 = 2;
-const SELDOM: u8 = 8;
-
-/// How often the waiters that were woken had their turn.
-#[derive(Default)]
-struct Hints {
-    /// How many of the last ones had not.
-    misses: u8,
-    /// How many releases gave no hint since.
-    skipped: u8,
-}
-
-impl Hints {
-    fn is_worth_one(&mut self) -> bool {
-        if self.misses < MOST_MISSES {
-            return true;
-        }
-        self.skipped = (self.skipped + 1) % SELDOM;
-        self.skipped == 0
-    }
-}
-
-/// A waiter whose task sleeps. Dropping this wakes that.
-pub(crate) struct Sleeper {
-    /// Whose place it has in the store's queue.
-    pub(crate) owner: OwnerId,
-    _wakes: oneshot::Sender<()>,
 }
 
 impl<H> InStore<H> {
@@ -189,20 +147,6 @@ impl<H> Queues<H> {
             !member.is_passed_over
         })
     }
-
-    /// The waiter that is probably next in the store's queue, if its task sleeps and waking it is likely to help.
-    fn next_in_store(&self, target: &Target) -> Option<Sleeper> {
-        let mut shard = self.shard(target);
-        let elsewhere = shard.keys.get_mut(target)?.elsewhere.as_deref_mut()?;
-        let InStore { members, hints } = &mut elsewhere.in_store;
-        // A hint, which may be late: if the first member leaves, or asks, before it is woken, it is woken for nothing.
-        let first = members.values_mut().find(|member| member.is_in_line())?;
-        if first.asleep.is_none() || !hints.is_worth_one() {
-            return None;
-        }
-        first.is_hinted = true;
-        Some(Sleeper { owner: first.owner.clone()?, _wakes: first.asleep.take()? })
-    }
 }
 
 impl<H> Key<H> {
@@ -246,23 +190,15 @@ impl<H> Key<H> {
 }
 
 impl<H> Seat<H> {
-    /// For the holder of a lock whose queue is in the store: the waiter to wake once the release is on its way.
-    pub(crate) fn next_in_store(&self) -> Option<Sleeper> {
-        let (queues, target) = self.left_here()?;
-        queues.next_in_store(target)
-    }
-
-    fn with_member<T>(&self, f: impl FnOnce(&mut Hints, &mut Member<H>) -> T) -> Option<T> {
+    fn with_member<T>(&self, f: impl FnOnce(&mut Member<H>) -> T) -> Option<T> {
         let Here { queues, target, number } = self.in_store_here()?;
         let mut shard = queues.shard(target);
-        let elsewhere = shard.keys.get_mut(&**target)?.elsewhere.as_deref_mut()?;
-        let InStore { members, hints } = &mut elsewhere.in_store;
-        members.get_mut(number).map(|member| f(hints, member))
+        shard.keys.get_mut(&**target)?.member(*number).map(f)
     }
 
     /// Has a task of the client ask with this seat, for that waiter. False if its caller was passed over.
     pub(super) fn ask_in_store_for(&self, waiter: &Arc<Waiter<H>>) -> bool {
-        let ask = |_: &mut Hints, member: &mut Member<H>| {
+        let ask = |member: &mut Member<H>| {
             member.waiter = Some(Arc::downgrade(waiter));
             !member.is_passed_over
         };
@@ -271,15 +207,7 @@ impl<H> Seat<H> {
 
     /// From now on it may have a place in the store's queue, with that owner.
     pub(crate) fn keeps_place(&self, owner: &OwnerId) {
-        self.with_member(|_, member| member.owner = Some(owner.clone()));
-    }
-
-    /// Resolves when a release wakes it.
-    // Registered before the nap begins: a release that looks for the first waiter from here on finds it asleep.
-    pub(crate) fn is_hinted(&self) -> Option<oneshot::Receiver<()>> {
-        let (wake, woken) = oneshot::channel();
-        self.with_member(|_, member| member.asleep = Some(wake))?;
-        Some(woken)
+        self.with_member(|member| member.owner = Some(owner.clone()));
     }
 
     /// Resolves once it has been the first of its process for that long.
@@ -307,27 +235,9 @@ impl<H> Seat<H> {
         Some(becomes_first)
     }
 
-    /// Records the store's answer. True if a release had woken it to ask.
-    pub(super) fn note_turn(&self, has_come: bool) -> bool {
-        let noted = self.with_member(|hints, member| {
-            let was_hinted = std::mem::take(&mut member.is_hinted);
-            if was_hinted {
-                hints.misses = if has_come { 0 } else { hints.misses.saturating_add(1) };
-            }
-            was_hinted
-        });
-        noted.unwrap_or(false)
-    }
-
-    /// True if this process has others in the store's queue.
-    pub(crate) fn has_company(&self) -> bool {
-        let Some(Here { queues, target, .. }) = self.in_store_here() else { return false };
-        queues.shard(target).keys.get(&**target).is_some_and(|key| key.in_store() > 1)
-    }
-
     /// True if others have gone first.
     pub(super) fn has_lost_place(&self) -> bool {
-        self.with_member(|_, member| member.is_passed_over).unwrap_or(false)
+        self.with_member(|member| member.is_passed_over).unwrap_or(false)
     }
 
     /// From now on its place cannot be given up. False if it already was.

@@ -46,7 +46,6 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use self::in_store::InStore;
-pub(crate) use self::in_store::Sleeper;
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
 pub(crate) use self::seat::{Asked, Asking, NextHolder, Seat, SeatId};

@@ -117,10 +117,7 @@ impl<H> Seat<H> {
     pub(crate) fn granted(&self, excludes_next: bool) -> bool {
         match &self.0 {
             Place::None | Place::Left(_) => true,
-            Place::InStore(_) => {
-                self.note_turn(true);
-                self.secure_place()
-            }
+            Place::InStore(_) => self.secure_place(),
             Place::Queued(here) => {
                 let answered = self.with(|key| {
                     // What this owner has is a task's hold from here on, which ends as its options say. A waiter that passes
@@ -140,16 +137,14 @@ impl<H> Seat<H> {
         }
     }
 
-    /// Records that the store has answered a request sent at `asked_at`, without granting the lock. True if a release had woken
-    /// the task to ask.
-    pub(crate) fn refused(&self, asked_at: Instant) -> bool {
-        let Place::Queued(here) = &self.0 else { return self.note_turn(false) };
+    /// Records that the store has answered a request sent at `asked_at`, without granting the lock.
+    pub(crate) fn refused(&self, asked_at: Instant) {
+        let Place::Queued(here) = &self.0 else { return };
         // Of readers, only those that came before the request: a refusal says nothing of what a later one may join.
         let shared = here.shares().then_some(asked_at);
         if let Some(answered) = self.with(|key| key.note_answer(shared)) {
             answered.tell(&here.queues, || Turn::Busy);
         }
-        false
     }
 
     /// Records that the store has failed a request sent at `asked_at`, and ends the wait of every waiter in the queue that ends

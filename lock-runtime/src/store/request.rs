@@ -30,9 +30,6 @@ pub struct AcquireRequest {
     /// prevents; or if the write hold around it exists.
     // S-27.
     pub joins: bool,
-    /// True if other tasks of this process ask for the same lock, or release it, at this moment: a store may keep the
-    /// request for a millisecond, to send it together with theirs.
-    pub meets_others: bool,
     /// How long to wait for the answer.
     pub timeout: Duration,
 }
@@ -41,8 +38,7 @@ impl AcquireRequest {
     /// A request for one fencing token, without a place, of an owner that does not join a hold.
     #[must_use]
     pub fn new(target: Arc<Target>, owner: OwnerId, lease: Duration, timeout: Duration) -> Self {
-        let (tokens, place, joins, meets_others) = (1, None, false, false);
-        Self { target, owner, lease, tokens, place, joins, meets_others, timeout }
+        Self { target, owner, lease, tokens: 1, place: None, joins: false, timeout }
     }
 
     /// Sets [`tokens`](Self::tokens).
@@ -55,12 +51,6 @@ impl AcquireRequest {
     #[must_use]
     pub fn with_place(self, place: Option<Duration>) -> Self {
         Self { place, ..self }
-    }
-
-    /// Sets [`meets_others`](Self::meets_others).
-    #[must_use]
-    pub fn meeting_others(self, meets_others: bool) -> Self {
-        Self { meets_others, ..self }
     }
 
     /// Sets [`joins`](Self::joins).
@@ -158,10 +148,6 @@ pub struct ReleaseRequest {
     /// majority has released, repeats it that long at the others.
     // S-29.
     pub lasts: Duration,
-    /// For a fair mutex: the waiter of this process that asks right behind this request. A store may send both together,
-    /// and need not notify that waiter.
-    // S-26.
-    pub next: Option<Box<OwnerId>>,
     /// How long to wait for the answer.
     pub timeout: Duration,
 }
@@ -171,7 +157,7 @@ impl ReleaseRequest {
     #[must_use]
     pub fn new(target: Arc<Target>, owner: OwnerId, timeout: Duration) -> Self {
         let (keep, lasts) = (Duration::ZERO, Duration::ZERO);
-        Self { target, owner, keep, lasts, next: None, timeout }
+        Self { target, owner, keep, lasts, timeout }
     }
 
     /// Sets [`keep`](Self::keep).
@@ -184,12 +170,6 @@ impl ReleaseRequest {
     #[must_use]
     pub fn with_lasts(self, lasts: Duration) -> Self {
         Self { lasts, ..self }
-    }
-
-    /// Sets [`next`](Self::next).
-    #[must_use]
-    pub fn with_next(self, next: Option<OwnerId>) -> Self {
-        Self { next: next.map(Box::new), ..self }
     }
 }
 

@@ -218,12 +218,12 @@ impl Contender {
             || self.attempt.target.own_channel().is_some()
             || !self.leases().store.meets_redisson();
         if hears_all {
-            self.waiting.nap(most, &self.attempt.seat, asked).await;
+            self.waiting.nap(most, asked).await;
             return false;
         }
         let seat = &self.attempt.seat;
         tokio::select! {
-            () = self.waiting.nap(most, seat, asked) => return false,
+            () = self.waiting.nap(most, asked) => return false,
             () = seat.has_been_first(FIRST_FOR) => {}
         }
         self.attempt.is_behind_redisson();
@@ -286,8 +286,6 @@ impl Contender {
         let options = &self.request.spec.options;
         let keeps_place =
             self.attempt.target.kind().has_places() && options.get_wait() != Wait::None;
-        // A newcomer behind others of this process is not in a hurry; a waiter that was notified is.
-        let meets_others = !self.attempt.placed && self.attempt.seat.has_company();
         if keeps_place {
             self.attempt.keep_place();
         }
@@ -299,8 +297,7 @@ impl Contender {
         let lease = options.stored_lease().duration();
         let place = keeps_place.then_some(self.leases().timing.waiter_lease);
         let joins = false;
-        let request =
-            AcquireRequest { target, owner, lease, tokens, place, joins, meets_others, timeout };
+        let request = AcquireRequest { target, owner, lease, tokens, place, joins, timeout };
         let sent_at = self.leases().clock.now();
         self.attempt.begins();
         let reply = self.leases().store.acquire(request).await;

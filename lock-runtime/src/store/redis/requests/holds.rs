@@ -41,14 +41,6 @@ impl HoldRequest {
         self.parts().2
     }
 
-    /// True if it waits for others, which come at this moment, to share its script with them.
-    pub(crate) fn meets_others(&self) -> bool {
-        match self {
-            Self::Acquire(request) => request.meets_others,
-            Self::Release(request) => request.next.is_some(),
-        }
-    }
-
     /// The script, if it has a fixed number of keys, so that it can share a call with others.
     pub(crate) fn part(&self) -> Option<&'static Part> {
         Some(match (self, self.target().kind()) {
@@ -203,11 +195,12 @@ fn write_acquire_args(request: &AcquireRequest, call: &mut impl Arguments) {
 }
 
 fn write_release_args(request: &ReleaseRequest, call: &mut impl Arguments) {
-    let ReleaseRequest { target, owner, next, .. } = request;
+    let ReleaseRequest { target, owner, .. } = request;
     let companions = target.companions();
     match target.kind() {
+        // The prefix of a fair mutex' channels is a shared argument.
+        HoldKind::Fair => call,
         HoldKind::Mutex | HoldKind::Latch => call.arg(target.channel()),
-        HoldKind::Fair => call.arg(next.as_ref().map_or("", |next| next.as_field())),
         HoldKind::Read | HoldKind::Write => call.arg(target.channel()).arg(&companions[3]),
         HoldKind::Semaphore => call.arg(owner.permits()).arg(target.channel()),
         HoldKind::Multi => {

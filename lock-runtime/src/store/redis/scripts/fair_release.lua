@@ -1,8 +1,7 @@
 -- Releases a fair mutex if this owner holds it, else gives up its place; notifies the next waiter
 -- (S-17, S-19, S-26).
 -- KEYS[1] lock hash   KEYS[2] queue   KEYS[3] scores of its members
--- ARGV[1] owner   ARGV[2] waiter that asks behind this request, and is not notified, or ''
--- ARGV[3] prefix of the waiters' channels
+-- ARGV[1] owner   ARGV[2] prefix of the waiters' channels
 -- returns how many subscribers received the notification, or -1: not held by this owner.
 local held = redis.pcall('HEXISTS', KEYS[1], ARGV[1])
 if held == 1 then
@@ -38,9 +37,6 @@ if held == 0 and call('EXISTS', KEYS[1]) == 1 then
   return -1
 end
 
-if head and head == ARGV[2] then
-  return held == 1 and 0 or -1
-end
 local now = head and now_in_ms()
 while head do
   local score = redis.pcall('ZSCORE', KEYS[3], head)
@@ -51,5 +47,5 @@ while head do
   call('ZREM', KEYS[3], head)
   head = call('LINDEX', KEYS[2], 0)
 end
-local told = head and notify_head(KEYS[2], ARGV[3], head) or 0
+local told = head and notify_head(KEYS[2], ARGV[2], head) or 0
 return held == 1 and told or -1

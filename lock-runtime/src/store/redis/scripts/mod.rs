@@ -156,7 +156,7 @@ parts! {
     MUTEX_RELEASE = => "mutex_release.lua", 1, 2 + 0;
     FAIR_ACQUIRE = "time.lua" "time_in_ms.lua" "mint.lua" "set_end.lua" "set_end_of_waiters.lua" "fair_notify.lua"
         "fair_places.lua" => "fair_acquire.lua", 4, 1 + 5;
-    FAIR_RELEASE = "time.lua" "time_in_ms.lua" "fair_notify.lua" "fair_places.lua" => "fair_release.lua", 3, 2 + 1;
+    FAIR_RELEASE = "time.lua" "time_in_ms.lua" "fair_notify.lua" "fair_places.lua" => "fair_release.lua", 3, 1 + 1;
     READ_ACQUIRE = "time.lua" "time_in_ms.lua" "mint.lua" "set_end.lua" "set_end_of_waiters.lua" "owner.lua"
         => "read_acquire.lua", 6, 7 + 0;
     READ_RELEASE = "time.lua" "time_in_ms.lua" => "read_release.lua", 4, 3 + 0;

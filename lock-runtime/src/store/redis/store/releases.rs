@@ -71,7 +71,6 @@ impl RedisStore {
 
     /// Remembers a release, in case the next master does not know of it.
     pub(super) fn remember(&self, request: ReleaseRequest) {
-        let request = ReleaseRequest { next: None, ..request };
         let link = self.link_of(&request.target);
         let publish = link.publish();
         link.remember(Arc::new(move |since| {

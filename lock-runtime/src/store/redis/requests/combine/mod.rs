@@ -10,9 +10,6 @@
 //! answers to another. If all requests went in one script, each side would wait for the other in turns. Answers that
 //! come together would bring that about, so the pump passes on one batch of them at a time.
 //!
-//! A request that [meets others](HoldRequest::meets_others) queues in any case and waits up to [`OVERDUE`] for a request
-//! that does not: other tasks of this process ask for the same lock at this moment, and all go out together.
-//!
 //! # Order
 //!
 //! A request must take effect after every request that was dropped before it was made. So no request is sent alone
@@ -102,7 +99,7 @@ impl Combiner {
             let goes_alone = match self.link.is_cluster() {
                 // Behind those that queued before that was known.
                 true => !queue.has_unsent(),
-                false => queue.lets_one_go_alone() && !request.meets_others(),
+                false => queue.lets_one_go_alone(),
             };
             if !goes_alone {
                 let (key, pump) = queue.add(request, part, now, deadline);

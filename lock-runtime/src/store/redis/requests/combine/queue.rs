@@ -39,8 +39,6 @@ pub(super) struct Queue {
     sent: usize,
     /// How many requests there were when a batch was last sent, or half as many as before: all may be answered at once.
     crowd: usize,
-    /// True if one of the unsent requests does not wait for others.
-    is_urgent: bool,
     /// When a script was last sent.
     pub(super) moved: Option<Instant>,
     /// No request's deadline is before this.
@@ -67,7 +65,6 @@ pub(super) struct Entry {
     pub(super) request: HoldRequest,
     /// Its script.
     part: &'static Part,
-    since: Instant,
     deadline: Instant,
     /// True if the server denied it together with others, so that it is sent alone.
     alone: bool,
@@ -123,9 +120,7 @@ impl Queue {
         }
         self.look.get_or_insert_with(|| now + ATTENDED_EVERY);
         let (alone, stage, caller) = (false, Stage::Unsent, None);
-        let is_first_urgent = !request.meets_others() && !self.is_urgent;
-        self.is_urgent |= is_first_urgent;
-        let entry = Entry { number, request, part, since: now, deadline, alone, stage, caller };
+        let entry = Entry { number, request, part, deadline, alone, stage, caller };
         let key = Key { at: self.requests.insert(entry), number };
         self.unsent.push_back(key);
         let queued = self.unsent.len();
@@ -133,8 +128,8 @@ impl Queue {
             pump.looked = now;
         }
         // Not only when it becomes as much: callers of requests under way may have gone.
-        let is_enough = self.is_urgent && self.is_as_much() || queued.is_multiple_of(MAX_BATCH);
-        let wakes = is_earliest || queued == 1 || is_first_urgent || is_enough;
+        let is_enough = self.is_as_much() || queued.is_multiple_of(MAX_BATCH);
+        let wakes = is_earliest || queued == 1 || is_enough;
         (key, if wakes { self.wake_pump() } else { None })
     }
 
@@ -185,22 +180,16 @@ impl Queue {
 
     /// When the queue is to be sent: now, or later. `None` if that depends on an answer.
     pub(super) fn due_at(&self, now: Instant, is_connected: bool) -> Option<Instant> {
-        let first = *self.unsent.front()?;
+        self.unsent.front()?;
         let is_full = self.unsent.len() >= MAX_BATCH;
-        let next_script = match () {
+        Some(match () {
             () if self.scripts() == 0 => now,
             () if self.is_as_much() => now,
             // While there is no connection, a batch under way waits for it and has taken nothing from the queue.
             () if !is_connected && self.batches > 0 => return None,
             () if is_full => now,
             () => self.moved.map_or(now, |moved| moved + overdue()),
-        };
-        // Requests that wait for others are sent with the first one that does not.
-        let met = match self.get(first) {
-            Some(first) if !self.is_urgent && !is_full => first.since + overdue(),
-            _ => now,
-        };
-        Some(next_script.max(met))
+        })
     }
 
     /// True if the wake-ups for an answered batch may come late: many callers wait, and the pump has more to do.
@@ -271,14 +260,11 @@ impl Queue {
     }
 
     /// Takes the first requests whose callers still wait, `most` of them. Acquires come before releases, or memory that a
-    /// release frees in the same script would hide that the server has none left. But an acquire of a fair lock follows an
-    /// earlier release of that lock, and so gets it in the same round trip; it needs no more memory than the release
-    /// frees.
+    /// release frees in the same script would hide that the server has none left.
     pub(super) fn take_batch(&mut self, most: usize) -> Vec<Key> {
         self.crowd = (self.alone + self.requests.len()).max(self.crowd / 2);
         let most = self.unsent.len().min(most);
         let (mut batch, mut later) = (Vec::with_capacity(most), Vec::with_capacity(most));
-        let mut released = Vec::new();
         let mut keys = 0;
         while batch.len() + later.len() < most
             && let Some(key) = self.unsent.pop_front()
@@ -295,15 +281,9 @@ impl Queue {
                 break;
             }
             entry.stage = Stage::Sent;
-            let target = entry.request.target();
-            let (is_fair, lock) = (target.kind() == HoldKind::Fair, target.hashed());
             match entry.request {
-                HoldRequest::Acquire(_) if is_fair && released.contains(&lock) => later.push(key),
                 HoldRequest::Acquire(_) => batch.push(key),
-                HoldRequest::Release(_) => {
-                    later.push(key);
-                    released.extend(is_fair.then_some(lock));
-                }
+                HoldRequest::Release(_) => later.push(key),
             }
             self.sent += 1;
             if alone {
@@ -311,8 +291,6 @@ impl Queue {
             }
         }
         batch.append(&mut later);
-        let is_urgent = |key: &Key| self.get(*key).is_some_and(|it| !it.request.meets_others());
-        self.is_urgent = self.unsent.iter().any(is_urgent);
         batch
     }
 
@@ -336,7 +314,6 @@ impl Queue {
             }
         }
         self.unsent.make_contiguous().sort_by_key(|key| key.number);
-        self.is_urgent |= !self.unsent.is_empty();
     }
 
     /// Answers requests whose callers still wait, and returns the wakers of those.

@@ -82,55 +82,6 @@ fn those_that_take_go_first() {
     assert!(!queue.has_unsent());
 }
 
-/// Behind its release, an acquire of a fair lock gets it; all others of the batch keep their places.
-// S-26.
-#[test]
-fn a_fair_lock_is_released_before_it_is_acquired_again() {
-    let fair = |request: HoldRequest| {
-        let fair = |name: &LockKey| Target::fair(name.clone());
-        match request {
-            HoldRequest::Acquire(ask) => {
-                let target = fair(ask.target.key());
-                HoldRequest::Acquire(AcquireRequest { target, ..ask })
-            }
-            HoldRequest::Release(ask) => {
-                let target = fair(ask.target.key());
-                HoldRequest::Release(ReleaseRequest { target, ..ask })
-            }
-        }
-    };
-    let requests = [free("m"), fair(take("a")), fair(free("a")), fair(take("a"))];
-    let others = [take("m"), fair(take("b")), fair(free("a"))];
-    let (mut queue, ..) = queue(requests.into_iter().chain(others));
-    assert_eq!(numbers(&queue.take_batch(MAX_BATCH)), [1, 4, 5, 0, 2, 3, 6]);
-}
-
-/// Requests that meet others wait for one that does not, for a millisecond at most.
-#[test]
-fn a_meeting_waits_for_its_last_request() {
-    let patient = |request| match request {
-        HoldRequest::Acquire(ask) => HoldRequest::Acquire(ask.meeting_others(true)),
-        HoldRequest::Release(ask) => {
-            let next = Some(OwnerId::new("uuid", 8, 1));
-            HoldRequest::Release(ask.with_next(next))
-        }
-    };
-    let (now, mut queue) = (Instant::now(), Queue::default());
-    let due = |queue: &Queue, after| queue.due_at(now + after, true).map(|at| at <= now + after);
-    for request in [patient(take("a")), patient(free("b"))] {
-        add_at(&mut queue, now, request, now);
-    }
-    assert_eq!(due(&queue, Duration::ZERO), Some(false));
-    assert_eq!(due(&queue, 2 * OVERDUE), Some(true));
-    add_at(&mut queue, now, take("b"), now);
-    assert_eq!(due(&queue, 2 * OVERDUE), Some(true));
-    assert!(queue.due_at(Instant::now(), true).is_some_and(|at| at <= Instant::now()));
-    assert_eq!(numbers(&queue.take_batch(MAX_BATCH)), [0, 2, 1]);
-    assert_eq!(queue.due_at(now, true), None, "nothing is left");
-    add_at(&mut queue, now, patient(take("c")), now);
-    assert_eq!(due(&queue, Duration::ZERO), Some(false), "the urgent one was sent");
-}
-
 /// The pump looks at a queue that is as much as is under way, also after callers have gone.
 #[test]
 fn the_pump_is_woken_for_enough() {
