@@ -19,7 +19,6 @@
 //! - `witness`: a task that uses a lock and records all of it,
 //! - `crew`: tasks that use locks of every kind that way,
 //! - [`sampler`]: what only the server can tell of them meanwhile,
-//! - `heard`: what is published on a channel,
 //! - [`left_at_end`]: what locks leave on a server.
 //!
 //! A check that does not hold panics and says what was waited for: these are test tools. Nothing
@@ -32,8 +31,6 @@ pub mod bad_config;
 pub mod crew;
 pub mod eventually;
 mod fair_queue;
-#[cfg(feature = "workers")]
-pub mod heard;
 pub mod history;
 pub mod leash;
 mod left;
@@ -53,8 +50,6 @@ mod task;
 pub mod witness;
 
 pub use eventually::{eventually, patience};
-#[cfg(feature = "workers")]
-pub use heard::Heard;
 pub use leash::Leash;
 pub use left::left_at_end;
 pub use log::Log;

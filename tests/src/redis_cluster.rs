@@ -181,6 +181,22 @@ impl RedisCluster {
         panic!("no node has slot {slot}");
     }
 
+    /// So many names whose slots this master has.
+    ///
+    /// Panics when it does not answer.
+    pub async fn names_at(&self, at: usize, count: usize) -> Vec<String> {
+        let mut names = Vec::new();
+        for name in (0..).map(|n| format!("over:{n}")) {
+            if names.len() == count {
+                break;
+            }
+            if self.owner(self.slot(&name).await).await == at {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     /// The side channel to the node that has the name's slot.
     pub async fn owner_of(&self, name: &str) -> &RedisServer {
         self.node(self.owner(self.slot(name).await).await)

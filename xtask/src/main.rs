@@ -82,9 +82,8 @@ fn test(args: &[String]) -> Result<(), Failure> {
 
 /// Runs the tests of `tests/databases` that need a database.
 fn databases_step() -> Result<Step, Failure> {
-    // Of the whole workspace: with the features of one package alone its dependencies would be compiled once more. What a fence
-    // costs is a measurement.
-    let args = ["--test=databases", "--", "--ignored", "--skip=cost::"];
+    // Of the whole workspace: with the features of one package alone its dependencies would be compiled once more.
+    let args = ["--test=databases", "--", "--ignored"];
     test_step(&args.map(str::to_owned))
 }
 

@@ -38,6 +38,13 @@ fn event(nanos: u64, holder: u32, op: Op) -> Event {
     Event { at: at(nanos), process: holder / 3, task, object: OBJECT.to_owned(), op }
 }
 
+/// What a task did that asked at 1, was granted the lock at 2 until then, and went on so.
+fn granted(holder: u32, until: Option<u64>, then: &[(u64, Op)]) -> Vec<Event> {
+    let begins = [(1, Op::AcquireInvoked), (2, acquired(Some(1), until.map(at)))];
+    let ops = begins.iter().chain(then);
+    ops.map(|(nanos, op)| event(*nanos, holder, op.clone())).collect()
+}
+
 /// One hold in a history that is made up: asked for, held during a range, with a token.
 #[derive(Debug, Clone)]
 struct Hold {
@@ -165,14 +172,9 @@ proptest! {
 
 #[test]
 fn a_claim_ends_at_the_first_of_what_can_end_it() {
-    let granted = |until: Option<u64>| {
-        let valid_until = until.map(at);
-        [event(1, 0, Op::AcquireInvoked), event(2, 0, acquired(Some(1), valid_until))]
-    };
     let extended = |until| Op::Extended { valid_until: at(until) };
     let end = |until, ops: &[(u64, Op)]| {
-        let rest = ops.iter().map(|(nanos, op)| event(*nanos, 0, op.clone()));
-        let history = History::from_events(granted(until).into_iter().chain(rest).collect());
+        let history = History::from_events(granted(0, until, ops));
         assert_eq!(overlaps(&history), []);
         history.claims()[0].end
     };

@@ -38,6 +38,26 @@ impl RedisServer {
         info.lines().filter_map(command_calls).collect()
     }
 
+    /// How often the server has answered with an error of this code since the start or the last [`reset_stats`](Self::reset_stats).
+    ///
+    /// Panics when it does not tell.
+    pub async fn error_replies(&self, code: &str) -> u64 {
+        let info: String = self.client.get(&["INFO", "errorstats"]).await;
+        let field = format!("errorstat_{code}:count=");
+        let count = info.lines().find_map(|line| line.strip_prefix(&field));
+        count.map_or(0, |count| count.parse().expect("a count is a number"))
+    }
+
+    /// How often the server has refused to run a command since then.
+    ///
+    /// Panics when it does not tell.
+    pub async fn rejected_calls(&self, command: &str) -> u64 {
+        let info: String = self.client.get(&["INFO", "commandstats"]).await;
+        let line = info.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:")));
+        let count = line.and_then(|line| line.split_once("rejected_calls=")?.1.split(',').next());
+        count.map_or(0, |count| count.parse().expect("a count is a number"))
+    }
+
     /// Sets all counts of [`command_calls`](Self::command_calls) to none.
     pub async fn reset_stats(&self) {
         self.client.cmd(&["CONFIG", "RESETSTAT"]).await;

@@ -107,6 +107,14 @@ pub(crate) async fn remove_filling(raw: &RawClient) {
     raw.cmd(&["EVAL", remove, "0"]).await;
 }
 
+/// Starts a process that takes locks when told to, and records them there.
+pub(crate) async fn locks_worker(server: &RedisServer, histories: &Path, more: &[&str]) -> Worker {
+    let args = ["locks", &*server.url(), histories.to_str().unwrap()];
+    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &[&args[..], more].concat(), &[]);
+    assert_eq!(worker.next_line(SOON).await, "ready");
+    worker
+}
+
 /// Checks what processes have recorded there: so many have acquired a lock.
 pub(crate) fn checked(histories: &Path, holders: usize) {
     let history = History::load(histories).unwrap();

@@ -16,7 +16,7 @@ async fn a_late_grant_is_none() {
     let patient = patient.connect(&drill.proxy.url()).await.unwrap();
     let slow = async |drill: &mut Drill| {
         // The end of a lease is not published.
-        let released = Heard::on(&drill.server, "redisson_lock__channel:{own:Mutex}").await;
+        let released = drill.server.subscribe_log("redisson_lock__channel:{own:Mutex}").await;
         drill.proxy.delay(LEASE * 6 / 10);
         let options = LockOptions::new().lease(Lease::Fixed(LEASE)).wait(LEASE * 2);
         let acquires = Job::ALL.map(|job| {
@@ -30,7 +30,8 @@ async fn a_late_grant_is_none() {
         let granted = drill.server.client().exists("redisson_lock_token:{own:Mutex}").await;
         assert!(granted, "the server granted nothing: there was no late answer");
         drill.proxy.pass();
-        eventually(SOON, "the late grant is given back", async || !released.all().is_empty()).await;
+        eventually(SOON, "the late grant is given back", async || !released.payloads().is_empty())
+            .await;
     };
     drill.fault(May::Delay, slow).await;
     soon_free(&quiet_client(&drill).await).await;

@@ -6,15 +6,16 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::start().await;
-    let kept = Kept::take(&drill.near.client, "kept").await;
-    let restart = async |drill: &mut Drill| {
+drill!(
+    every_lock_recovers,
+    Drill::start(),
+    May::Delay,
+    secs(3),
+    async |drill| {
+        let kept = Kept::take(&drill.near.client, "kept").await;
         drill.loses(async { drill.server.kill() }).await;
         drill.server.restart().await;
-    };
-    drill.fault(May::Delay, restart).await;
-    kept.are_lost(&drill.far.client).await;
-    drill.end(secs(3)).await;
-}
+        kept
+    },
+    async |drill, kept: Kept| kept.are_lost(&drill.far.client).await
+);

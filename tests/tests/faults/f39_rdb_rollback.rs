@@ -6,10 +6,12 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::start().await;
-    let roll_back = async |drill: &mut Drill| {
+drill!(
+    every_lock_recovers,
+    Drill::start(),
+    May::Delay,
+    secs(4),
+    async |drill| {
         // Its end in the snapshot, as it is not renewed in there.
         let lease = secs(4);
         let before = Kept::take_for(&drill.far.client, "kept", lease).await;
@@ -20,8 +22,6 @@ async fn every_lock_recovers() {
         drill.server.restart().await;
         assert!(drill.server.client().exists("kept mutex").await, "not in the snapshot");
         kept
-    };
-    let kept = drill.fault(May::Delay, roll_back).await;
-    kept.are_lost(&drill.far.client).await;
-    drill.end(secs(4)).await;
-}
+    },
+    async |drill, kept: Kept| kept.are_lost(&drill.far.client).await
+);

@@ -6,10 +6,12 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::with_sentinels().await;
-    let lose = async |drill: &mut Drill<Failover>| {
+drill!(
+    every_lock_recovers,
+    Drill::with_sentinels(),
+    May::Delay,
+    secs(5),
+    async |drill| {
         drill.nodes[1].pause();
         // Or the replica would have the commands in its socket, and run them later.
         drill.nodes[0].client_kill(ClientType::Replica).await;
@@ -21,8 +23,6 @@ async fn every_lock_recovers() {
         drill.nodes[1].resume();
         drill.promoted().await;
         kept
-    };
-    let kept = drill.fault(May::Delay, lose).await;
-    kept.are_lost(&drill.far.client).await;
-    drill.end(secs(5)).await;
-}
+    },
+    async |drill, kept: Kept| kept.are_lost(&drill.far.client).await
+);

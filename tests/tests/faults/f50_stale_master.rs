@@ -6,12 +6,14 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::with_sentinels().await;
-    // Or they would tell the old master at once that it is none.
-    drill.sentinels.publish_every(secs(10)).await;
-    let stale = async |drill: &mut Drill<Failover>| {
+drill!(
+    every_lock_recovers,
+    Drill::with_sentinels(),
+    May::Delay,
+    secs(5),
+    async |drill| {
+        // Or they would tell the old master at once that it is none.
+        drill.sentinels.publish_every(secs(10)).await;
         drill.nodes[0].pause();
         drill.promoted().await;
         drill.near.works().await;
@@ -26,8 +28,6 @@ async fn every_lock_recovers() {
         assert_eq!(asked().await, before, "the old master is asked for locks");
         let info: String = old.client().get(&["INFO", "replication"]).await;
         assert!(info.contains("role:master"), "it has been told: nothing was tested");
-    };
-    drill.fault(May::Delay, stale).await;
-    drill.dead.push(0);
-    drill.end(secs(5)).await;
-}
+    },
+    async |drill, ()| drill.dead.push(0)
+);

@@ -14,7 +14,7 @@ async fn no_request_has_keys_of_two_slots() {
     assert!(kind == StoreErrorKind::Config && text.contains("hash tag"), "{kind:?}: {text}");
     drill.all_work().await;
     for node in drill.servers() {
-        assert_eq!(refusals(node, "CROSSSLOT").await, 0);
+        assert_eq!(node.error_replies("CROSSSLOT").await, 0);
     }
     drill.end(secs(3)).await;
 }

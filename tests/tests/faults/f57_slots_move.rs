@@ -7,19 +7,21 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let world = Slots::new(RedisCluster::with_spares(1).await);
-    let mut drill = Drill::among(world, Habits::default()).await;
-    let kept = Kept::take(&drill.near.client, "kept").await;
-    let move_all = async |drill: &mut Drill<Slots>| {
+drill!(
+    every_lock_recovers,
+    async { Drill::among(Slots::new(RedisCluster::with_spares(1).await), Habits::default()).await },
+    May::Delay,
+    secs(4),
+    async |drill| {
+        let kept = Kept::take(&drill.near.client, "kept").await;
         for name in LOCKS.into_iter().chain(["kept mutex", "kept fair", "kept write"]) {
             let slot = drill.cluster.slot(name).await;
             drill.cluster.move_slot(slot, 3, &[], sleep(ms(50))).await;
         }
-    };
-    drill.fault(May::Delay, move_all).await;
-    drill.alive.push(3);
-    kept.are_kept().await;
-    drill.end(secs(4)).await;
-}
+        kept
+    },
+    async |drill, kept: Kept| {
+        drill.alive.push(3);
+        kept.are_kept().await;
+    }
+);

@@ -7,39 +7,21 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::in_a_cluster().await;
-    let tag = name_of(&drill.cluster, 0).await;
-    let down = async |drill: &mut Drill<Slots>| {
-        drill.loses(async { [1, 2].map(|node| drill.cluster.node(node).kill()) }).await;
-        for kind in EXCLUSIVE {
-            let name = format!("{{{tag}}}{kind}");
-            let refused = async || {
-                let error = match take(&drill.near.client, kind, &name, waits(ms(200))).await {
-                    Ok(_) => return false,
-                    Err(error) => error,
-                };
+drill!(every_lock_recovers, Drill::in_a_cluster(), May::Delay, secs(5), async |drill| {
+    let tag = drill.cluster.names_at(0, 1).await.remove(0);
+    drill.loses(async { [1, 2].map(|node| drill.cluster.node(node).kill()) }).await;
+    for kind in EXCLUSIVE {
+        let name = format!("{{{tag}}}{kind}");
+        let refused = async || {
+            let acquired = take(&drill.near.client, kind, &name, waits(ms(200))).await;
+            acquired.is_err_and(|error| {
                 let (kind, text) = kind_and_text(&error);
                 kind == StoreErrorKind::NotReady && text.contains("CLUSTERDOWN")
-            };
-            eventually(SOON, "the last master refuses", refused).await;
-        }
-        drill.cluster.node(1).restart().await;
-        drill.cluster.node(2).restart().await;
-        drill.cluster.wait_until_whole().await;
-    };
-    drill.fault(May::Delay, down).await;
-    drill.end(secs(5)).await;
-}
-
-/// A name whose slot this node has.
-async fn name_of(cluster: &RedisCluster, node: usize) -> String {
-    for number in 0.. {
-        let name = format!("n{number}");
-        if cluster.owner(cluster.slot(&name).await).await == node {
-            return name;
-        }
+            })
+        };
+        eventually(SOON, "the last master refuses", refused).await;
     }
-    unreachable!("each node has a third of the slots")
-}
+    drill.cluster.node(1).restart().await;
+    drill.cluster.node(2).restart().await;
+    drill.cluster.wait_until_whole().await;
+});

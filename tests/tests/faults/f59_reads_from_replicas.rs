@@ -5,11 +5,13 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_replica_is_asked() {
-    let mut drill = Drill::with_sentinels().await;
-    let kept = Kept::take_for(&drill.far.client, "kept", secs(15)).await;
-    let behind = async |drill: &mut Drill<Failover>| {
+drill!(
+    no_replica_is_asked,
+    Drill::with_sentinels(),
+    May::Delay,
+    secs(3),
+    async |drill| {
+        let kept = Kept::take_for(&drill.far.client, "kept", secs(15)).await;
         drill.nodes[1].pause();
         drill.near.works().await;
         for kind in EXCLUSIVE {
@@ -17,13 +19,14 @@ async fn no_replica_is_asked() {
             assert!(found.kind.is_some(), "{kind}: {found:?}");
         }
         drill.nodes[1].resume();
-    };
-    drill.fault(May::Delay, behind).await;
-    kept.release().await;
-    let calls = drill.nodes[1].command_calls().await;
-    // What the master replicates is no script, and the tests and the sentinels send none of these.
-    for command in ["evalsha", "script|load", "hello"] {
-        assert!(!calls.contains_key(command), "{calls:?}");
+        kept
+    },
+    async |drill, kept: Kept| {
+        kept.release().await;
+        let calls = drill.nodes[1].command_calls().await;
+        // What the master replicates is no script, and the tests and the sentinels send none of these.
+        for command in ["evalsha", "script|load", "hello"] {
+            assert!(!calls.contains_key(command), "{calls:?}");
+        }
     }
-    drill.end(secs(3)).await;
-}
+);

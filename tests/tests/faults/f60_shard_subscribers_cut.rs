@@ -6,10 +6,12 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut drill = Drill::in_a_cluster().await;
-    let cut_off = async |drill: &mut Drill<Slots>| {
+drill!(
+    every_lock_recovers,
+    Drill::in_a_cluster(),
+    May::Delay,
+    secs(4),
+    async |drill| {
         let idle = Idle::start(&drill.far_config(), &**drill).await;
         idle.delete_locks(&**drill).await;
         for _ in 0..3 {
@@ -21,11 +23,11 @@ async fn every_lock_recovers() {
             drill.near.works().await;
         }
         idle.all_acquire().await;
-    };
-    drill.fault(May::Delay, cut_off).await;
-    for node in drill.servers() {
-        let calls = node.command_calls().await;
-        assert!(!calls.contains_key("publish"), "sent to all nodes: {calls:?}");
+    },
+    async |drill, ()| {
+        for node in drill.servers() {
+            let calls = node.command_calls().await;
+            assert!(!calls.contains_key("publish"), "sent to all nodes: {calls:?}");
+        }
     }
-    drill.end(secs(4)).await;
-}
+);

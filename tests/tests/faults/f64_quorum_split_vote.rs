@@ -8,8 +8,9 @@
 use crate::prelude::*;
 
 drill!(a_split_vote_is_repeated, Drill::of_a_quorum(3), May::Delay, secs(4), async |drill| {
-    let releases =
-        join_all(drill.nodes.iter().map(|node| Heard::on(node, "redisson_lock__channel:{split}")));
+    let releases = join_all(
+        drill.nodes.iter().map(|node| node.subscribe_log("redisson_lock__channel:{split}")),
+    );
     let releases = releases.await;
     drill.proxies.iter().for_each(|proxy| proxy.mix_requests(ms(20)));
     let clients = (0..20).map(async |_| {
@@ -25,6 +26,6 @@ drill!(a_split_vote_is_repeated, Drill::of_a_quorum(3), May::Delay, secs(4), asy
     timeout(secs(10), join_all(turns)).await.expect("no majority for ever");
     eprintln!("20 clients in {:?}", start.elapsed());
     drill.proxies.iter().for_each(Proxy::pass);
-    let released: usize = releases.iter().map(|heard| heard.all().len()).sum();
+    let released: usize = releases.iter().map(|heard| heard.payloads().len()).sum();
     assert!(released > 20 * 3, "no vote was split: {released} holds of single servers released");
 });

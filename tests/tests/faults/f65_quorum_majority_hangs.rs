@@ -6,10 +6,12 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_minority_is_none() {
-    let mut drill = Drill::of_a_quorum(3).await;
-    let hang = async |drill: &mut Drill<Masters>| {
+drill!(
+    a_minority_is_none,
+    Drill::of_a_quorum(3),
+    May::Delay,
+    secs(4),
+    async |drill| {
         let held = drill.near.client.mutex("held").with(watched(LEASE)).lock().await.unwrap();
         drill.nodes[1].pause();
         drill.nodes[2].pause();
@@ -21,8 +23,6 @@ async fn a_minority_is_none() {
         drill.nodes[1].resume();
         drill.nodes[2].resume();
         held
-    };
-    let held = drill.fault(May::Delay, hang).await;
-    assert!(held.release().await.unwrap_err().is_lost());
-    drill.end(secs(4)).await;
-}
+    },
+    async |_, held: LockGuard| assert!(held.release().await.unwrap_err().is_lost())
+);

@@ -19,12 +19,10 @@ async fn they_delay_the_queue_once() {
         let waiting = async || raw.get::<usize>(&["LLEN", "redisson_lock_queue:{line}"]).await;
         eventually(SOON, "one more waits", async || waiting().await == count).await;
     };
-    let args =
-        ["locks", &*server.url(), history.path().to_str().unwrap(), &lease.as_millis().to_string()];
     let mut dead = Vec::new();
     for number in 0..5 {
-        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[]);
-        assert_eq!(worker.next_line(SOON).await, "ready");
+        let millis = lease.as_millis().to_string();
+        let mut worker = locks_worker(&server, history.path(), &[&millis]).await;
         worker.send(&format!("queue line {number}"));
         in_line(number + 1).await;
         dead.push(worker);

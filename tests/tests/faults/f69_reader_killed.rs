@@ -21,9 +21,7 @@ async fn its_part_ends_alone() {
         reading.push(client.rw_lock("read").with(watched(LEASE)).read().await.unwrap());
     }
     let history = tempfile::tempdir().unwrap();
-    let args = ["locks", &*server.url(), history.path().to_str().unwrap()];
-    let mut third = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[]);
-    assert_eq!(third.next_line(SOON).await, "ready");
+    let mut third = locks_worker(&server, history.path(), &[]).await;
     third.send(&format!("hold read read {}", LEASE.as_millis()));
     assert!(third.next_line(SOON).await.starts_with("held "));
     third.sigkill();

@@ -31,9 +31,7 @@ async fn permits_of_the_dead_come_back() {
     // It asks by itself later than this test ends.
     let client = LockClient::builder().poll_cap(SOON * 2).connect(&server.url()).await.unwrap();
     let history = tempfile::tempdir().unwrap();
-    let args = ["locks", &*server.url(), history.path().to_str().unwrap()];
-    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[]);
-    assert_eq!(worker.next_line(SOON).await, "ready");
+    let mut worker = locks_worker(&server, history.path(), &[]).await;
     worker.send(&format!("take permits 3 2 {}", LEASE.as_millis()));
     assert!(worker.next_line(SOON).await.starts_with("held "));
     let permits = client.semaphore("permits", 3);

@@ -15,16 +15,17 @@ pub(crate) use lock_tests::history::{May, Recorder, Share, Violation};
 pub(crate) use lock_tests::redis_server::ClientType;
 pub(crate) use lock_tests::witness::Witness;
 pub(crate) use lock_tests::{
-    Heard, Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually, patience, take,
+    Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually, patience, take,
 };
 pub(crate) use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use crate::drill::{
     ANSWER, Alone, Drill, Failover, Idle, Kept, LEASE, Masters, Slots, WAITER_LEASE, World, drill,
-    refusal, refusals, refused,
+    refusal, refused,
 };
 pub(crate) use crate::each::{
-    all_are_renewed, checked, hold_each, listeners, own_name, quiet_client, release_each, soon_free,
+    all_are_renewed, checked, hold_each, listeners, locks_worker, own_name, quiet_client,
+    release_each, soon_free,
 };
 
 /// More than anything that has to happen takes on a busy machine.

@@ -187,6 +187,17 @@ pub(crate) async fn far_world() -> (RedisServer, Proxy, LockClient) {
     (server, proxy, client)
 }
 
+/// Ends the client's connection, and returns when the client knows; it gets no new one until the proxy passes.
+pub(crate) async fn cut_off(proxy: &Proxy, client: &LockClient) {
+    proxy.refuse();
+    proxy.reset_all();
+    // Until then a request may still be written to the dead connection. This one takes no lock.
+    soon!("the reset is noticed", {
+        let error = client.admin().inspect("probe").await.err();
+        error.as_ref().and_then(store_kind) == Some(StoreErrorKind::Unavailable)
+    });
+}
+
 /// Releases all of them at the same time.
 pub(crate) async fn release_all(guards: impl IntoIterator<Item = LockGuard>) {
     let released = join_all(guards.into_iter().map(LockGuard::release));

@@ -2,80 +2,25 @@
 
 use lock_runtime::{LockError, distributed_lock};
 
-#[distributed_lock(key = "nightly", lease = 30)]
-async fn number() -> Result<(), LockError> {
-    Ok(())
-}
+include!("../annotated.rs");
 
-#[distributed_lock(key = "nightly", lease = forever)]
-async fn forever() -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "nightly", lease = watchdog())]
-async fn no_time() -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "nightly", lease = millis)]
-async fn expression(millis: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "nightly", wait = "a while")]
-async fn text() -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "nightly", wait = "forever")]
-async fn quoted() -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "nightly", wait = forver)]
-async fn misspelt() -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "nightly", wait = seconds)]
-async fn wait_not_a_duration_expression(seconds: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-// Expressions of the wrong type are reported where they stand.
-#[distributed_lock(key = "nightly", at_least = seconds)]
-async fn at_least(seconds: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "nightly", max_hold = seconds)]
-async fn max_hold(seconds: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "nightly", lease = watchdog(seconds))]
-async fn lease(seconds: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "a", when = id)]
-async fn when_not_a_bool_number(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "a", when = locked)]
-async fn reference(locked: &bool) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "a", condition = id > 0)]
-async fn by_another_name(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "nightly", kind = semaphore(limit))]
-async fn kind_semaphore_expression(limit: u64) -> Result<(), LockError> {
-    Ok(())
+annotated! {
+    number() [key = "nightly", lease = 30]
+    forever() [key = "nightly", lease = forever]
+    no_time() [key = "nightly", lease = watchdog()]
+    expression(millis: u64) [key = "nightly", lease = millis]
+    text() [key = "nightly", wait = "a while"]
+    quoted() [key = "nightly", wait = "forever"]
+    misspelt() [key = "nightly", wait = forver]
+    wait_not_a_duration_expression(seconds: u64) [key = "nightly", wait = seconds]
+    // Expressions of the wrong type are reported where they stand.
+    at_least(seconds: u64) [key = "nightly", at_least = seconds]
+    max_hold(seconds: u64) [key = "nightly", max_hold = seconds]
+    lease(seconds: u64) [key = "nightly", lease = watchdog(seconds)]
+    when_not_a_bool_number(id: u64) [key = "a", when = id]
+    reference(locked: &bool) [key = "a", when = locked]
+    by_another_name(id: u64) [key = "a", condition = id > 0]
+    kind_semaphore_expression(limit: u64) [key = "nightly", kind = semaphore(limit)]
 }
 
 struct Shop {
@@ -89,9 +34,11 @@ impl Shop {
     }
 }
 
-#[distributed_lock(key = "a", map_err = to_my_error)]
-async fn map_err_unknown() -> Result<(), LockError> {
-    Ok(())
+annotated! {
+    map_err_unknown() [key = "a", map_err = to_my_error]
+    client_misspelt(client: lock_runtime::LockClient) [key = "shop", client = clent]
+    address() [key = "shop", client = "redis://127.0.0.1"]
+    client_by_another_name(client: lock_runtime::LockClient) [key = "shop", redis = client]
 }
 
 fn main() {}

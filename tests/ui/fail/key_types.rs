@@ -2,39 +2,16 @@
 
 use lock_runtime::{LockError, distributed_lock};
 
-#[distributed_lock(key = 42)]
-async fn literal() -> Result<(), LockError> {
-    Ok(())
-}
+include!("../annotated.rs");
 
-#[distributed_lock(key = id)]
-async fn expression(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(keys = ids)]
-async fn no_list(ids: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(keys = ids)]
-async fn no_texts(ids: Vec<u64>) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(keys = ["all", id])]
-async fn no_text(id: u64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "price:{price}")]
-async fn float(price: f64) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key("user:{}", user.as_ref()))]
-async fn option(user: Option<String>) -> Result<(), LockError> {
-    Ok(())
+annotated! {
+    literal() [key = 42]
+    expression(id: u64) [key = id]
+    no_list(ids: u64) [keys = ids]
+    no_texts(ids: Vec<u64>) [keys = ids]
+    no_text(id: u64) [keys = ["all", id]]
+    float(price: f64) [key = "price:{price}"]
+    option(user: Option<String>) [key("user:{}", user.as_ref())]
 }
 
 struct Order {
@@ -58,24 +35,11 @@ mod shop {
     }
 }
 
-#[distributed_lock(key = "order:{order.id}")]
-async fn private(order: shop::Order) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "order:{order.number()}")]
-async fn arguments(order: shop::Order) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "order:{order.number}")]
-async fn no_call(order: shop::Order) -> Result<(), LockError> {
-    Ok(())
-}
-
-#[distributed_lock(key = "order:{order.lines}")]
-async fn no_type(order: shop::Order) -> Result<(), LockError> {
-    Ok(())
+annotated! {
+    private(order: shop::Order) [key = "order:{order.id}"]
+    arguments(order: shop::Order) [key = "order:{order.number()}"]
+    no_call(order: shop::Order) [key = "order:{order.number}"]
+    no_type(order: shop::Order) [key = "order:{order.lines}"]
 }
 
 fn main() {}

@@ -1,3 +1,4 @@
+use async_trait::async_trait;
 use lock_runtime::{LockError, distributed_lock};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -36,6 +37,16 @@ fn boxed() -> Pin<Box<dyn Future<Output = Result<u64, LockError>> + Send>> {
         std::future::ready(()).await;
         Ok(*local)
     })
+}
+
+#[async_trait]
+trait Till {
+    #[distributed_lock(key = "till")]
+    async fn open(&self) -> Result<u64, LockError> {
+        let local = Rc::new(1);
+        std::future::ready(()).await;
+        Ok(*local)
+    }
 }
 
 fn send<T: Send>(_: T) {}

@@ -3,7 +3,6 @@
 //! Each test but those of SQLite needs a server that `cargo xtask test --with-databases` installs, and is ignored without it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
-mod cost;
 mod crew;
 mod drivers;
 mod holds;

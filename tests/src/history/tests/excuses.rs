@@ -1,20 +1,10 @@
 //! A fault allows what it explains, and nothing else that happens at that time.
 
-use super::rules::{LIMIT, check, fault, hold, span};
+use super::rules::{LIMIT, check, fault, hold, span, with_token};
 use super::*;
 
 fn rules() -> Rules {
     Rules { aftermath: span(100), notice: span(3), ..Rules::default() }
-}
-
-/// A hold as [`hold`] has it, with this token.
-fn with_token(token: u64, mut events: Vec<Event>) -> Vec<Event> {
-    for event in &mut events {
-        if let Op::Acquired { token: its, .. } = &mut event.op {
-            *its = Some(token);
-        }
-    }
-    events
 }
 
 fn update(nanos: u64, holder: u32, from: u64) -> Vec<Event> {
@@ -34,10 +24,6 @@ fn exclusive(holder: u32, token: u64, invoked: u64, start: u64, end: u64) -> Vec
     with_token(token, hold(holder, Share::Exclusive, invoked, start, end))
 }
 
-fn read(holder: u32, token: u64, invoked: u64, start: u64, end: u64) -> Vec<Event> {
-    with_token(token, hold(holder, Share::Readers, invoked, start, end))
-}
-
 fn forgets(began: u64, ended: u64) -> Vec<Event> {
     fault(began, Some(ended), May::Forget)
 }
@@ -48,109 +34,62 @@ fn judged(events: impl IntoIterator<Item = Vec<Event>>, rules: &Rules) -> (usize
     (report.violations.len(), report.allowed.len())
 }
 
-#[test]
-fn a_token_is_too_small_only_if_its_grant_was_forgotten() {
-    let late = exclusive(1, 7, 4, 30, 40);
-    let next = exclusive(5, 8, 5, 10, 20);
-    let judged = |forgets| judged([late.clone(), next.clone(), forgets], &rules());
-    assert_eq!(judged(forgets(6, 7)), (0, 1), "granted, forgotten, and granted to the next");
-    assert_eq!(judged(forgets(2, 3)), (1, 0), "both were granted after it");
-    assert_eq!(judged(forgets(12, 13)), (1, 0), "both were granted before it");
-    assert_eq!(judged(fault(6, Some(7), May::Stop)), (1, 0), "nothing was forgotten");
-}
+/// A hold: how it is shared, its holder and token, when it was asked for, and from when to when it was held.
+type Row = (Share, u32, u64, u64, u64, u64);
 
+/// Of tokens and overlaps, a fault that forgets allows only what is due to it. Rows of what happens, the holds, the time of the fault, how
+/// many violations no fault allows, and how many one does.
 #[test]
-fn a_waiter_that_asked_before_the_fault_needs_a_token_of_that_time() {
-    let next = exclusive(5, 80, 20, 22, 30);
-    let late = |token| exclusive(1, token, 4, 30, 40);
-    let between = exclusive(7, 60, 13, 14, 16);
-    let judged =
-        |late: Vec<Event>| judged([late, next.clone(), between.clone(), forgets(10, 12)], &rules());
-    assert_eq!(
-        judged(late(50)),
-        (0, 1),
-        "it was granted before the one between, and so may be before the fault"
-    );
-    assert_eq!(
-        judged(late(70)),
-        (1, 0),
-        "the one between was granted after the fault, and it was granted after that"
-    );
-}
-
-#[test]
-fn a_token_that_is_excused_hides_none_that_is_not() {
-    let late = exclusive(1, 50, 4, 40, 45);
-    let forgotten = exclusive(5, 90, 13, 14, 16);
-    assert_eq!(judged([late.clone(), forgotten.clone(), forgets(10, 12)], &rules()), (0, 1));
-    // Granted before the fault, with a greater token, and over when the late one was granted.
-    let before = exclusive(7, 70, 1, 2, 3);
-    assert_eq!(judged([late, forgotten, before, forgets(10, 12)], &rules()), (1, 0));
-}
-
-#[test]
-fn no_token_is_given_twice() {
-    let late = exclusive(1, 8, 4, 30, 40);
-    let next = exclusive(5, 8, 5, 10, 20);
-    assert_eq!(judged([late, next, forgets(6, 7)], &rules()), (1, 0));
-}
-
-#[test]
-fn each_hold_before_is_judged() {
-    let late = exclusive(1, 6, 2, 30, 40);
-    let next = exclusive(5, 9, 5, 10, 20);
-    assert_eq!(judged([late.clone(), next.clone(), forgets(8, 9)], &rules()), (0, 1));
-    // Its token is greater, too, and it was over when the store forgot.
-    let before = exclusive(7, 7, 1, 3, 5);
-    assert_eq!(judged([late, next, before, forgets(8, 9)], &rules()), (1, 0));
-}
-
-#[test]
-fn a_hold_that_is_handed_on_was_asked_for_before() {
-    let first = exclusive(0, 6, 1, 2, 12);
-    let handed_on = exclusive(1, 7, 10, 12, 14);
-    let next = exclusive(5, 90, 6, 7, 9);
-    // The next one overlaps the first, and comes before the second.
-    assert_eq!(
-        judged([first.clone(), handed_on.clone(), next.clone(), forgets(4, 5)], &rules()),
-        (0, 2)
-    );
-    // A task between the two was given up, and its token with it.
-    let left_out = exclusive(1, 8, 10, 12, 14);
-    assert_eq!(judged([first.clone(), left_out, next.clone(), forgets(4, 5)], &rules()), (0, 2));
-    // It was granted after the fault by itself, and has a smaller token than the next one, which came before it.
-    let asked_for = exclusive(1, 80, 10, 12, 14);
-    assert_eq!(judged([first, asked_for, next, forgets(4, 5)], &rules()), (1, 1));
-}
-
-#[test]
-fn a_reader_may_join_a_hold_that_is_forgotten() {
-    let write = || exclusive(5, 90, 6, 7, 20);
-    let joined = [read(0, 6, 1, 2, 15), read(1, 6, 10, 11, 14), write(), forgets(4, 5)];
-    assert_eq!(judged(joined, &rules()).0, 0);
-    let asked = [read(0, 6, 1, 2, 15), read(1, 80, 10, 11, 14), write(), forgets(4, 5)];
-    assert_eq!(judged(asked, &rules()).0, 2, "an overlap, and a smaller token");
-}
-
-#[test]
-fn of_two_at_once_the_first_was_forgotten() {
-    let at_once = |one, other| [exclusive(1, one, 1, 10, 30), exclusive(5, other, 16, 20, 40)];
-    let judged =
-        |holds: [Vec<Event>; 2]| judged(holds.into_iter().chain([forgets(15, 18)]), &rules());
-    assert_eq!(judged(at_once(7, 8)), (0, 1));
-    // The one with the smaller token was granted first, so this one was not forgotten.
-    let [one, other] = at_once(8, 7);
-    assert_eq!(judged([one, other]).0, 2, "an overlap, and a smaller token");
-}
-
-/// A reader whose hold was forgotten, and who ends last, hides none whose hold was not.
-#[test]
-fn each_overlapping_pair_is_judged() {
-    let forgotten = || read(0, 3, 1, 2, 60);
-    let write = || exclusive(6, 90, 20, 21, 30);
-    assert_eq!(judged([forgotten(), write(), forgets(5, 6)], &rules()), (0, 1));
-    let later = read(3, 20, 10, 11, 40);
-    assert_eq!(judged([forgotten(), later, write(), forgets(5, 6)], &rules()), (1, 1));
+#[rustfmt::skip]
+fn what_was_forgotten_excuses_tokens_and_overlaps() {
+    use Share::{Exclusive as W, Readers as R};
+    // A waiter whose grant comes after that of one with a greater token.
+    const LATE: Row = (W, 1, 7, 4, 30, 40);
+    const NEXT: Row = (W, 5, 8, 5, 10, 20);
+    // One that asked before the fault, one that had the lock after it, and one between.
+    const ASKED: Row = (W, 1, 50, 4, 30, 40);
+    const AFTER: Row = (W, 5, 80, 20, 22, 30);
+    const BETWEEN: Row = (W, 7, 60, 13, 14, 16);
+    const WAITED: Row = (W, 1, 50, 4, 40, 45);
+    const FORGOTTEN: Row = (W, 5, 90, 13, 14, 16);
+    const LAST: Row = (W, 1, 6, 2, 30, 40);
+    const GREATER: Row = (W, 5, 9, 5, 10, 20);
+    // A hold that is handed on was asked for before. The next one overlaps it, and comes before the second task.
+    const FIRST: Row = (W, 0, 6, 1, 2, 12);
+    const OTHER: Row = (W, 5, 90, 6, 7, 9);
+    // A reader whose hold was forgotten, and who ends last.
+    const READ: Row = (R, 0, 3, 1, 2, 60);
+    const WRITE: Row = (W, 6, 90, 20, 21, 30);
+    let rows: [(&str, &[Row], (u64, u64), (usize, usize)); 19] = [
+        ("granted, forgotten, and granted to the next", &[LATE, NEXT], (6, 7), (0, 1)),
+        ("both were granted after it", &[LATE, NEXT], (2, 3), (1, 0)),
+        ("both were granted before it", &[LATE, NEXT], (12, 13), (1, 0)),
+        ("no token is given twice", &[(W, 1, 8, 4, 30, 40), NEXT], (6, 7), (1, 0)),
+        ("granted before the one between, so maybe before the fault", &[ASKED, AFTER, BETWEEN], (10, 12), (0, 1)),
+        ("granted after the one between, which was after the fault", &[(W, 1, 70, 4, 30, 40), AFTER, BETWEEN], (10, 12), (1, 0)),
+        ("a greater token that was forgotten", &[WAITED, FORGOTTEN], (10, 12), (0, 1)),
+        ("that hides no greater one that was over before the fault", &[WAITED, FORGOTTEN, (W, 7, 70, 1, 2, 3)], (10, 12), (1, 0)),
+        ("a greater token of one before", &[LAST, GREATER], (8, 9), (0, 1)),
+        ("each hold before is judged", &[LAST, GREATER, (W, 7, 7, 1, 3, 5)], (8, 9), (1, 0)),
+        ("handed on", &[FIRST, (W, 1, 7, 10, 12, 14), OTHER], (4, 5), (0, 2)),
+        ("a task between the two was given up, and its token with it", &[FIRST, (W, 1, 8, 10, 12, 14), OTHER], (4, 5), (0, 2)),
+        ("granted by itself after the fault, with a smaller token", &[FIRST, (W, 1, 80, 10, 12, 14), OTHER], (4, 5), (1, 1)),
+        ("of two at once the first was forgotten", &[(W, 1, 7, 1, 10, 30), (W, 5, 8, 16, 20, 40)], (15, 18), (0, 1)),
+        ("the one with the smaller token was granted first", &[(W, 1, 8, 1, 10, 30), (W, 5, 7, 16, 20, 40)], (15, 18), (2, 0)),
+        ("a reader joined the hold", &[(R, 0, 6, 1, 2, 15), (R, 1, 6, 10, 11, 14), (W, 5, 90, 6, 7, 20)], (4, 5), (0, 2)),
+        ("a reader asked for its own", &[(R, 0, 6, 1, 2, 15), (R, 1, 80, 10, 11, 14), (W, 5, 90, 6, 7, 20)], (4, 5), (2, 1)),
+        ("a reader that was forgotten", &[READ, WRITE], (5, 6), (0, 1)),
+        ("that hides no other", &[READ, (R, 3, 20, 10, 11, 40), WRITE], (5, 6), (1, 1)),
+    ];
+    for (what, holds, (began, ended), expected) in rows {
+        let holds = holds.iter().map(|(share, holder, token, invoked, start, end)| {
+            with_token(*token, hold(*holder, *share, *invoked, *start, *end))
+        });
+        assert_eq!(judged(holds.chain([forgets(began, ended)]), &rules()), expected, "{what}");
+    }
+    let late = [exclusive(1, 7, 4, 30, 40), exclusive(5, 8, 5, 10, 20)];
+    let stops = fault(6, Some(7), May::Stop);
+    assert_eq!(judged(late.into_iter().chain([stops]), &rules()), (1, 0), "nothing was forgotten");
 }
 
 /// An update that undoes another one is late, and its process has stood still.
@@ -187,11 +126,8 @@ fn a_stop_explains_what_came_late_over_other_updates() {
 #[test]
 fn a_change_under_a_reader_needs_a_writer() {
     let write = |until, then: &[(u64, Op)]| {
-        let granted = acquired(Some(5), until);
-        let update = Op::Updated { from: 7, to: 8 };
-        let ops = [(1, Op::AcquireInvoked), (2, granted), (9, update)];
-        let ops = ops.iter().chain(then);
-        ops.map(|(nanos, op)| event(*nanos, 0, op.clone())).collect::<Vec<_>>()
+        let update = [(9, Op::Updated { from: 7, to: 8 })];
+        with_token(5, granted(0, until, &[&update, then].concat()))
     };
     let read = || {
         let mut events = with_token(6, hold(3, Share::Readers, 12, 20, 40));
@@ -204,7 +140,7 @@ fn a_change_under_a_reader_needs_a_writer() {
     let cancelled = write(None, &[(9, Op::WriteCancelled), (10, Op::ReleaseInvoked)]);
     assert_eq!(judged([cancelled, read()], &rules()), (0, 0));
     let stops = fault_of(0, 10, 30, May::Stop);
-    let stopped = write(Some(at(18)), &[(30, Op::Lost)]);
+    let stopped = write(Some(18), &[(30, Op::Lost)]);
     assert_eq!(judged([stopped, read(), stops], &rules()), (0, 2), "and it learned late");
 }
 
@@ -237,10 +173,7 @@ fn permits_are_too_many_only_if_some_were_forgotten() {
 #[test]
 fn a_fault_of_one_process_explains_no_late_answer_to_another() {
     let fails = |holder, lost| {
-        let granted = acquired(Some(1), Some(at(90)));
-        let ops = [Op::AcquireInvoked, granted, Op::ReleaseInvoked, Op::NotReleased { lost }];
-        let events = [5, 6, 45, 50].into_iter().zip(ops);
-        events.map(|(nanos, op)| event(nanos, holder, op)).collect::<Vec<_>>()
+        granted(holder, Some(90), &[(45, Op::ReleaseInvoked), (50, Op::NotReleased { lost })])
     };
     let cut_off = |process| fault_of(process, 20, 30, May::Delay);
     assert_eq!(judged([fails(0, false), cut_off(0)], &rules()), (0, 1));
@@ -280,10 +213,7 @@ fn a_lock_is_left_free_for_longer_only_by_a_busy_machine() {
 
 #[test]
 fn a_process_that_stood_still_knows_soon_after() {
-    let learns = |nanos| {
-        let granted = acquired(Some(1), Some(at(20)));
-        vec![event(1, 0, Op::AcquireInvoked), event(2, 0, granted), event(nanos, 0, Op::Lost)]
-    };
+    let learns = |nanos| granted(0, Some(20), &[(nanos, Op::Lost)]);
     let stops = || fault(15, Some(40), May::Stop);
     assert_eq!(judged([learns(43), stops()], &rules()), (0, 1));
     assert_eq!(judged([learns(44), stops()], &rules()), (1, 0));
@@ -299,13 +229,7 @@ fn a_process_that_stood_still_knows_soon_after() {
 #[test]
 fn a_stop_explains_only_what_the_stopped_process_did() {
     let stops = |process| fault_of(process, 15, 40, May::Stop);
-    let granted = acquired(Some(1), Some(at(20)));
-    let learns = vec![
-        event(1, 0, Op::AcquireInvoked),
-        event(2, 0, granted),
-        event(25, 0, Op::Effect),
-        event(43, 0, Op::Lost),
-    ];
+    let learns = granted(0, Some(20), &[(25, Op::Effect), (43, Op::Lost)]);
     assert_eq!(judged([learns.clone(), stops(0)], &rules()), (0, 2));
     assert_eq!(judged([learns, stops(1)], &rules()), (2, 0), "another process stood still");
 }

@@ -16,6 +16,16 @@ pub(super) fn hold(holder: u32, share: Share, invoked: u64, start: u64, end: u64
     times.into_iter().zip(ops).map(|(nanos, op)| event(nanos, holder, op)).collect()
 }
 
+/// A hold as [`hold`] has it, with this token.
+pub(super) fn with_token(token: u64, mut events: Vec<Event>) -> Vec<Event> {
+    for event in &mut events {
+        if let Op::Acquired { token: its, .. } = &mut event.op {
+            *its = Some(token);
+        }
+    }
+    events
+}
+
 pub(super) fn check(events: impl IntoIterator<Item = Vec<Event>>, rules: &Rules) -> Report {
     History::from_events(events.into_iter().flatten().collect()).check(rules)
 }
@@ -54,16 +64,10 @@ fn readers_share_and_writers_do_not() {
 /// C3: readers may share the token of the writer before them, but a later writer may not have it.
 #[test]
 fn readers_may_have_one_token() {
-    let with = |token, mut events: Vec<Event>| {
-        if let Op::Acquired { token: its, .. } = &mut events[1].op {
-            *its = Some(token);
-        }
-        events
-    };
-    let write =
-        |holder, start, token| with(token, hold(holder, Share::Exclusive, 1, start, start + 5));
-    let read =
-        |holder, start, token| with(token, hold(holder, Share::Readers, 1, start, start + 5));
+    let of =
+        |share, holder, start, token| with_token(token, hold(holder, share, 1, start, start + 5));
+    let write = |holder, start, token| of(Share::Exclusive, holder, start, token);
+    let read = |holder, start, token| of(Share::Readers, holder, start, token);
     assert_eq!(violations([write(1, 10, 7), read(2, 20, 7), read(3, 22, 7), write(4, 30, 8)]), []);
     finds!(
         violations([write(1, 10, 7), read(2, 20, 7), write(3, 30, 7)]),
@@ -122,9 +126,7 @@ fn a_crowd_is_found() {
 fn permits_have_tokens_in_the_order_of_the_asking() {
     let permit = |holder, token, invoked, start| {
         let share = Share::Permits { count: 1, limit: LIMIT };
-        let mut events = hold(holder, share, invoked, start, start + 5);
-        events[1].op = Op::Acquired { share, token: Some(token), valid_until: None };
-        events
+        with_token(token, hold(holder, share, invoked, start, start + 5))
     };
     assert_eq!(violations([permit(1, 7, 1, 10), permit(2, 6, 9, 20)]), []);
     finds!(violations([permit(1, 7, 1, 10), permit(2, 6, 10, 20)]), Violation::TokenOrder(..));
@@ -197,11 +199,7 @@ fn a_value_that_was_set_back_is_read_again() {
 /// C4: a loss needs a fault, or a deadline that has passed.
 #[test]
 fn a_loss_without_a_reason_is_found() {
-    let lost = |until| {
-        let valid_until = Some(at(until));
-        let acquired = Op::Acquired { share: Share::Exclusive, token: Some(1), valid_until };
-        vec![event(1, 0, Op::AcquireInvoked), event(2, 0, acquired), event(50, 0, Op::Lost)]
-    };
+    let lost = |until| granted(0, Some(until), &[(50, Op::Lost)]);
     assert_eq!(violations([lost(50)]), []);
     finds!(violations([lost(51)]), Violation::Lost(_));
     for may in [May::ForgetInPart, May::Forget] {
@@ -222,13 +220,7 @@ fn a_loss_without_a_reason_is_found() {
 #[test]
 fn a_late_notice_is_found() {
     let rules = Rules { notice: span(3), ..Rules::default() };
-    let ends = |nanos, op| {
-        vec![
-            event(1, 0, Op::AcquireInvoked),
-            event(2, 0, acquired(Some(1), Some(at(20)))),
-            event(nanos, 0, op),
-        ]
-    };
+    let ends = |nanos, op| granted(0, Some(20), &[(nanos, op)]);
     for op in [Op::Lost, Op::ReleaseInvoked] {
         assert_eq!(check([ends(23, op.clone())], &rules).violations, []);
         finds!(check([ends(24, op.clone())], &rules).violations, Violation::LateNotice(..));
@@ -243,12 +235,7 @@ fn a_late_notice_is_found() {
 fn a_stale_release_is_found() {
     let late = |released| {
         let end = if released { Op::Released } else { Op::NotReleased { lost: true } };
-        vec![
-            event(1, 0, Op::AcquireInvoked),
-            event(2, 0, acquired(Some(1), Some(at(20)))),
-            event(40, 0, Op::ReleaseInvoked),
-            event(41, 0, end),
-        ]
+        granted(0, Some(20), &[(40, Op::ReleaseInvoked), (41, end)])
     };
     let successor = hold(3, Share::Exclusive, 5, 30, 50);
     assert_eq!(violations([late(false), successor.clone()]), []);
@@ -284,16 +271,12 @@ fn a_stale_release_is_found_behind_others() {
 /// C4: a hold is there when it is released, up to its deadline.
 #[test]
 fn a_release_that_fails_is_found() {
-    let fails = |until, nanos| {
-        vec![
-            event(1, 0, Op::AcquireInvoked),
-            event(2, 0, acquired(Some(1), Some(at(until)))),
-            event(30, 0, Op::ReleaseInvoked),
-            event(nanos, 0, Op::NotReleased { lost: true }),
-        ]
+    let fails = |nanos| {
+        let failed = (nanos, Op::NotReleased { lost: true });
+        granted(0, Some(50), &[(30, Op::ReleaseInvoked), failed])
     };
-    finds!(violations([fails(50, 49)]), Violation::NotReleased(..));
-    assert_eq!(violations([fails(50, 50)]), [], "the lease may have ended");
+    finds!(violations([fails(49)]), Violation::NotReleased(..));
+    assert_eq!(violations([fails(50)]), [], "the lease may have ended");
     // The first release has no answer. The second hold is lost at its deadline, and so has none to release.
     let lost = vec![
         event(32, 0, Op::AcquireInvoked),
@@ -301,8 +284,7 @@ fn a_release_that_fails_is_found() {
         event(40, 0, Op::Lost),
         event(41, 0, Op::NotReleased { lost: true }),
     ];
-    let dropped =
-        fails(50, 0).into_iter().filter(|it| it.op != Op::NotReleased { lost: true }).collect();
+    let dropped = granted(0, Some(50), &[(30, Op::ReleaseInvoked)]);
     assert_eq!(violations([dropped, lost]), []);
 }
 
@@ -415,19 +397,15 @@ fn a_fault_allows_what_it_may_do() {
     const ALL: [May; 5] = [Delay, Stop, Repeat, ForgetInPart, Forget];
     let mut late = hold(1, Share::Exclusive, 1, 10, 30);
     late.push(event(35, 1, Op::Effect));
-    let ends = |ops: &[Op]| {
-        let begins = [Op::AcquireInvoked, acquired(Some(1), Some(at(90)))];
-        let times = [1, 2, 24, 25].into_iter().zip(begins.iter().chain(ops));
-        times.map(|(nanos, op)| event(nanos, 0, op.clone())).collect::<Vec<_>>()
-    };
-    let fails = |lost| ends(&[Op::ReleaseInvoked, Op::NotReleased { lost }]);
+    let ends = |ops: &[(u64, Op)]| granted(0, Some(90), ops);
+    let fails = |lost| ends(&[(24, Op::ReleaseInvoked), (25, Op::NotReleased { lost })]);
     let server = |op| vec![event(20, 0, op)];
     let (waiter, by) = ("a".to_owned(), "b".to_owned());
     let loses = [Stop, ForgetInPart, Forget];
     for (what, events, by) in [
         ("an overlap", overlap().concat(), &[Forget][..]),
         ("a late effect", late, &[Stop]),
-        ("a loss", ends(&[Op::Lost]), &loses),
+        ("a loss", ends(&[(24, Op::Lost)]), &loses),
         ("a release of none", fails(true), &loses),
         ("a release without an answer", fails(false), &ALL),
         ("a waiter passed over", server(Op::Passed { waiter, by }), &[Repeat, Forget]),
@@ -462,10 +440,8 @@ fn a_fault_that_forgets_does_not_turn_tokens_round() {
     assert!(report.violations.iter().any(|it| matches!(it, Violation::TokenOrder(..))), "{report}");
     // A grant that was forgotten before its answer arrived comes after one of a greater token.
     let overtaken = |asked| {
-        let mut late = hold(1, Share::Exclusive, asked, 30, 40);
-        late[1].op = acquired(Some(7), None);
-        let mut next = hold(2, Share::Exclusive, 5, 10, 20);
-        next[1].op = acquired(Some(8), None);
+        let late = with_token(7, hold(1, Share::Exclusive, asked, 30, 40));
+        let next = with_token(8, hold(2, Share::Exclusive, 5, 10, 20));
         let report = check([late, next, fault(2, None, May::Forget)], &Rules::default());
         (report.violations.len(), report.allowed.len())
     };

@@ -24,19 +24,23 @@ use tempfile::TempDir;
 pub(crate) use self::idle::Idle;
 pub(crate) use self::kept::Kept;
 pub(crate) use self::process::ProcessStart;
-pub(crate) use self::refusal::{refusal, refusals, refused};
+pub(crate) use self::refusal::{refusal, refused};
 pub(crate) use self::worlds::{Alone, Failover, Masters, Slots, World};
 use crate::prelude::*;
 
 /// A row of the fault table: what the test is called, where the drill takes place, what the fault may do, within what time
-/// every party has every lock again, and how the fault is injected. With an action only, a drill without a fault: the parties lose
-/// nothing by what it does.
+/// every party has every lock again, how the fault is injected, and what is looked at after it. With an action only, a drill without a
+/// fault: the parties lose nothing by what it does.
 macro_rules! drill {
     ($name:ident, $start:expr, $may:expr, $recovery:expr, $inject:expr) => {
+        drill!($name, $start, $may, $recovery, $inject, async |_, ()| ());
+    };
+    ($name:ident, $start:expr, $may:expr, $recovery:expr, $inject:expr, $after:expr) => {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $name() {
             let mut drill = $start.await;
-            drill.fault($may, $inject).await;
+            let made = drill.fault($may, $inject).await;
+            drill.look($after, made).await;
             drill.end($recovery).await;
         }
     };
@@ -238,6 +242,11 @@ impl<W: World> Drill<W> {
         self.recorder.record_end_of_fault(FAULT);
         self.all_work().await;
         made
+    }
+
+    /// Looks at what a fault has made.
+    pub(crate) async fn look<T>(&mut self, look: impl AsyncFnOnce(&mut Self, T), made: T) {
+        look(self, made).await;
     }
 
     /// Has the program do something that is no fault of the store or the network.

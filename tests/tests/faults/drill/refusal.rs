@@ -37,7 +37,7 @@ pub(crate) async fn refused(
             .await;
         }
         sleep(LEASE).await;
-        let refusals = refusals(&drill.server, code).await;
+        let refusals = drill.server.error_replies(code).await;
         let most = MOST_A_SECOND * (start.elapsed().as_secs() + 1);
         eprintln!("{refusals} times {code} in {:?}", start.elapsed());
         assert!((3..=most).contains(&refusals), "{refusals} times {code}");
@@ -64,11 +64,3 @@ macro_rules! refusal {
     };
 }
 pub(crate) use refusal;
-
-/// How often a server has answered with an error of this code.
-pub(crate) async fn refusals(server: &RedisServer, code: &str) -> u64 {
-    let info: String = server.client().get(&["INFO", "errorstats"]).await;
-    let field = format!("errorstat_{code}:count=");
-    let count = info.lines().find_map(|line| line.strip_prefix(&field)?.parse().ok());
-    count.unwrap_or_default()
-}

@@ -1,7 +1,7 @@
 //! Locks that are kept for `at_least` although their process dies (`LockOptions::at_least`).
 
 use kinds::take_one_or_several as take;
-use kinds::{KINDS_AND_SEVERAL, two_in_memory};
+use kinds::{KINDS_AND_SEVERAL, rival, two_in_memory};
 
 use crate::prelude::*;
 use crate::support::kinds;
@@ -36,8 +36,7 @@ async fn a_process_that_dies_early_keeps_it() {
     let lasting = ms(1500);
     let options = LockOptions::new().at_least(lasting).lease(Lease::Watchdog(ms(300)));
     let is_kept = async |place: &str, kind: &str, start: Instant, peer: LockClient| {
-        let rival = if kind == "read" { "write" } else { kind };
-        let next = timeout(SOON, take(&peer, rival, kind, LockOptions::default())).await;
+        let next = timeout(SOON, take(&peer, rival(kind), kind, LockOptions::default())).await;
         let kept = start.elapsed();
         let next = next.unwrap_or_else(|_| panic!("{place}, {kind}: never free"));
         next.unwrap().release().await.unwrap();

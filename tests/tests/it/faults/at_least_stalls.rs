@@ -1,10 +1,11 @@
 //! Locks that are kept for `at_least` although the server stands still while they are released (`LockOptions::at_least`).
 
-use kinds::KINDS_AND_SEVERAL;
 use kinds::take_one_or_several as take;
+use kinds::{KINDS_AND_SEVERAL, rival};
 
 use crate::prelude::*;
 use crate::support::kinds;
+use crate::support::quorum::{quorum_of, servers};
 use crate::support::troubled::{Trouble, Troubled};
 
 /// Longer than the second after which a waiter passes over a release that is under way.
@@ -15,12 +16,6 @@ const AT_LEAST: Duration = secs(8);
 
 fn kept() -> LockOptions {
     LockOptions::new().at_least(AT_LEAST)
-}
-
-/// What another task of the process asks for meanwhile.
-fn rival(kind: &str) -> &str {
-    // Readers do not exclude each other.
-    if kind == "read" { "write" } else { kind }
 }
 
 /// Each kind is released during the stall, beside a task of the same process that waits for the lock and beside one that does not. A
@@ -34,7 +29,7 @@ async fn all_are_kept(
     let manners = [("waits", Wait::UpTo(AT_LEAST / 2)), ("tries", Wait::None)];
     let cases = kinds.iter().flat_map(|kind| manners.map(|how| (*kind, how)));
     let held = cases.map(async |(kind, (how, wait))| {
-        let name = format!("{kind}-{how}").replace(' ', "-");
+        let name = format!("{kind} {how}");
         let start = Instant::now();
         (kind, take(client, kind, &name, kept()).await.unwrap(), name, wait, start)
     });
@@ -77,15 +72,8 @@ async fn a_stall_of_the_server_does_not_end_it() {
 /// S-29: all servers of a quorum stand still.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stall_of_a_quorum_does_not_end_it() {
-    let servers = join_all((0..3).map(|_| RedisServer::start())).await;
-    let connect = async || {
-        let builder = LockClient::builder();
-        builder
-            .connect_quorum(servers.iter().map(RedisServer::url), RestartGuard::Off)
-            .await
-            .unwrap()
-    };
-    let (client, other) = (connect().await, connect().await);
+    let servers = servers(3).await;
+    let (client, other) = (quorum_of(&servers).await, quorum_of(&servers).await);
     let stall = async || {
         let millis = STALL.as_millis().to_string();
         let paused = servers.iter().map(async |server| {

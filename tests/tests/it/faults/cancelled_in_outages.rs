@@ -7,22 +7,10 @@ use crate::prelude::*;
 use crate::support::kinds;
 
 /// A client whose connection is gone, and knows it.
-async fn cut_off() -> (RedisServer, Proxy, LockClient) {
+async fn world_cut_off() -> (RedisServer, Proxy, LockClient) {
     let (server, proxy, client) = far_world().await;
-    cut(&proxy, &client).await;
+    cut_off(&proxy, &client).await;
     (server, proxy, client)
-}
-
-async fn cut(proxy: &Proxy, client: &LockClient) {
-    proxy.refuse();
-    proxy.reset_all();
-    // Until then a request may still be written to the dead connection. This one takes no lock.
-    let what = "the reset is noticed";
-    soon!(
-        what,
-        client.admin().inspect("probe").await.err().as_ref().and_then(store_kind)
-            == Some(StoreErrorKind::Unavailable)
-    );
 }
 
 /// Polls all of them a few times and drops them.
@@ -47,12 +35,11 @@ async fn is_clean(server: &RedisServer, proxy: &Proxy, client: &LockClient, case
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_not_sent_is_not_released() {
     for kind in KINDS_AND_SEVERAL {
-        let (server, proxy, client) = cut_off().await;
-        let name = kind.replace(' ', "-");
+        let (server, proxy, client) = world_cut_off().await;
         // Alone, behind another task of the same lock, and so many at once that they share scripts.
-        cancel([take(&client, kind, &name, LockOptions::default())]).await;
-        cancel((0..3).map(|_| take(&client, kind, &name, LockOptions::default()))).await;
-        let names: Vec<_> = (0..200).map(|number| format!("{name}:{number}")).collect();
+        cancel([take(&client, kind, kind, LockOptions::default())]).await;
+        cancel((0..3).map(|_| take(&client, kind, kind, LockOptions::default()))).await;
+        let names: Vec<_> = (0..200).map(|number| format!("{kind}:{number}")).collect();
         cancel(names.iter().map(|name| take(&client, kind, name, LockOptions::default()))).await;
         is_clean(&server, &proxy, &client, kind).await;
     }
@@ -62,9 +49,8 @@ async fn what_was_not_sent_is_not_released() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_tried_again_is_not_released() {
     let tried = async |kind: &'static str| {
-        let (server, proxy, client) = cut_off().await;
-        let name = kind.replace(' ', "-");
-        let acquire = take(&client, kind, &name, LockOptions::default());
+        let (server, proxy, client) = world_cut_off().await;
+        let acquire = take(&client, kind, kind, LockOptions::default());
         assert!(timeout(ms(2_500), acquire).await.is_err(), "{kind}: it needs no store");
         is_clean(&server, &proxy, &client, kind).await;
     };
@@ -74,7 +60,7 @@ async fn what_was_tried_again_is_not_released() {
 /// S-31: such locks have a connection of their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_not_sent_for_replicas_is_not_released() {
-    let (server, proxy, client) = cut_off().await;
+    let (server, proxy, client) = world_cut_off().await;
     let replicated = LockOptions::new().replicas(Replicas::new(1, ms(500)));
     for kind in ["mutex", "fair", "write"] {
         cancel([take(&client, kind, kind, replicated.clone())]).await;
@@ -85,7 +71,7 @@ async fn what_was_not_sent_for_replicas_is_not_released() {
 /// S-28: a part that another server has granted is released, although the last request was not sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parts_that_were_granted_are_released() {
-    let (_server, proxy, client) = cut_off().await;
+    let (_server, proxy, client) = world_cut_off().await;
     let (near, other) = world().await;
     for (here, there) in [("a", "b"), ("b", "a")] {
         let lock = MultiLock::of([other.mutex(here).into(), client.mutex(there).into()]);

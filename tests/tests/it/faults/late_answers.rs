@@ -59,15 +59,11 @@ async fn after_a_silent_ping(names: Vec<(&'static str, String)>) {
     }
 }
 
+/// Each kind, and many requests in few scripts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_silent_ping_of_each_kind() {
-    after_a_silent_ping(KINDS.map(|(kind, _)| (kind, kind.to_owned())).into()).await;
-}
-
-/// Many requests in few scripts.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_silent_ping_in_batches() {
+async fn after_a_silent_ping_of_each_kind_and_in_batches() {
     let many = (0..100).map(|number| ("mutex", format!("many:{number}")));
+    after_a_silent_ping(KINDS.map(|(kind, _)| (kind, kind.to_owned())).into()).await;
     after_a_silent_ping(many.collect()).await;
 }
 
@@ -80,11 +76,7 @@ async fn after_readonly() {
     world.proxy.retarget(world.new.port());
     world.proxy.delay_replies(LATE);
     let refused = lock_tests::spawn(client.mutex("refused").with(options()).lock());
-    let errors = async || {
-        let stats: String = old.get(&["INFO", "errorstats"]).await;
-        stats.contains("errorstat_READONLY")
-    };
-    eventually(SOON, "it has refused", errors).await;
+    soon!("it has refused", world.old.error_replies("READONLY").await > 0);
     old.cmd(&["REPLICAOF", "NO", "ONE"]).await;
     // The answers come apart, as they went: of two that the client reads at once, either may be looked at first.
     sleep(LATE / 2).await;

@@ -1,8 +1,8 @@
 //! What the store still has of holds that were lost, or extended without an answer, is released as long as the store may keep
 //! it: an outage that is longer than the lease leaves every lock free.
 
-use kinds::KINDS_AND_SEVERAL;
 use kinds::take_one_or_several as take;
+use kinds::{KINDS_AND_SEVERAL, rival};
 
 use crate::prelude::*;
 use crate::support::kinds;
@@ -19,15 +19,9 @@ const LONG: Duration = secs(60);
 /// Answers nothing and changes nothing.
 const AWAY: Trouble = Trouble::Fails(StoreErrorKind::Unavailable);
 
-/// What excludes a lock of that kind.
-fn rival(kind: &str) -> &str {
-    // Readers do not exclude each other.
-    if kind == "read" { "write" } else { kind }
-}
-
-async fn is_free_soon(other: &LockClient, kind: &str, name: &str) {
-    let next = timeout(SOON, take(other, rival(kind), name, LockOptions::default())).await;
-    let next = next.unwrap_or_else(|_| panic!("{name}: stays taken"));
+async fn is_free_soon(other: &LockClient, kind: &str) {
+    let next = timeout(SOON, take(other, rival(kind), kind, LockOptions::default())).await;
+    let next = next.unwrap_or_else(|_| panic!("{kind}: stays taken"));
     next.unwrap().release().await.unwrap();
 }
 
@@ -37,10 +31,8 @@ async fn what_is_lost_before_at_least_is_freed_after_the_outage() {
     let (server, proxy, client) = far_world().await;
     let other = connect(&server).await;
     let long_kept = LockOptions::new().at_least(LONG).lease(Lease::Watchdog(LEASE));
-    let held = KINDS_AND_SEVERAL.map(async |kind| {
-        let name = kind.replace(' ', "-");
-        take(&client, kind, &name, long_kept.clone()).await.unwrap()
-    });
+    let held = KINDS_AND_SEVERAL
+        .map(async |kind| take(&client, kind, kind, long_kept.clone()).await.unwrap());
     let held = join_all(held).await;
     proxy.refuse();
     proxy.reset_all();
@@ -54,7 +46,7 @@ async fn what_is_lost_before_at_least_is_freed_after_the_outage() {
     tokio::time::sleep_until(start + OUTAGE).await;
     proxy.pass();
     for kind in KINDS_AND_SEVERAL {
-        is_free_soon(&other, kind, &kind.replace(' ', "-")).await;
+        is_free_soon(&other, kind).await;
     }
     assert!(client.shutdown(SOON).await.is_clean());
 }
@@ -67,15 +59,14 @@ async fn an_extension_without_an_answer_is_released_in_memory() {
     let client = LockClient::builder().store(store.clone()).unwrap();
     let other = LockClient::builder().store(memory.peer()).unwrap();
     for kind in KINDS_AND_SEVERAL {
-        let name = kind.replace(' ', "-");
-        let guard = take(&client, kind, &name, fixed(LEASE)).await.unwrap();
+        let guard = take(&client, kind, kind, fixed(LEASE)).await.unwrap();
         store.of_renewals(Trouble::Unanswered);
         assert!(guard.extend(LONG).await.is_err());
         store.set(AWAY);
         drop(guard);
         sleep(OUTAGE).await;
         store.set(Trouble::None);
-        is_free_soon(&other, kind, &name).await;
+        is_free_soon(&other, kind).await;
     }
 }
 

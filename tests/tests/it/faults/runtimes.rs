@@ -150,3 +150,26 @@ async fn renewals_alone_go_on() {
     assert!(!kept.is_lost());
     kept.release().await.unwrap();
 }
+
+/// A runtime that rested, and does not use the client again, keeps its holds when the one ends that took its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runtime_that_rested_watches_its_successor() {
+    let first = First::start(None, MemoryStore::new()).await;
+    let (client, rest) = first.then(Then::Rests).await;
+    let driven = tokio::task::spawn_blocking(move || {
+        let rest = rest.unwrap();
+        let second = Builder::new_current_thread().enable_all().build().unwrap();
+        let kept = second.block_on(async {
+            let kept = client.mutex("kept").lock().await.unwrap();
+            // Until its tasks have taken the place of those that rest.
+            sleep(secs(5)).await;
+            kept
+        });
+        rest.block_on(async { sleep(ms(500)).await });
+        drop(second);
+        rest.block_on(async { sleep(LEASE + secs(1)).await });
+        assert!(!kept.is_lost());
+        rest.block_on(kept.release()).unwrap();
+    });
+    driven.await.unwrap();
+}

@@ -257,12 +257,16 @@ async fn the_last_answer_before_a_silence_ends_the_wait() {
     }
 }
 
+/// How many may wait in that client.
+const MOST: usize = 20;
+
 /// A store where another client holds the mutex `m`, and a client.
 async fn contended() -> (LockGuard, Scripted, LockClient) {
     let store = MemoryStore::new();
     let holder = LockClient::builder().store(store.peer()).unwrap();
     let held = holder.mutex("m").lock().await.unwrap();
-    let (scripted, client) = scripted(store);
+    let (scripted, _) = scripted(store);
+    let client = LockClient::builder().max_waiters(MOST).store(scripted.clone()).unwrap();
     (held, scripted, client)
 }
 
@@ -270,7 +274,7 @@ async fn contended() -> (LockGuard, Scripted, LockClient) {
 /// answer are told what one more request says: that the lock is busy, or nothing.
 #[tokio::test(start_paused = true)]
 async fn one_request_tells_all_that_are_out_of_time() {
-    for (answers, count) in [(1, 1), (1, 20), (0, 1)] {
+    for (answers, count) in [(1, 1), (1, MOST), (0, 1)] {
         let (_held, scripted, client) = contended().await;
         let waits = |time| lock_tests::spawn(client.mutex("m").wait(ms(time)).lock());
         let asked = waits(300);
@@ -283,12 +287,31 @@ async fn one_request_tells_all_that_are_out_of_time() {
             let error = outcome.unwrap().unwrap_err();
             let is_right = match answers {
                 0 => matches!(error, LockError::Store(_)),
-                _ => error.is_timeout(),
+                _ => error.is_timeout() && error.holder_remaining() > Some(secs(10)),
             };
             assert!(is_right, "{answers} answers to {count}: {error:?}");
         }
         assert_eq!(scripted.script().acquires_before_silence, Some(0), "it does not ask");
+        // S-18: their places are free again, for one behind another that asks.
+        let again = || client.mutex("m").wait(ms(50)).lock();
+        let (one, other) = tokio::join!(again(), again());
+        for error in [one.unwrap_err(), other.unwrap_err()] {
+            assert!(!matches!(error, LockError::Busy { .. }), "{error:?}");
+        }
     }
+}
+
+/// S-33: a try does not wait for the answer to another task's request for longer than a moment: then it asks itself.
+#[tokio::test(start_paused = true)]
+async fn a_try_beside_a_request_without_an_answer_asks_itself() {
+    let (_held, scripted, client) = contended().await;
+    scripted.script().acquires_before_silence = Some(0);
+    let _waiter = lock_tests::spawn(client.mutex("m").lock());
+    sleep(ms(10)).await;
+    scripted.script().acquires_before_silence = None;
+    let start = Instant::now();
+    assert!(client.mutex("m").try_lock().await.unwrap().is_none());
+    assert!(start.elapsed() < ms(200), "{:?}", start.elapsed());
 }
 
 /// S-33: a waiter that was passed over, because it was not polled, asks itself after all others have left.

@@ -54,16 +54,6 @@ async fn a_hash_tag_in_the_name_is_kept() {
     guard.release().await.unwrap();
 }
 
-/// S-14, S-23: the block that is reserved for hand-off is what the line can use: one when nobody
-/// waits.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lone_task_reserves_one_token() {
-    let (server, client) = world().await;
-    let guard = client.mutex("lone").lock().await.unwrap();
-    let counter: String = server.client().get(&["GET", "redisson_lock_token:{lone}"]).await;
-    assert_eq!(counter, guard.token().to_string());
-}
-
 /// The system probes a silent connection, so that routers remember it and its end is noticed.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

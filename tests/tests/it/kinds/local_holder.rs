@@ -51,10 +51,11 @@ async fn a_timeout_names_a_holder_of_this_process() {
     }
 }
 
-/// Of another process's hold there is no place in this program.
+/// Of another process's hold there is no place in this program, also if this process had the lock just before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_timeout_behind_another_process_names_none() {
     let (_server, client, other) = world_of_two().await;
+    client.mutex("a").lock().await.unwrap().release().await.unwrap();
     let _held = other.mutex("a").lock().await.unwrap();
     let (error, holder) = late(async |options| client.mutex("a").with(options).lock().await).await;
     assert_eq!(holder, None, "{error}");

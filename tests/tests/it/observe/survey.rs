@@ -1,7 +1,6 @@
 //! Who holds and who waits, asked from all processes (S-35).
 
 use lock_runtime::admin::{Survey, SurveyedLock};
-use lock_tests::Heard;
 
 use crate::prelude::*;
 use crate::support::workers::{ANSWER, Workers, told};
@@ -194,7 +193,7 @@ async fn a_flood_is_answered_four_times_a_second() {
     let client = service(&server, "asked").await;
     let guard = client.mutex("order:1").lock().await.unwrap();
     let _inner = guard.run(client.mutex("order:2").lock()).await.unwrap().unwrap();
-    let heard = Heard::on(&server, &format!("lock_runtime:survey:{ID}")).await;
+    let heard = server.subscribe_log(&format!("lock_runtime:survey:{ID}")).await;
     let side = server.client();
     let wrong = [
         String::new(),
@@ -225,16 +224,16 @@ async fn a_flood_is_answered_four_times_a_second() {
     eventually(SOON, "some are answered", async || published().await >= asked + 4).await;
     let answers = published().await - asked;
     assert!(asked > 100 && answers <= 4 * (seconds + 1), "{answers} answers to {asked} requests");
-    assert!(heard.all().is_empty(), "an answer to what is no request");
+    assert!(heard.payloads().is_empty(), "an answer to what is no request");
 
     // The same request is answered once, whichever servers deliver it.
     sleep(secs(1)).await;
     for _ in 0..3 {
         side.cmd(&["PUBLISH", SURVEYS, &request(ID, "")]).await;
     }
-    soon!("it is answered", !heard.all().is_empty());
+    soon!("it is answered", !heard.payloads().is_empty());
     sleep(secs(1)).await;
-    let [answer] = &heard.all()[..] else { panic!("{:?}", heard.all()) };
+    let [answer] = &heard.payloads()[..] else { panic!("{:?}", heard.payloads()) };
     assert!(answer.contains("order:1"), "{answer}");
     let mut secrets = server.client().hgetall("order:1").await.into_keys().collect::<Vec<_>>();
     secrets.retain(|field| field != "mode");

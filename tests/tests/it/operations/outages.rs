@@ -64,14 +64,6 @@ async fn a_listener_follows_its_slot() {
     }
 }
 
-/// How often the server has refused a command.
-async fn refusals(server: &RedisServer, command: &str) -> u64 {
-    let info: String = server.client().get(&["INFO", "commandstats"]).await;
-    let line = info.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:")));
-    let refused = line.and_then(|line| line.split_once("rejected_calls=")?.1.split(',').next());
-    refused.map_or(0, |refused| refused.parse().unwrap())
-}
-
 /// What a user reads who may not use the channel.
 #[track_caller]
 fn is_denied<T: std::fmt::Debug>(outcome: Result<T, StoreError>) {
@@ -82,10 +74,10 @@ fn is_denied<T: std::fmt::Debug>(outcome: Result<T, StoreError>) {
 
 /// The listener insists on nothing, and the log has one line.
 async fn is_refused_once(node: &RedisServer, command: &str, log: &Log) {
-    soon!("it is refused", refusals(node, command).await > 0);
+    soon!("it is refused", node.rejected_calls(command).await > 0);
     // Longer than the link's task takes to look again.
     sleep(ms(2_500)).await;
-    assert_eq!(refusals(node, command).await, 1, "it insists");
+    assert_eq!(node.rejected_calls(command).await, 1, "it insists");
     let lines = log.lines_with("refuses a subscription");
     let [line] = &lines[..] else { panic!("{lines:?}") };
     assert!(line.contains("DEBUG") && line.contains(CHANNEL), "{line}");

@@ -42,6 +42,12 @@ pub(crate) async fn take_one_or_several(
     }
 }
 
+/// What excludes a lock of that kind.
+pub(crate) fn rival(kind: &str) -> &str {
+    // Readers do not exclude each other.
+    if kind == "read" { "write" } else { kind }
+}
+
 /// Two clients of one store in memory, as two processes would have them.
 pub(crate) fn two_in_memory() -> (LockClient, LockClient) {
     let store = MemoryStore::new();

@@ -48,9 +48,7 @@ impl World {
 
     /// How many commands the server has refused because of their slots.
     async fn refused(&self) -> u64 {
-        let info: String = self.cluster.node(0).client().get(&["INFO", "errorstats"]).await;
-        let count = info.lines().find_map(|line| line.strip_prefix("errorstat_CROSSSLOT:count="));
-        count.map_or(0, |count| count.parse().unwrap())
+        self.cluster.node(0).error_replies("CROSSSLOT").await
     }
 }
 
@@ -174,12 +172,7 @@ async fn what_was_learned_outlasts_a_connection(says: Says) {
     crowd(&client).await;
     let refused = world.refused().await;
     assert_eq!(refused == 0, says == Says::Cluster);
-    world
-        .cluster
-        .node(0)
-        .client()
-        .cmd(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
-        .await;
+    world.cluster.node(0).client_kill(ClientType::Normal).await;
     crowd(&client).await;
     are_kept(hold_all(&client, watched(secs(1))).await, secs(1)).await;
     assert_eq!(world.refused().await, refused);

@@ -128,6 +128,10 @@ async fn fewer_are_enough_for_mutexes() {
     let guard = waiter.await.unwrap();
     guard.extend(secs(60)).await.unwrap();
     guard.release().await.unwrap();
+    // Also for several at once.
+    let several = client.multi_lock(["{acl}:1", "{acl}:2"]).lock().await.unwrap();
+    several.extend(secs(60)).await.unwrap();
+    several.release().await.unwrap();
 }
 
 /// A client whose user may not run PEXPIREAT renews by PEXPIRE.

@@ -122,33 +122,39 @@ async fn a_replica_that_comes_back_ends_the_wait() {
     world.replica.resume();
 }
 
-/// S-26: whoever had to give a fair lock back lines up anew, and is told when its turn comes.
+/// S-26: whoever had to give a fair lock back lines up anew, and is told when its turn comes: behind another process, and right after a
+/// waiter of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fair_waiter_hears_of_its_second_turn() {
     let world = World::new().await;
     let quiet = LockClient::builder().waiter_lease(SOON * 3).poll_cap(SOON);
     let client = quiet.connect(&world.master.url()).await.unwrap();
-    world.replica.pause();
     let waiting = async |n| {
         let raw = world.master.client();
         let length = async || raw.get::<usize>(&["LLEN", "redisson_lock_queue:{fair}"]).await;
         soon!("it is in line", length().await == n);
     };
-    let first = world.client.fair_mutex("fair").lock().await.unwrap();
-    let mut waiter = lock_tests::spawn(client.fair_mutex("fair").with(replicated(1, SOON)).lock());
-    waiting(1).await;
-    let second = lock_tests::spawn(world.client.fair_mutex("fair").lock());
-    waiting(2).await;
-    first.release().await.unwrap();
-    // The waiter has it first and cannot keep it.
-    let second = timeout(SOON, second).await.expect("never given back").unwrap().unwrap();
-    waiting(1).await;
-    world.replica.resume();
-    let early = timeout(3 * ACK, &mut waiter).await;
-    assert!(early.is_err(), "two have it: {early:?}");
-    second.release().await.unwrap();
-    let guard = timeout(secs(3), waiter).await.expect("not told").unwrap().unwrap();
-    guard.release().await.unwrap();
+    for (next, is_own) in [(&world.client, false), (&client, true)] {
+        world.replica.pause();
+        let first = world.client.fair_mutex("fair").lock().await.unwrap();
+        let waiter = client.fair_mutex("fair").with(replicated(1, SOON));
+        let mut waiter = lock_tests::spawn(waiter.lock());
+        waiting(1).await;
+        let second = lock_tests::spawn(next.fair_mutex("fair").lock());
+        waiting(2).await;
+        first.release().await.unwrap();
+        // The waiter has it first and cannot keep it.
+        let second = timeout(SOON, second).await.expect("never given back").unwrap().unwrap();
+        waiting(1).await;
+        world.replica.resume();
+        if !is_own {
+            let early = timeout(3 * ACK, &mut waiter).await;
+            assert!(early.is_err(), "two have it: {early:?}");
+        }
+        second.release().await.unwrap();
+        let guard = timeout(secs(3), waiter).await.expect("not told").unwrap().unwrap();
+        guard.release().await.unwrap();
+    }
 }
 
 /// S-14, S-31: a hold that no replica knows of is not handed to whoever asked for one.

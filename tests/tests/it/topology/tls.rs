@@ -59,23 +59,6 @@ async fn locks_work_with_a_private_authority() {
     assert!(!server.client().exists("t").await);
 }
 
-/// S-33: the connection is made again, with the same authority and client certificate.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_is_survived() {
-    let authority = Authority::new("ours");
-    let builder = authority.issue_for("127.0.0.1").server().client_authority(&authority.pem);
-    let server = builder.start().await;
-    let tls = authority.issue_for("client").shown_with(authority.trusted());
-    let client = connect(&server, tls).await;
-    let guard = client.mutex("k").lock().await.unwrap();
-    let token = guard.token();
-    guard.release().await.unwrap();
-    server.restart().await;
-    let next = timeout(SOON, client.mutex("k").lock()).await.expect("stranded").unwrap();
-    assert!(next.token() > token);
-    next.release().await.unwrap();
-}
-
 /// Each certificate that is not to be trusted is one clear error, at once, and not taken for a
 /// server that is away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -152,8 +135,15 @@ async fn a_server_that_wants_client_certificates_gets_them() {
         let builder = authority.issue_for("127.0.0.1").server().client_authority(&authority.pem);
         let server = builder.arg("--tls-protocols", version).start().await;
         let tls = authority.issue_for("client").shown_with(authority.trusted());
-        let guard = connect(&server, tls).await.mutex("m").lock().await.unwrap();
+        let client = connect(&server, tls).await;
+        let guard = client.mutex("m").lock().await.unwrap();
+        let token = guard.token();
         guard.release().await.unwrap();
+        // S-33: the connection is made again, with the same authority and client certificate.
+        server.restart().await;
+        let next = timeout(SOON, client.mutex("m").lock()).await.expect("stranded").unwrap();
+        assert!(next.token() > token, "{version}");
+        next.release().await.unwrap();
         for tls in [authority.trusted(), other.issue_for("client").shown_with(authority.trusted())]
         {
             let (kind, sentence) = refused(&server.url(), tls).await;

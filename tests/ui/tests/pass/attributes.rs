@@ -1,7 +1,5 @@
 //! `cfg` and other attributes, on the function, on its arguments and around it, and visibilities.
 
-#![cfg_attr(not(clippy), deny(warnings))]
-
 use lock_runtime::{LockClient, LockError, distributed_lock};
 
 #[cfg(any())]

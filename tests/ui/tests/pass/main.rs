@@ -2,6 +2,9 @@
 //!
 //! What it refuses is in `fail`, with the compiler's messages.
 
+// An expansion leaves nothing unused.
+#![cfg_attr(not(clippy), deny(warnings))]
+
 // The name that `no_prelude` has for it.
 extern crate lock_runtime as renamed;
 

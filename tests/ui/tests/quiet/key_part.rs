@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use lock_runtime::{KeyPart, LockError, LockKey};
+use lock_runtime::KeyPart;
 
 #[derive(KeyPart)]
 struct Id(u64);
@@ -79,22 +79,3 @@ pub enum Retired {
 #[repr(transparent)]
 #[must_use]
 pub struct Text(str);
-
-fn key(part: &(impl KeyPart + ?Sized)) -> Result<String, LockError> {
-    LockKey::builder().part(part).build().map(|key| key.to_string())
-}
-
-#[test]
-fn it_compiles_and_runs() -> Result<(), LockError> {
-    assert_eq!(key(&Id(1))?, "1");
-    assert_eq!(key(&Named { name: "a:b" })?, "a%3Ab");
-    assert_eq!(key(&Generic::<'_, str, 3>(Cow::Borrowed("c")))?, "c");
-    assert_eq!(key(&Of::<f64> { id: 2, of: PhantomData })?, "2");
-    assert_eq!(key(&Nested(Box::new(Id(3))))?, "3");
-    assert_eq!(key(&One::Only)?, "only");
-    let many = [Many::First, Many::SecondToLast, Many::Tuple(), Many::Braces {}];
-    let names = many.iter().map(key).collect::<Result<Vec<_>, _>>()?;
-    assert_eq!(names, ["1st", "second-to-last", "tuple", "braces"]);
-    assert_eq!(key(&Retired::New)?, "new");
-    Ok(())
-}

@@ -76,23 +76,3 @@ fn stacked(flag: bool) -> Result<bool, LockError> {
 #[rustfmt::skip]
 #[distributed_lock(key = "one-line")]
 fn on_one_line(number: u64) -> Result<u64, LockError> { Ok(number) }
-
-#[test]
-fn runs() -> Result<(), LockError> {
-    let client = LockClient::in_memory();
-    let patience = Duration::from_secs(1);
-    let mut shop = Shop { client: client.clone(), tenant: "t".to_owned(), patience, sold: 0 };
-    *shop.expressions()? += 1;
-    client.scope_blocking(|| {
-        assert!(shop.with_hold(2)? > 2);
-        assert_eq!(shop.fresh_with_hold("x")?, "x false");
-        unit();
-        assert!(option().is_some());
-        assert_eq!(mapped().ok(), Some(4));
-        assert!(perhaps_or(false)? && !perhaps_or(true)?);
-        assert_eq!(mutable("a".to_owned())?, "a!");
-        assert!(stacked(true)? && !stacked(false)?);
-        assert_eq!(on_one_line(2)?, 2);
-        Ok(())
-    })
-}

@@ -152,12 +152,7 @@ async fn a_silent_connection_is_found_out_by_the_first() {
 #[tokio::test]
 async fn who_has_longer_waits_for_the_connection() {
     let (_server, proxy, client) = far_world_with(secs(5)).await;
-    proxy.refuse();
-    proxy.reset_all();
-    soon!("the reset is noticed", {
-        let mutex = client.mutex("probe").with(waits(ms(1)));
-        mutex.lock().await.is_err_and(|e| store_kind(&e) == Some(StoreErrorKind::Unavailable))
-    });
+    cut_off(&proxy, &client).await;
     let brief = |number: usize, after| {
         let mutex = client.mutex(name(number)).with(waits(ms(150)));
         async move {

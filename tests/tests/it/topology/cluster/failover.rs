@@ -7,21 +7,6 @@ use crate::prelude::*;
 /// More than a cluster takes to elect, on a busy machine.
 pub(crate) const FAIL_OVER: Duration = secs(30);
 
-/// Names that are at this master.
-pub(crate) async fn names_at(cluster: &RedisCluster, at: usize, count: usize) -> Vec<String> {
-    let mut names = Vec::new();
-    for n in 0.. {
-        let name = format!("over:{n}");
-        if cluster.owner(cluster.slot(&name).await).await == at {
-            names.push(name);
-        }
-        if names.len() == count {
-            break;
-        }
-    }
-    names
-}
-
 async fn patient(cluster: &RedisCluster) -> LockClient {
     client_with(cluster, LockClient::builder().store_patience(FAIL_OVER)).await
 }
@@ -39,8 +24,8 @@ async fn hold(client: &LockClient, name: &str) -> LockGuard {
 async fn a_master_dies() {
     let cluster = RedisCluster::with_replicas().await;
     let (a, b) = (patient(&cluster).await, patient(&cluster).await);
-    let dead = names_at(&cluster, 0, 3).await;
-    let alive = [names_at(&cluster, 1, 2).await, names_at(&cluster, 2, 2).await].concat();
+    let dead = cluster.names_at(0, 3).await;
+    let alive = [cluster.names_at(1, 2).await, cluster.names_at(2, 2).await].concat();
     let (held, elsewhere) = (hold(&a, &dead[0]).await, hold(&a, &alive[0]).await);
     let waiting = lock_tests::spawn(b.mutex(&dead[0]).lock());
     until_heard(&cluster, &dead[0]).await;
@@ -97,7 +82,7 @@ async fn a_late_grant_of_a_replaced_master_does_not_count() {
     // Nothing gives up waiting for an answer by itself.
     let builder = LockClient::builder().command_timeout(FAIL_OVER).store_patience(FAIL_OVER);
     let (late, prompt) = (client_with(&cluster, builder).await, patient(&cluster).await);
-    let name = names_at(&cluster, 1, 1).await.remove(0);
+    let name = cluster.names_at(1, 1).await.remove(0);
     let beside = format!("{{{name}}}:beside");
     late.mutex(&name).lock().await.unwrap().release().await.unwrap();
     cluster.node(1).pause();

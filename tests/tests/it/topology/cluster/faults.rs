@@ -1,6 +1,5 @@
 //! Answers that are lost between a node and its client.
 
-use super::failover::names_at;
 use super::kinds::until_heard;
 use super::world::{End, PROMPTLY};
 use crate::prelude::*;
@@ -26,7 +25,7 @@ async fn world() -> (RedisCluster, Proxy, LockClient, String) {
     let cluster = RedisCluster::start().await;
     let proxy = behind_proxy(&cluster).await;
     let client = LockClient::builder().connect_cluster([cluster.node(1).url()]).await.unwrap();
-    let name = names_at(&cluster, 0, 1).await.remove(0);
+    let name = cluster.names_at(0, 1).await.remove(0);
     (cluster, proxy, client, name)
 }
 
@@ -49,7 +48,7 @@ async fn an_unknown_outcome_is_not_repeated() {
 async fn answers_go_to_the_task_that_asked() {
     let (cluster, proxy, client, name) = world().await;
     let other = LockClient::builder().connect_cluster([cluster.node(1).url()]).await.unwrap();
-    let busy = names_at(&cluster, 0, 10).await;
+    let busy = cluster.names_at(0, 10).await;
     let held = client.mutex(&name).lock().await.unwrap();
     let waiting = lock_tests::spawn(other.mutex(&name).lock());
     until_heard(&cluster, &name).await;
@@ -81,7 +80,7 @@ async fn a_silent_node_costs_only_its_own_holds() {
     let (cluster, proxy, client, there) = world().await;
     let lease = ms(1_500);
     let options = watched(lease);
-    let elsewhere = names_at(&cluster, 1, 1).await.remove(0);
+    let elsewhere = cluster.names_at(1, 1).await.remove(0);
     let held = client.mutex(&there).with(options.clone()).lock().await.unwrap();
     let kept = client.mutex(&elsewhere).with(options).lock().await.unwrap();
     proxy.stall();

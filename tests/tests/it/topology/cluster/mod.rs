@@ -3,7 +3,6 @@
 mod connecting;
 mod failover;
 mod faults;
-mod frozen;
 mod kinds;
 mod moving;
 mod permissions;

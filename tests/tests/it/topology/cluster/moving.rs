@@ -2,7 +2,6 @@
 
 use lock_runtime::store::ClusterStore;
 
-use super::failover::names_at;
 use super::kinds::until_heard;
 use super::world::{PROMPTLY, client, client_with};
 use crate::prelude::*;
@@ -52,7 +51,7 @@ async fn a_release_that_no_waiter_heard_is_found_out() {
     let to = (cluster.owner(cluster.slot(name).await).await + 1) % 3;
     let target = cluster.node(to).client();
     // A waiter of another name there: its connection is not made anew, which would wake everybody.
-    let there = names_at(&cluster, to, 1).await.remove(0);
+    let there = cluster.names_at(to, 1).await.remove(0);
     let (_held, _waits) =
         (a.mutex(&there).lock().await.unwrap(), lock_tests::spawn(b.mutex(&there).lock()));
     until_heard(&cluster, &there).await;
@@ -63,13 +62,7 @@ async fn a_release_that_no_waiter_heard_is_found_out() {
     target.cmd(&["ACL", "SETUSER", "default", "-ssubscribe"]).await;
     move_on(&cluster, name, &[], async {}).await;
     // Twice, so that whatever the move itself has it ask is over.
-    soon!("it tries to listen", {
-        let stats: String = target.get(&["INFO", "commandstats"]).await;
-        let line = stats.lines().find(|line| line.starts_with("cmdstat_ssubscribe:"));
-        let refused = line.and_then(|line| line.split_once("rejected_calls=")).map(|(_, n)| n);
-        let refused = refused.and_then(|n| n.split(',').next()).map(|n| n.parse::<u32>().unwrap());
-        refused.is_some_and(|refused| refused >= 3)
-    });
+    soon!("it tries to listen", cluster.node(to).rejected_calls("ssubscribe").await >= 3);
     guard.release().await.unwrap();
     soon!("it is free", !target.exists(name).await);
     assert!(!waiting.is_finished(), "it has heard");
@@ -90,13 +83,11 @@ async fn a_reader_on_its_way_keeps_writers_out() {
     let mut writer = lock_tests::spawn(writing.rw_lock("{rw}").write());
     until_heard(&cluster, "{rw}").await;
     let slot = cluster.slot("{rw}").await;
-    let source = cluster.node(cluster.owner(slot).await).client();
+    let source = cluster.node(cluster.owner(slot).await);
     let first = ["{rw}", "redisson_lock_token:{rw}", "redisson_rwlock_writers:{rw}"];
     let half_way = async {
         soon!("the writer is sent on", {
-            let errors: String = source.get(&["INFO", "errorstats"]).await;
-            let asks = errors.lines().find_map(|line| line.strip_prefix("errorstat_ASK:count="));
-            writer.is_finished() || asks.is_some_and(|asks| asks.parse::<u32>().unwrap() >= 4)
+            writer.is_finished() || source.error_replies("ASK").await >= 4
         });
         assert!(!writer.is_finished(), "a writer beside a reader: {:?}", (&mut writer).await);
     };
