@@ -110,6 +110,7 @@ impl LeaseManager {
         breaker: Arc<CircuitBreaker>,
         order: ClientOrder,
     ) -> Self {
+        // The store names its connections by this id, and lends it once: two clients with one id would have the same owner ids.
         let client = store.claim_id().unwrap_or_else(new_id);
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
