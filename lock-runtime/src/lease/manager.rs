@@ -95,6 +95,7 @@ impl LeaseManager {
         breaker: Arc<CircuitBreaker>,
         order: ClientOrder,
     ) -> Self {
+        // The store names its connections by this id, and lends it once: two clients with one id would have the same owner ids.
         let client = store.claim_id().unwrap_or_else(new_id);
         let (wake, keepers) = (Arc::<Notify>::default(), Keepers::default());
         let watchdog = Watchdog::new(clock.clone(), timing.command_timeout, Arc::clone(&wake));

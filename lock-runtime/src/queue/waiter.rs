@@ -235,7 +235,8 @@ impl<H> Waiter<H> {
     }
 
     /// True while it may be given something.
-    // For `stops_waiting`, which is told of each change to false, and for looks that may be late: `give` decides anew.
+    // For `stops_waiting`, which is told when another task than its own makes it false, and for looks that may be late: `give`
+    // decides anew.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.slot.lock().state, State::Waiting)
     }
