@@ -196,7 +196,8 @@ pub(crate) struct Around {
 pub(crate) fn enclosing_hold(wanted: impl Fn(u64, &Target) -> bool) -> Option<Around> {
     find(|what| match what {
         Enclosing::Hold { owned, leases, hold, is_shadow, .. } if wanted(*leases, &hold.target) => {
-            let owned = owned.upgrade().filter(|_| !is_shadow || hold.check().is_ok())?;
+            let owned =
+                (!is_shadow || !hold.peek_remaining().is_zero()).then(|| owned.upgrade())??;
             Some(Around { owned, is_shadow: *is_shadow })
         }
         _ => None,
@@ -221,7 +222,8 @@ pub(crate) fn each_hold(mut visit: impl FnMut(u64, &Hold)) {
 pub(crate) fn enclosing_guard() -> Option<Watched> {
     find(|what| match what {
         Enclosing::Hold { owned, hold, share, is_shadow, .. } if share.is_open() => {
-            let owned = owned.upgrade().filter(|_| !is_shadow || hold.check().is_ok())?;
+            let owned =
+                (!is_shadow || !hold.peek_remaining().is_zero()).then(|| owned.upgrade())??;
             Some(Watched::new(hold, owned.token, &owned.leases, share.clone()))
         }
         _ => None,

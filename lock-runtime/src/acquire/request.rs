@@ -209,8 +209,13 @@ impl Request {
     pub(super) fn guard_on_handed(&self, owned: Arc<OwnedHold>) -> Option<LockGuard> {
         // A loss after this check is the guard's to find, as any other.
         let now = owned.hold.check().ok()?;
-        // Other readers may have joined it on the way.
-        if self.shares() && !owned.hold.arrives() {
+        if owned.hold.arrives() {
+            if owned.hold.deadline().since(now) < owned.hold.lease.duration() / 2 {
+                // It may have waited for its new holder for long, and was not renewed meanwhile.
+                owned.leases.watchdog.reconsider(&owned.hold);
+            }
+        } else if self.shares() {
+            // Other readers have joined it on the way.
             owned.hold.count_in();
         }
         Some(self.guard_on(owned, now))
@@ -218,12 +223,6 @@ impl Request {
 
     /// Returns a guard on the owned hold, which may be lost by now.
     pub(super) fn guard_on(&self, mut owned: Arc<OwnedHold>, now: Tick) -> LockGuard {
-        if owned.hold.arrives()
-            && owned.hold.deadline().since(now) < owned.hold.lease.duration() / 2
-        {
-            // It may have waited for its new holder for long, and was not renewed meanwhile.
-            owned.leases.watchdog.reconsider(&owned.hold);
-        }
         if let Some(at_least) = self.spec.options.at_least
             // Nothing else knows it before its guard does.
             && let Some(owned) = Arc::get_mut(&mut owned)

@@ -57,7 +57,7 @@ impl ClientTask {
     }
 
     /// True while a task runs. One that ends right after this look is found by the next acquire, waiter or keeper that looks.
-    // The partners are the store in `run` and the exchange in the drop of `Running`.
+    // The partners are `fetch_max` in `run` and the exchange in the drop of `Running`.
     pub(super) fn is_running(&self) -> bool {
         self.running.load(Ordering::Acquire) != 0
     }
@@ -77,7 +77,8 @@ impl ClientTask {
     pub(crate) fn run(self: Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
         let number = self.last.fetch_add(1, Ordering::AcqRel) + 1;
         // From here on the earlier task ends at its next look at the number, and its `Running` finds a number that is not its own.
-        self.running.store(number, Ordering::Release);
+        // The larger number stays: a later task may have begun meanwhile.
+        self.running.fetch_max(number, Ordering::AcqRel);
         // An earlier task may not be polled, and would keep the next notification to itself.
         self.wake.notify_waiters();
         let running = Running { task: Arc::clone(&self), number };

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -76,10 +75,6 @@ pub(crate) struct LeaseManager {
     pub(crate) task: Arc<ClientTask>,
     /// The runtimes that keep the task alive.
     pub(super) keepers: Keepers,
-    /// Locked while a task is started, so that each is started once.
-    // Under it the queues of the watchdog and of the releaser may be locked. A task that is started runs on later: a runtime
-    // does not poll it here, but one that has ended drops it here.
-    starting: Mutex<()>,
     /// Where the tasks run; `None` for the runtime in which a lock is first used.
     #[cfg(feature = "blocking")]
     home: Option<Home>,
@@ -116,7 +111,6 @@ impl LeaseManager {
             client_text: Arc::from(client.to_string()),
             holds: AtomicU64::new(0),
             keepers,
-            starting: Mutex::default(),
             #[cfg(feature = "blocking")]
             home: Home::entered(),
             #[cfg(feature = "blocking")]
@@ -174,27 +168,22 @@ impl LeaseManager {
 
     /// Starts the task if it has ended, or is stalled; outside of a runtime it starts nothing.
     pub(crate) fn revive(self: &Arc<Self>, stalls: bool) {
-        // Every acquire looks, so without the mutex.
-        let is_well = || !stalls && self.task.is_running();
-        if is_well() {
+        if !stalls && self.task.is_running() {
             return;
         }
-        let _starting = self.starting.lock();
-        // Looked at anew: another caller may have started it between the look and the lock. Of two keepers that find it stalled,
-        // each starts one, and the later task takes the place of the earlier.
-        if !is_well() {
-            self.spawn(stalls, || {
-                // Weak: the task lives as long as its runtime, and must not keep the client.
-                let (running, leases) = (Arc::clone(&self.task).run(), Arc::downgrade(self));
-                async move {
-                    running.await;
-                    // Where there is a later task, this runtime goes on to watch that.
-                    if let Some(leases) = leases.upgrade() {
-                        leases.keepers.remember(&leases);
-                    }
+        // Two callers may start one each: the later task takes the place of the earlier. No mutex is held, because a runtime that
+        // ends drops the task here, which logs.
+        self.spawn(stalls, || {
+            // Weak: the task lives as long as its runtime, and must not keep the client.
+            let (running, leases) = (Arc::clone(&self.task).run(), Arc::downgrade(self));
+            async move {
+                running.await;
+                // Where there is a later task, this runtime goes on to watch that.
+                if let Some(leases) = leases.upgrade() {
+                    leases.keepers.remember(&leases);
                 }
-            });
-        }
+            }
+        });
     }
 
     /// Starts a task in the client's own runtime or, if there is none any more, or it `stalls`, in the caller's.

@@ -189,7 +189,7 @@ impl Hold {
         }
     }
 
-    /// The same, for printing only: declares no loss.
+    /// The same, where nothing may run that a loss would wake: declares none.
     pub(crate) fn peek_remaining(&self) -> Duration {
         if self.is_lost() { Duration::ZERO } else { self.deadline().since(self.clock.now()) }
     }
