@@ -137,7 +137,7 @@ impl Request {
         }
     }
 
-    /// How often a waiter checks that the client's tasks run: often enough for the renewals of leases like its own.
+    /// How often a waiter checks that the client's task runs: often enough for the renewals of leases like its own.
     pub(super) fn look_every(&self) -> Duration {
         SIGN_OF_LIFE.min(self.spec.options.get_lease().duration() / 3)
     }

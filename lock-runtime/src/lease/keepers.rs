@@ -1,9 +1,9 @@
-//! [`Keepers`]: the runtimes that use a client, each of which keeps the client's tasks alive.
+//! [`Keepers`]: the runtimes that use a client, each of which keeps the client's task alive.
 //!
-//! The watchdog and the releaser run in one runtime, but other runtimes hold locks, too: a guard in a variable of theirs
+//! The client's task runs in one runtime, but other runtimes hold locks, too: a guard in a variable of theirs
 //! has to be renewed when that runtime has ended, or is not driven any more. As soon as a second runtime uses the client,
-//! each has a *keeper*: a task that looks at the client's tasks every 0.7 s, and starts in its own runtime those that
-//! have ended, or that had work for three looks in a row and did none. A keeper is polled only in a runtime that is driven, and so is
+//! each has a *keeper*: a task that looks at the client's task every 0.7 s, and starts another in its own runtime if that has
+//! ended, or had work for three looks in a row and did none. A keeper is polled only in a runtime that is driven, and so is
 //! what it starts. Over Redis the link is moved as well, and both take up to six seconds: a hold whose lease is below ten may be lost before.
 
 use std::hash::{Hash, Hasher};
