@@ -60,11 +60,6 @@ impl Attempt {
     /// Releases everything that was granted to this owner and continues with a new owner id.
     pub(super) fn start_over(&mut self, request: &Request) {
         self.leftover(request).release(self.unsettled, None);
-        self.go_on_as_another(request);
-    }
-
-    /// Continues with a new owner id; nothing is left of this one.
-    pub(super) fn go_on_as_another(&mut self, request: &Request) {
         *self = Self::new(request, self.take_seat());
     }
 

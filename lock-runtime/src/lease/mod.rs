@@ -33,6 +33,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
+#[cfg(feature = "redis")]
+pub(crate) use self::commands::CommandUnderWay;
 pub(crate) use self::pulse::Pulse;
 use self::reentries::Level;
 use self::schedule::Place;
@@ -79,6 +81,8 @@ pub(crate) struct Hold {
     /// True once a task waits for the end of a guard, which is told by `lost`, too.
     is_watched: AtomicBool,
     on_loss: Option<SeatOfHold>,
+    /// The holds of several locks that were acquired in turn, if this is the hold of all of them.
+    parts: Option<Parts>,
     /// Renewals under way.
     renewals: AtomicU8,
     /// When renewals end, in nanoseconds of a [`Tick`] (`max_hold`).
@@ -94,6 +98,9 @@ pub(crate) struct Hold {
     level: OnceLock<Arc<Level>>,
     pub(crate) recorder: HoldRecorder,
 }
+
+/// The holds of several locks, at least two. Boxed twice: a hold is small, and few have parts.
+type Parts = Box<Box<[Arc<Hold>]>>;
 
 /// Acts at once when a hold is lost.
 pub(crate) trait AtLoss: Send + Sync {
@@ -144,6 +151,7 @@ impl Hold {
             lost: OnceLock::new(),
             is_watched: AtomicBool::new(false),
             on_loss,
+            parts: None,
             renewals: AtomicU8::new(0),
             renew_until: AtomicU64::new(u64::MAX),
             count: AtomicU32::new(1),
@@ -155,12 +163,45 @@ impl Hold {
         }
     }
 
+    /// The hold of several locks that were acquired in turn, for their one guard. Each of them is renewed and released by its own
+    /// client. This one is known to no store and no watchdog: it lasts for as long as they all do, and does not count for metrics.
+    // S-28.
+    pub(crate) fn of_parts(target: Arc<Target>, parts: Box<[Arc<Self>]>, meter: Meter) -> Self {
+        let first = &*parts[0];
+        let taken = Taken {
+            target,
+            owner: first.owner.with_permits(1),
+            lease: first.lease,
+            stored_lease: Duration::ZERO,
+            sent_at: first.taken_at,
+            token: parts.iter().map(|part| part.token()).max().unwrap_or(first.token()),
+            unsettled: false,
+            on_loss: None,
+        };
+        let (clock, pulse) = (first.clock.clone(), Arc::clone(&first.pulse));
+        Self {
+            deadline: AtomicU64::new(u64::MAX),
+            parts: Some(Box::new(parts)),
+            recorder: HoldRecorder::uncounted(meter),
+            ..Self::new(taken, clock, pulse)
+        }
+    }
+
+    /// The holds in the store: those of its parts, or itself.
+    pub(crate) fn parts<'a>(self: &'a Arc<Self>) -> &'a [Arc<Self>] {
+        self.parts.as_ref().map_or(std::slice::from_ref(self), |parts| parts)
+    }
+
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
     pub(crate) fn deadline(&self) -> Tick {
-        Tick::from_nanos(self.deadline.load(Ordering::Acquire))
+        let own = Tick::from_nanos(self.deadline.load(Ordering::Acquire));
+        match &self.parts {
+            None => own,
+            Some(parts) => parts.iter().map(|part| part.deadline()).fold(own, Tick::min),
+        }
     }
 
     /// Returns the time left until the deadline; zero once lost.
@@ -184,6 +225,10 @@ impl Hold {
             LOST_DEADLINE => Err(LossCause::Deadline),
             LOST_NOT_OWNER => Err(LossCause::NotOwner),
             _ => {
+                let lost = |parts: &Parts| parts.iter().find_map(|part| part.check().err());
+                if let Some(cause) = self.parts.as_ref().and_then(lost) {
+                    return Err(self.lose(cause));
+                }
                 let now = self.clock.now();
                 if now < self.deadline() { Ok(now) } else { Err(self.lose(LossCause::Deadline)) }
             }
@@ -213,7 +258,10 @@ impl Hold {
                 if let Some((queue, place)) = &self.on_loss {
                     Arc::clone(queue).lost(&self.target, *place);
                 }
-                self.log_loss(cause);
+                // The loss of a part was logged as that.
+                if self.parts.is_none() {
+                    self.log_loss(cause);
+                }
                 cause
             }
             Err(LOST_NOT_OWNER) => LossCause::NotOwner,

@@ -67,7 +67,7 @@ const SHARDS: usize = 32;
 pub(crate) struct Queues<H> {
     shards: Box<[Mutex<Shard<H>>]>,
     /// Shared with the keys of multi locks that use this client.
-    waiting: Arc<AtomicUsize>,
+    waiting: AtomicUsize,
     max_waiting: usize,
     closed: AtomicBool,
 }
@@ -164,18 +164,9 @@ pub(crate) enum Admission<H> {
 
 impl<H> Queues<H> {
     pub(crate) fn new(max_waiting: usize) -> Arc<Self> {
-        Self::counting(max_waiting, Arc::default())
-    }
-
-    /// Creates more keys of the same client: their waiters count together.
-    pub(crate) fn more(&self) -> Arc<Self> {
-        Self::counting(self.max_waiting, Arc::clone(&self.waiting))
-    }
-
-    fn counting(max_waiting: usize, waiting: Arc<AtomicUsize>) -> Arc<Self> {
         Arc::new(Self {
             shards: std::iter::repeat_with(Mutex::default).take(SHARDS).collect(),
-            waiting,
+            waiting: AtomicUsize::new(0),
             max_waiting,
             closed: AtomicBool::new(false),
         })
