@@ -238,9 +238,8 @@ impl Admin {
     /// ```
     #[must_use]
     pub fn held(&self) -> Vec<HeldInfo> {
-        let family = self.client.engine.family();
-        let holds = family.iter().flat_map(|engine| engine.leases.watchdog.all());
-        holds.filter_map(|hold| HeldInfo::of(&hold)).collect()
+        let holds = self.client.engine.leases.watchdog.all();
+        holds.iter().filter_map(|hold| HeldInfo::of(hold)).collect()
     }
 
     /// Returns the acquires of this client that wait, in no order: those in a queue of this process, and those that the
@@ -270,10 +269,9 @@ impl Admin {
     pub fn waiting(&self) -> Vec<WaitInfo> {
         let (now, mut waits) = (Instant::now(), Vec::new());
         let mut note = |wait: &WaitEntry| waits.extend(WaitInfo::of(wait, now));
-        for engine in self.client.engine.family() {
-            engine.queues.visit_waits(&mut note);
-            engine.waits.visit(&mut note);
-        }
+        let engine = &self.client.engine;
+        engine.queues.visit_waits(&mut note);
+        engine.waits.visit(&mut note);
         waits
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::acquire::{Acquire, AcquireSpec, Engine, Handle, Run, TryRun, lock_options};
+use crate::acquire::{Acquire, AcquireSpec, Engine, Handle, Part, Run, TryRun, lock_options};
 use crate::error::LockError;
 use crate::fair_mutex::FairMutex;
 use crate::guard::LockGuard;
@@ -12,7 +12,7 @@ use crate::mutex::Mutex;
 use crate::options::{LockOptions, MAX_MULTI_NAMES};
 use crate::rw_lock::RwLock;
 use crate::semaphore::Semaphore;
-use crate::store::{HoldKind, JointPart, Target};
+use crate::store::{HoldKind, Target};
 
 /// Several locks as one: acquired all together or not at all, and released all together.
 ///
@@ -76,14 +76,12 @@ impl MultiLock {
 
     /// Combines locks of any kind and client, with the options of the first.
     ///
-    /// The mutexes of one client are acquired with one command; the other locks are asked one after the other,
-    /// and if one is refused, those granted before are released. A lock that is named twice counts once. A
-    /// multi lock does not queue at a fair mutex and does not announce itself as a writer: waiters that do go
-    /// first.
+    /// The mutexes of one client are acquired with one command; the other locks are acquired one after the other. The acquire
+    /// waits for one of them, as that lock's own does, and tries the rest; if one is refused, those granted before are released,
+    /// and it waits for that one next. A lock that is named twice counts once.
     ///
-    /// Fencing tokens grow for each of the locks. Shutting down one of the clients ends the multi lock.
-    /// Creating one costs a few allocations. Tasks of this process that acquire the same locks queue, even
-    /// if they name a lock several times, and all multi locks over the same clients share two background tasks.
+    /// Each client renews and releases its own locks, and lists them as held by their own names. The guard is lost with the first of
+    /// them, and has one fencing token, which grows for each of the locks. Shutting down one of the clients ends the multi lock.
     ///
     /// The same name through two clients is two locks if their servers differ, or if each has a database of its own on
     /// one server. If it is the same lock, which the server is asked, the acquire fails with
@@ -297,22 +295,20 @@ fn named_twice(a: &Member, b: &Member) -> LockError {
 /// Returns one lock of all members, of which there is at least one.
 fn joined((members, options): (Vec<Member>, Arc<LockOptions>)) -> Handle {
     let Member { handle, engine, .. } = &members[0];
+    let mut parts = parts(&members);
     if members.len() == 1 {
         return handle.clone().with(options);
     }
-    let home = engine.leases.id;
-    if members.iter().all(|member| member.is(HoldKind::Mutex) && member.home() == home) {
-        let mutexes = members.iter().map(|member| Arc::clone(&member.target)).collect();
-        return Handle::new(engine, Ok(Target::multi(mutexes)), options);
+    if parts.len() == 1 {
+        return Handle::new(engine, Ok(parts.remove(0).target), options);
     }
-    let targets = members.iter().map(|member| member.target.at_home(member.home()));
-    let target = Target::joint(targets.collect(), parts(&members));
-    let clients = members.iter().map(|member| (member.home(), &member.engine)).collect();
-    Handle::new(&engine.joint(&clients), Ok(target), options)
+    let target = Target::multi(members.iter().map(|member| Arc::clone(&member.target)).collect());
+    let engine = Arc::clone(engine);
+    Handle::in_turn(AcquireSpec { engine, target, options }, parts.into())
 }
 
-/// Returns the parts that are asked one by one: the mutexes of one client are one part.
-fn parts(members: &[Member]) -> Vec<JointPart> {
+/// Returns the parts that are acquired one by one: the mutexes of one client are one part.
+fn parts(members: &[Member]) -> Vec<Part> {
     let mut parts = Vec::new();
     for (number, member) in members.iter().enumerate() {
         let together = |other: &&Member| {
@@ -323,9 +319,12 @@ fn parts(members: &[Member]) -> Vec<JointPart> {
             continue;
         }
         let mutexes: Vec<_> = members.iter().filter(together).map(|m| m.target.clone()).collect();
-        let target = if mutexes.len() > 1 { Target::multi(mutexes) } else { member.target.clone() };
-        let (home, permits) = (member.home(), member.handle.wanted_permits());
-        parts.push(JointPart { home, target, permits });
+        let target = match mutexes.len() {
+            0 | 1 => member.target.clone(),
+            _ => Target::multi(mutexes).with_token_ttl(member.engine.leases.timing.token_ttl),
+        };
+        let (engine, permits) = (Arc::clone(&member.engine), member.handle.wanted_permits());
+        parts.push(Part { engine, target, permits });
     }
     parts
 }

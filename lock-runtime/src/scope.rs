@@ -67,13 +67,20 @@ enum Enclosing {
         #[cfg_attr(not(feature = "lock-order"), expect(dead_code, reason = "for the lock order"))]
         order: ClientOrder,
     },
+    /// The guard of several holds, whose links are around this one.
+    Guard { watched: Watched, is_shadow: bool },
     /// A client, as `dyn Any`, because this module does not know its type.
     Client(Arc<dyn Any + Send + Sync>),
 }
 
 impl Link {
-    /// A hold, inside of the caller's current chain.
-    pub(crate) fn hold(owned: &Arc<OwnedHold>, share: Share, is_shadow: bool) -> Arc<Self> {
+    /// A hold.
+    pub(crate) fn hold(
+        owned: &Arc<OwnedHold>,
+        share: Share,
+        is_shadow: bool,
+        outer: Option<Arc<Self>>,
+    ) -> Arc<Self> {
         let of_writer = |inside: &ReentryGuard| {
             Some((Arc::clone(&inside.hold), Arc::downgrade(inside.level.as_ref()?)))
         };
@@ -87,8 +94,13 @@ impl Link {
                 is_shadow,
                 order: owned.leases.order.clone(),
             },
-            outer: innermost(),
+            outer,
         })
+    }
+
+    /// The guard of several holds, whose links are the innermost of `outer`.
+    pub(crate) fn guard(watched: Watched, is_shadow: bool, outer: Option<Arc<Self>>) -> Arc<Self> {
+        Arc::new(Self { what: Enclosing::Guard { watched, is_shadow }, outer })
     }
 
     /// A client, inside of the caller's current chain.
@@ -98,7 +110,7 @@ impl Link {
 }
 
 /// The caller's chain; for a task that has not entered it, the innermost client alone.
-fn innermost() -> Option<Arc<Link>> {
+pub(crate) fn innermost() -> Option<Arc<Link>> {
     INNERMOST.with_borrow(|Innermost { link, task }| {
         if *task == task::try_id() {
             return link.clone();
@@ -114,6 +126,10 @@ impl Enclosing {
     fn matters(&self, inner: &[&Arc<Link>]) -> bool {
         match self {
             Self::Client(_) => !inner.iter().any(|link| matches!(link.what, Enclosing::Client(_))),
+            Self::Guard { watched, .. } => {
+                let same = |link: &&Arc<Link>| matches!(&link.what, Self::Guard { watched: its, .. } if Arc::ptr_eq(&its.hold, &watched.hold));
+                !watched.hold.is_released() && !inner.iter().any(same)
+            }
             Self::Hold { owned, share, is_shadow, .. } => {
                 let level = share.level();
                 let same = |link: &&Arc<Link>| match &link.what {
@@ -122,7 +138,7 @@ impl Enclosing {
                             && share.level().map(Weak::as_ptr) == level.map(Weak::as_ptr)
                             && its_mode == is_shadow
                     }
-                    Self::Client(_) => false,
+                    Self::Guard { .. } | Self::Client(_) => false,
                 };
                 owned.strong_count() > 0
                     && level.is_none_or(|level| level.strong_count() > 0)
@@ -226,6 +242,12 @@ pub(crate) fn enclosing_guard() -> Option<Watched> {
                 (!is_shadow || !hold.peek_remaining().is_zero()).then(|| owned.upgrade())??;
             Some(Watched::new(hold, owned.token, &owned.leases, share.clone()))
         }
+        Enclosing::Guard { watched: Watched { hold, .. }, is_shadow }
+            if hold.is_released() || *is_shadow && hold.check().is_err() =>
+        {
+            None
+        }
+        Enclosing::Guard { watched, .. } => Some(watched.clone()),
         _ => None,
     })
 }
@@ -243,21 +265,21 @@ pub(crate) fn level_around(hold: &Arc<Hold>, number: usize) -> Arc<Level> {
     has_it.max_by_key(|level| level.depth()).unwrap_or_else(|| Arc::clone(hold.level()))
 }
 
-/// Calls `visit` with each hold around the caller that has guards, the innermost first, whether its client records the
-/// order of its locks, and the id of its lease manager. A hold that was entered again counts once.
+/// Calls `visit` with each hold around the caller that has guards, the innermost first, and whether its client records the
+/// order of its locks. A hold that was entered again counts once.
 #[cfg(feature = "lock-order")]
-pub(crate) fn visit_holds(mut visit: impl FnMut(&ClientOrder, u64, &Hold)) {
+pub(crate) fn visit_holds(mut visit: impl FnMut(&ClientOrder, &Hold)) {
     // Not borrowed while `visit` runs, which may log: a subscriber may run any code.
     let innermost = innermost();
     let links = || std::iter::successors(innermost.as_ref(), |link| link.outer.as_ref());
     for (depth, link) in links().enumerate() {
-        let Enclosing::Hold { owned, leases, hold, order, .. } = &link.what else { continue };
+        let Enclosing::Hold { owned, hold, order, .. } = &link.what else { continue };
         let is_it = |inner: &Arc<Link>| match &inner.what {
             Enclosing::Hold { hold: again, .. } => Arc::ptr_eq(again, hold),
-            Enclosing::Client(_) => false,
+            Enclosing::Guard { .. } | Enclosing::Client(_) => false,
         };
         if owned.strong_count() > 0 && !hold.is_released() && !links().take(depth).any(is_it) {
-            visit(order, *leases, hold);
+            visit(order, hold);
         }
     }
 }
@@ -269,7 +291,7 @@ pub(crate) fn enclosing_client<T: Any + Send + Sync>() -> Option<Arc<T>> {
         let mut links = std::iter::successors(link.as_ref(), |link| link.outer.as_ref());
         links.find_map(|link| match &link.what {
             Enclosing::Client(client) => Arc::clone(client).downcast().ok(),
-            Enclosing::Hold { .. } => None,
+            Enclosing::Hold { .. } | Enclosing::Guard { .. } => None,
         })
     })
 }

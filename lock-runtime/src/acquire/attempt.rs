@@ -68,11 +68,6 @@ impl Attempt {
         // The seat stays here, so no other task of this process asks in between. The next request is another owner's: it
         // follows the release on the connection, or is refused and asks again.
         self.leftover(request).release(self.unsettled, None);
-        self.go_on_as_another(request);
-    }
-
-    /// Continues with a new owner id; nothing is left of this one.
-    pub(super) fn go_on_as_another(&mut self, request: &Request) {
         *self = Self::new(request, self.take_seat());
     }
 

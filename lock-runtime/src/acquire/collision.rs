@@ -4,6 +4,7 @@ use futures_util::future::BoxFuture;
 
 use super::AcquireSpec;
 use crate::error::{LockError, StoreError, StoreErrorKind};
+use crate::lease::manager::LeaseManager;
 use crate::store::{HoldKind, Inspection, Target};
 
 impl AcquireSpec {
@@ -15,11 +16,10 @@ impl AcquireSpec {
             if error.kind() != StoreErrorKind::WrongType {
                 return LockError::Store(error);
             }
-            for (client, lock) in target.locks_at_home(self.engine.leases.id) {
-                let Some(store) = self.engine.store_of(client) else { continue };
-                let timeout = self.engine.leases.timing.command_timeout;
-                let found = match store.inspect(lock.key(), timeout).await {
-                    Ok(Inspection { kind: Some(kind), .. }) if self.is_in_the_way(kind, lock) => {
+            for lock in target.locks() {
+                let LeaseManager { store, timing, .. } = &*self.engine.leases;
+                let found = match store.inspect(lock.key(), timing.command_timeout).await {
+                    Ok(Inspection { kind: Some(kind), .. }) if is_in_the_way(kind, lock) => {
                         StoreError::new(
                             StoreErrorKind::WrongType,
                             format!("the key holds a {kind}"),
@@ -35,15 +35,13 @@ impl AcquireSpec {
             error.about(target.key(), Some(target.kind()))
         })
     }
+}
 
-    /// True if `lock` cannot be acquired where a lock of that kind is held, and this is certain or there is no other lock.
-    fn is_in_the_way(&self, kind: HoldKind, lock: &Target) -> bool {
-        use HoldKind::{Fair, Mutex, Read, Write};
-        match (lock.kind(), kind) {
-            (Read | Write, Read | Write) => false,
-            // The store may take a fair mutex for a plain one.
-            (Fair, Mutex) => self.target.members().is_empty(),
-            (asked, kind) => asked != kind,
-        }
+/// True if `lock` cannot be acquired where a lock of that kind is held.
+fn is_in_the_way(kind: HoldKind, lock: &Target) -> bool {
+    use HoldKind::{Read, Write};
+    match (lock.kind(), kind) {
+        (Read | Write, Read | Write) => false,
+        (asked, kind) => asked != kind,
     }
 }

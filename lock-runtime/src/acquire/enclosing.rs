@@ -37,15 +37,12 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
     }
     let mine = engine.leases.id;
     let whole = |whose, around: &Target| {
-        if let (Some(lock), Some(held)) = (target.alone_at_home(mine), around.alone_at_home(whose))
-        {
-            return lock == held;
-        }
-        target.locks_at_home(mine).all(|spec| {
-            let held = around.locks_at_home(whose).any(|held| held == spec);
-            // Permits are counted: holding some grants no more of them.
-            held && spec.1.kind().is_reentrant()
-        })
+        // First what takes a tenth of the time.
+        whose == mine
+            && match (target.members(), around.members()) {
+                ([], []) => **target == *around,
+                _ => target.locks().all(|lock| around.locks().any(|held| held == lock)),
+            }
     };
     if let Some(around) = scope::enclosing_hold(whole) {
         return Enclosing::Same(around);
@@ -53,10 +50,8 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
     // A hold around the caller of that kind, under the name of one of the locks to acquire.
     let held_as = |is: &dyn Fn(HoldKind) -> bool| {
         scope::enclosing_hold(|whose, around| {
-            around.locks_at_home(whose).any(|(of, held)| {
-                let same_name = |(by, lock): (u64, &Target)| by == of && lock.key() == held.key();
-                is(held.kind()) && target.locks_at_home(mine).any(same_name)
-            })
+            let same_name = |held: &Target| target.locks().any(|lock| lock.key() == held.key());
+            whose == mine && around.locks().any(|held| is(held.kind()) && same_name(held))
         })
     };
     match target.kind() {
@@ -77,12 +72,8 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
 }
 
 /// Calls `visit` with each lock that a hold around the caller has by another client, under the name of a lock to acquire
-/// and so that the two exclude each other if the clients have one store; and with the client that is to acquire it.
-fn visit_other_clients(
-    engine: &Engine,
-    target: &Target,
-    mut visit: impl FnMut(u64, &Target, &OwnerId),
-) {
+/// and so that the two exclude each other if the clients have one store.
+fn visit_other_clients(engine: &Engine, target: &Target, mut visit: impl FnMut(&Target, &OwnerId)) {
     let mine = engine.leases.id;
     let is_side = |kind| matches!(kind, HoldKind::Read | HoldKind::Write);
     let excludes = |held: HoldKind, wanted: HoldKind| {
@@ -93,10 +84,10 @@ fn visit_other_clients(
             && (held, wanted) != (HoldKind::Read, HoldKind::Read)
     };
     scope::each_hold(|whose, hold| {
-        for (of, held) in hold.target.locks_at_home(whose) {
-            for (by, lock) in target.locks_at_home(mine) {
-                if by != of && lock.key() == held.key() && excludes(held.kind(), lock.kind()) {
-                    visit(by, held, &hold.owner);
+        for held in hold.target.locks().filter(|_| whose != mine) {
+            for lock in target.locks() {
+                if lock.key() == held.key() && excludes(held.kind(), lock.kind()) {
+                    visit(held, &hold.owner);
                 }
             }
         }
@@ -108,7 +99,7 @@ fn visit_other_clients(
 pub(super) fn may_wait_for_itself(engine: &Engine, target: &Target, options: &LockOptions) -> bool {
     let mut is_there = false;
     if options.get_wait() != Wait::None {
-        visit_other_clients(engine, target, |_, _, _| is_there = true);
+        visit_other_clients(engine, target, |_, _| is_there = true);
     }
     is_there
 }
@@ -150,26 +141,19 @@ pub(super) fn re_enter(
 /// which its guards share. In the order of the hold: several are taken in turn, and all callers keep to it.
 fn locks_used<'a>(
     owned: &'a OwnedHold,
-    engine: &'a Engine,
     wanted: &'a Target,
 ) -> impl Iterator<Item = (usize, bool)> + 'a {
     let held = Some(&*owned.hold.target).filter(|held| held.kind() != HoldKind::Read);
-    let held = held.into_iter().flat_map(|held| held.locks_at_home(owned.leases.id).enumerate());
-    held.filter_map(|(number, (of, lock))| {
-        let mut wanted = wanted.locks_at_home(engine.leases.id);
-        let (_, same) = wanted.find(|(by, wanted)| *by == of && wanted.key() == lock.key())?;
+    held.into_iter().flat_map(Target::locks).enumerate().filter_map(|(number, lock)| {
+        let same = wanted.locks().find(|wanted| wanted.key() == lock.key())?;
         Some((number, same.kind() == HoldKind::Read))
     })
 }
 
 /// Enters the hold around the caller, if that needs no wait.
 #[inline]
-pub(super) fn enter(
-    owned: &OwnedHold,
-    engine: &Engine,
-    wanted: &Target,
-) -> Result<Option<Arc<Level>>, Obstacle> {
-    Level::of(locks_used(owned, engine, wanted).map(|(number, reads)| {
+pub(super) fn enter(owned: &OwnedHold, wanted: &Target) -> Result<Option<Arc<Level>>, Obstacle> {
+    Level::of(locks_used(owned, wanted).map(|(number, reads)| {
         Permit::ask(scope::level_around(&owned.hold, number), number, reads, 0)
     }))
 }
@@ -232,16 +216,15 @@ impl Request {
             return Ok(());
         }
         let mut held = Vec::new();
-        visit_other_clients(engine, target, |by, lock, owner| {
-            held.push((by, Arc::new(lock.with_replicas(None)), owner.clone()));
+        visit_other_clients(engine, target, |lock, owner| {
+            held.push((Arc::new(lock.with_replicas(None)), owner.clone()));
         });
-        for (by, lock, owner) in held {
-            let Some(store) = engine.store_of(by) else { continue };
+        for hold in held {
             let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
             let most = engine.leases.timing.command_timeout;
             let timeout = left.map_or(most, |left| left.min(most));
             // A store that fails now is asked for the lock next, and then reported.
-            if let Ok(true) = holds_any(&*store, vec![(lock, owner)], timeout).await {
+            if let Ok(true) = holds_any(&*engine.leases.store, vec![hold], timeout).await {
                 return Err(self.would_deadlock(
                     "it is held around it through another client of the same server; acquire both \
                      through one client, which re-enters",
@@ -257,13 +240,13 @@ impl Request {
         around: Around,
         limit: Option<Instant>,
     ) -> Result<Option<Option<Arc<Level>>>, LockError> {
-        let AcquireSpec { engine, target, options } = &*self.spec;
+        let AcquireSpec { target, options, .. } = &*self.spec;
         let max_waiters = match options.get_wait() {
             Wait::None => 0,
             _ => options.get_max_waiters(),
         };
         let (hold, is_shadow) = (Arc::clone(&around.owned.hold), around.is_shadow);
-        let locks: Vec<_> = locks_used(&around.owned, engine, target).collect();
+        let locks: Vec<_> = locks_used(&around.owned, target).collect();
         let owned = Arc::downgrade(&around.owned);
         let mut around = Some(around);
         let mut permits = Vec::with_capacity(locks.len());

@@ -55,15 +55,21 @@ impl Request {
         let leases = &self.spec.engine.leases;
         let probe = || {
             let owner = leases.next_owner(1);
-            let target = known_as(&self.spec.target, &owner);
+            let target = known_as(
+                self.spec.parts().map_or(&self.spec.target, |parts| &parts[0].target),
+                &owner,
+            );
             ReleaseRequest::new(target, owner, SHADOW_TIMEOUT)
         };
         let acquiring = async { Arc::clone(&self).acquire_to_end(false).await };
         Tried::Over(Box::pin(leases.breaker.ask(&leases.store, probe, acquiring)).await)
     }
 
-    /// Acquires a hold, with all waits, in one future.
+    /// Acquires a hold, or several in turn, with all waits, in one future.
     pub(super) async fn acquire_to_end(self: Arc<Self>, is_outermost: bool) -> Taken {
+        if let Some(parts) = self.spec.parts().cloned() {
+            return self.acquire_in_turn(parts).await;
+        }
         let mut tried = Arc::clone(&self).acquire(is_outermost).await;
         loop {
             tried = match tried {
@@ -130,8 +136,9 @@ impl Request {
         let AcquireSpec { engine, target, options } = &*self.spec;
         let is_try = options.get_wait() == Wait::None;
         // A release that is queued after this look is of a lock that was held when the call came: "busy" is then the truth.
-        if is_try && self.label.is_enforced() && engine.is_releasing(target) {
-            let _ = timeout(engine.leases.timing.command_timeout, engine.released(target)).await;
+        if is_try && self.label.is_enforced() && engine.leases.releaser.is_releasing(target) {
+            let answered = engine.leases.releaser.answered(target);
+            let _ = timeout(engine.leases.timing.command_timeout, answered).await;
         }
     }
 
@@ -167,7 +174,7 @@ impl Request {
         let AcquireSpec { engine, target, options } = &*self.spec;
         target.kind() != HoldKind::Read
             && !self.asks_apart()
-            && (options.get_wait() != Wait::None || !engine.is_releasing(target))
+            && (options.get_wait() != Wait::None || !engine.leases.releaser.is_releasing(target))
     }
 
     /// Enters the queue. If its key is unused, the caller asks the store.

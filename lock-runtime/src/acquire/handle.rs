@@ -36,6 +36,24 @@ pub(crate) enum Spec {
     Shared(Arc<AcquireSpec>),
     /// For one acquire: it needs no allocation.
     Once(AcquireSpec),
+    /// Several locks.
+    InTurn(Box<InTurn>),
+}
+
+/// Locks that are acquired in turn.
+#[derive(Debug, Clone)]
+pub(crate) struct InTurn {
+    /// The name of all of them, their options, and the client of the first.
+    whole: AcquireSpec,
+    parts: Arc<[Part]>,
+}
+
+/// What one request acquires of several locks: a lock of one client, or its mutexes.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) target: Arc<Target>,
+    pub(crate) permits: u32,
 }
 
 impl Deref for Spec {
@@ -45,15 +63,25 @@ impl Deref for Spec {
         match self {
             Self::Shared(spec) => spec,
             Self::Once(spec) => spec,
+            Self::InTurn(several) => &several.whole,
         }
     }
 }
 
 impl Spec {
+    /// What it acquires in turn, if that is several locks: at least two parts.
+    pub(super) fn parts(&self) -> Option<&Arc<[Part]>> {
+        match self {
+            Self::InTurn(several) => Some(&several.parts),
+            Self::Shared(_) | Self::Once(_) => None,
+        }
+    }
+
     pub(super) fn make_mut(&mut self) -> &mut AcquireSpec {
         match self {
             Self::Shared(spec) => Arc::make_mut(spec),
             Self::Once(spec) => spec,
+            Self::InTurn(several) => &mut several.whole,
         }
     }
 
@@ -65,7 +93,11 @@ impl Spec {
 
     /// The same with other options, for one acquire.
     pub(super) fn once_with(&self, options: LockOptions) -> Self {
-        Self::Once(AcquireSpec { options: Arc::new(options), ..AcquireSpec::clone(self) })
+        let options = Arc::new(options);
+        match self {
+            Self::InTurn(_) => self.clone().with(options),
+            _ => Self::Once(AcquireSpec { options, ..AcquireSpec::clone(self) }),
+        }
     }
 }
 
@@ -100,6 +132,12 @@ impl Handle {
             Err(error) => return Self::invalid(error),
         };
         let spec = Ok(spec(AcquireSpec { engine: Arc::clone(engine), target, options }));
+        Self { spec, permits: 1, label: Label::default() }
+    }
+
+    /// Several locks that are acquired in turn: at least two parts.
+    pub(crate) fn in_turn(whole: AcquireSpec, parts: Arc<[Part]>) -> Self {
+        let spec = Ok(Spec::InTurn(Box::new(InTurn { whole, parts })));
         Self { spec, permits: 1, label: Label::default() }
     }
 

@@ -24,6 +24,7 @@ mod enclosing;
 mod engine;
 mod first;
 mod handle;
+mod in_turn;
 mod long_wait;
 #[cfg(feature = "lock-order")]
 mod nesting;
@@ -47,7 +48,7 @@ use tokio::time::{Instant, timeout_at};
 use self::enclosing::{Enclosing, NoGuard, enclosing, enter, may_wait_for_itself, re_enter};
 pub(crate) use self::engine::Engine;
 use self::first::Tried;
-pub(crate) use self::handle::{AcquireSpec, Handle, Spec, lock_options, option_setters};
+pub(crate) use self::handle::{AcquireSpec, Handle, Part, Spec, lock_options, option_setters};
 use self::long_wait::LongWait;
 pub use self::open::Reached;
 use self::queued::QueuedAcquire;
@@ -58,8 +59,9 @@ use crate::error::{LockError, StoreErrorKind};
 use crate::guard::LockGuard;
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label};
 use crate::opaque::opaque_debug;
-use crate::options::Wait;
+use crate::options::{LockOptions, Wait};
 use crate::reuse::{self, Boxed, Idle};
+use crate::store::Target;
 
 /// An acquire under way: of a [`LockGuard`], or, if being busy is no error, of an `Option` of one.
 ///
@@ -269,11 +271,11 @@ impl Begun {
     /// # Errors
     ///
     /// The result, if that is its end.
-    fn next(self, tried: Tried) -> Result<State, Result<LockGuard, LockError>> {
+    fn next(mut self, tried: Tried) -> Result<State, Result<LockGuard, LockError>> {
         let request = Arc::clone(&self.request);
         let trying = match tried {
             Tried::Over(Ok((how, mut guard))) => {
-                got(&self.recorder, how, &mut guard);
+                got(&mut self.recorder, how, &mut guard);
                 return Err(Ok(guard));
             }
             Tried::Over(Err(error)) => {
@@ -305,46 +307,65 @@ fn start(Unpolled { spec, label, .. }: &mut Unpolled) -> Started {
         spec.target = Arc::new(spec.target.with_replicas(replicas));
     }
     let AcquireSpec { engine, target, options } = &**spec;
-    let recorder = AcquireRecorder::new(target, std::mem::take(label));
-    let failed = |error: LockError| {
-        recorder.failed(target.key(), &error);
-        Started::Failed(error)
-    };
+    let mut recorder = AcquireRecorder::new(target, std::mem::take(label));
     if engine.closed.load(Ordering::Acquire) {
-        return failed(LockError::Closed);
+        return failed(recorder, target, LockError::Closed);
+    }
+    if let Some(parts) = spec.parts() {
+        return match in_turn::start(spec, parts, recorder.label()) {
+            Ok(()) => Started::TakesTime { recorder, is_outermost: false },
+            Err(error) => failed(recorder, target, error),
+        };
     }
     let around = enclosing(engine, target);
     let mut is_outermost = matches!(around, Enclosing::Nothing);
     match around {
-        Enclosing::Same(around) if let Ok(level) = enter(&around.owned, engine, target) => {
+        Enclosing::Same(around) if let Ok(level) = enter(&around.owned, target) => {
             match re_enter(around.owned, level, options) {
                 Ok(mut guard) => {
-                    got(&recorder, AcquireOutcome::Reentered, &mut guard);
+                    got(&mut recorder, AcquireOutcome::Reentered, &mut guard);
                     return Started::Reentered(guard);
                 }
-                Err(NoGuard::Lost(lost)) => return failed(lost),
+                Err(NoGuard::Lost(lost)) => return failed(recorder, target, lost),
                 // It enters again below, where there is room for a request.
                 Err(NoGuard::TooShort(_)) => {}
             }
         }
         Enclosing::InTheWay(detail) => {
             let key = target.key().to_string();
-            return failed(LockError::WouldDeadlock { key, detail });
+            return failed(recorder, target, LockError::WouldDeadlock { key, detail });
         }
         Enclosing::Same(_) | Enclosing::Writer(_) | Enclosing::Nothing => {}
     }
     // Not for a re-entry: the code under a hold runs in a runtime.
-    let runtime = match engine.leases.check_caller() {
-        Ok(runtime) => runtime,
-        Err(error) => return failed(error),
-    };
-    engine.leases.ensure_running(runtime);
-    #[cfg(feature = "lock-order")]
-    if engine.leases.order.is_on() && is_outermost {
-        nesting::record(engine, target, options, recorder.label());
+    if let Err(error) = prepare(engine, target, options, recorder.label(), is_outermost) {
+        return failed(recorder, target, error);
     }
     is_outermost = is_outermost && !may_wait_for_itself(engine, target, options);
     Started::TakesTime { recorder, is_outermost }
+}
+
+fn failed(mut recorder: AcquireRecorder, target: &Target, error: LockError) -> Started {
+    recorder.failed(target.key(), &error);
+    Started::Failed(error)
+}
+
+/// Sees to it that the client's tasks run, and tells the lock order of an acquire that is no re-entry.
+fn prepare(
+    engine: &Arc<Engine>,
+    target: &Target,
+    options: &LockOptions,
+    label: &Label,
+    is_outermost: bool,
+) -> Result<(), LockError> {
+    engine.leases.ensure_running(engine.leases.check_caller()?);
+    #[cfg(feature = "lock-order")]
+    if engine.leases.order.is_on() && is_outermost {
+        nesting::record(engine, target, options, label);
+    }
+    #[cfg(not(feature = "lock-order"))]
+    let _ = (target, options, label, is_outermost);
+    Ok(())
 }
 
 /// Goes on with an acquire that takes time.
@@ -361,7 +382,7 @@ fn begin(
     if !request.label.is_enforced() {
         return Ok(State::under_way(span.around(request.shadow_lock()), begun));
     }
-    if !span.is_disabled() {
+    if !span.is_disabled() || request.spec.parts().is_some() {
         let acquiring = async move { Tried::Over(request.acquire_to_end(is_outermost).await) };
         return Ok(State::under_way(span.around(acquiring), begun));
     }
@@ -379,8 +400,8 @@ fn begin(
 }
 
 /// Records how an acquire got its lock.
-fn got(recorder: &AcquireRecorder, how: AcquireOutcome, guard: &mut LockGuard) {
-    guard.is_shadow = !recorder.label().is_enforced();
+fn got(recorder: &mut AcquireRecorder, how: AcquireOutcome, guard: &mut LockGuard) {
+    guard.set_shadow(!recorder.label().is_enforced());
     recorder.over(how, Some(guard.token()));
 }
 

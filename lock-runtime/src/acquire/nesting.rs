@@ -14,11 +14,10 @@ pub(super) fn record(engine: &Engine, target: &Target, options: &LockOptions, la
         // It cannot be part of a deadlock.
         return;
     }
-    let (order, home) = (&engine.leases.order, engine.leases.id);
-    let inner = Locks { order, home, target, site: label.call_site() };
-    scope::visit_holds(|order, home, hold| {
+    let inner = Locks { order: &engine.leases.order, target, site: label.call_site() };
+    scope::visit_holds(|order, hold| {
         let site = hold.recorder.label().call_site();
-        let outer = Locks { order, home, target: &hold.target, site };
+        let outer = Locks { order, target: &hold.target, site };
         inner
             .record_inside(&outer, |inversion| log_lock!(warn, target.key(), label, "{inversion}"));
     });

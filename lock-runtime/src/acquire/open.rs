@@ -93,8 +93,8 @@ impl Handle {
         let recorder = self.recorder(&spec.target, site);
         let (span, label) = (recorder.span(), recorder.label().clone());
         let request = Arc::new(Request::new(spec.clone(), 1, label, Instant::now(), span.clone()));
-        let recorder = recorder.timed_from(request.started);
-        let opened = span.around(request.opened(&recorder)).await;
+        let mut recorder = recorder.timed_from(request.started);
+        let opened = span.around(request.opened(&mut recorder)).await;
         match &opened {
             Ok(()) => recorder.over(AcquireOutcome::Acquired, None),
             Err(error) => recorder.failed(spec.target.key(), error),
@@ -104,7 +104,7 @@ impl Handle {
 }
 
 impl Request {
-    async fn opened(self: &Arc<Self>, recorder: &AcquireRecorder) -> Result<(), LockError> {
+    async fn opened(self: &Arc<Self>, recorder: &mut AcquireRecorder) -> Result<(), LockError> {
         if self.spec.options.get_wait() == Wait::None {
             // A waiter may be cut off, and only the store knows.
             let mut waiting = Waiting::new(Arc::clone(self), self.started, None);

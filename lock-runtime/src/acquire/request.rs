@@ -10,12 +10,11 @@ use tokio::time::Instant;
 
 use super::attempt::{Attempt, known_as};
 use super::contend::{Contended, Contender};
-use super::{AcquireSpec, Spec};
+use super::{AcquireSpec, Engine, Spec};
 use crate::clock::Tick;
 use crate::error::{BusyReason, LocalHolder, LockError, StoreError, StoreErrorKind, rounded};
 use crate::guard::LockGuard;
 use crate::lease::Hold;
-use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::liveness::SIGN_OF_LIFE;
 use crate::observe::{AcquireSpan, Label, Meter, NO_POLICY};
@@ -39,7 +38,7 @@ pub(super) struct Request {
     /// True once it waits for another task, or the store has refused it.
     // Relaxed: for the record of the wait, which may begin one poll later.
     waits: AtomicBool,
-    /// For a read inside of a write hold, the request of the same acquire that its caller looks at.
+    /// For a read inside of a write hold, and for one of several locks, the request of the same acquire that its caller looks at.
     outer: Option<Arc<Self>>,
     /// When the holder's lease ends, by the store's last answer to this request.
     // The task that asks writes it, and the caller reads it for an error or a log line. No other mutex is taken under it.
@@ -65,13 +64,18 @@ impl Request {
 
     /// The same, inside of a write hold.
     pub(super) fn within(self: &Arc<Self>, inside: Arc<ReentryGuard>) -> Self {
+        Self { inside: Some(inside), ..self.inner(self.spec.clone(), self.permits, self.started) }
+    }
+
+    /// A request that this acquire makes as a part of its own.
+    pub(super) fn inner(self: &Arc<Self>, spec: Spec, permits: u32, started: Instant) -> Self {
         Self {
-            spec: self.spec.clone(),
-            permits: self.permits,
+            spec,
+            permits,
             label: self.label.clone(),
-            started: self.started,
+            started,
             asker: self.asker.clone(),
-            inside: Some(inside),
+            inside: None,
             waits: AtomicBool::new(false),
             outer: Some(Arc::clone(self)),
             holder_ends: Mutex::default(),
@@ -91,6 +95,9 @@ impl Request {
     pub(super) fn note_holder(&self, remaining: Option<Duration>) {
         let ends = remaining.and_then(|remaining| Instant::now().checked_add(remaining));
         *self.holder_ends.lock() = ends;
+        if let Some(outer) = &self.outer {
+            outer.note_holder(remaining);
+        }
     }
 
     /// What is left of the holder's lease, by the store's last answer to this request or to another one of this process.
@@ -283,20 +290,19 @@ impl Request {
         self.label.as_str() != NO_POLICY
     }
 
-    /// Returns a hold of one of these locks. It belongs to this client or, for a multi lock, to one of its
-    /// clients.
+    /// Returns a hold of one of these locks by the client that is to acquire it.
     fn hold_of_this_process(&self) -> Option<Arc<Hold>> {
-        let mine = self.spec.engine.leases.id;
-        let is_wanted = |(home, lock): (u64, &Target)| {
-            let is_same = |(by, it): (u64, &Target)| by == home && it.key() == lock.key();
-            self.spec.target.locks_at_home(mine).any(is_same)
-        };
-        self.spec.engine.relatives().iter().find_map(|engine| {
-            let LeaseManager { id, watchdog, .. } = &*engine.leases;
+        let by = |engine: &Engine, target: &Target| {
+            let is_wanted = |held: &Target| target.locks().any(|lock| lock.key() == held.key());
             // Does not declare a loss: that would wake tasks under the queue's mutex.
             let is_held = |hold: &Hold| !hold.is_released() && !hold.peek_remaining().is_zero();
-            watchdog.find(|hold| hold.target.locks_at_home(*id).any(is_wanted) && is_held(hold))
-        })
+            let watchdog = &engine.leases.watchdog;
+            watchdog.find(|hold| hold.target.locks().any(is_wanted) && is_held(hold))
+        };
+        match self.spec.parts() {
+            None => by(&self.spec.engine, &self.spec.target),
+            Some(parts) => parts.iter().find_map(|part| by(&part.engine, &part.target)),
+        }
     }
 }
 

@@ -16,8 +16,7 @@ impl LockClient {
     /// a server, a cluster or the master of sentinels is named `lock-runtime:{id}:{service}@{host}:{pid}`, with `_` for
     /// each character that Redis does not allow in a name. So an operator can find the process that has a lock: `HKEYS`
     /// of the lock's name returns the id, and `CLIENT LIST` the process, also of one that hangs. (The name needs the
-    /// permission `+client|setname`; without it connections are unnamed.) Log it once at start-up. Multi locks of
-    /// another kind than mutexes, and those over several clients, have other owner ids.
+    /// permission `+client|setname`; without it connections are unnamed.) Log it once at start-up.
     ///
     /// # Examples
     ///

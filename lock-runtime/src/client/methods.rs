@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{INSTALLED, LockClient, LockClientBuilder, Settings, Shutdown};
@@ -160,14 +159,7 @@ impl LockClient {
     /// ```
     pub async fn shutdown(&self, grace: Duration) -> Shutdown {
         self.engine.close();
-        let engines = self.engine.family();
-        engines.iter().for_each(|engine| engine.close());
-        let settled = async {
-            for engine in &engines {
-                engine.settled().await;
-            }
-        };
-        let mut settled = std::pin::pin!(settled);
+        let mut settled = std::pin::pin!(self.engine.settled());
         let limit = Instant::now().checked_add(grace);
         let in_time = match limit {
             Some(limit) => timeout_at(limit, settled.as_mut()).await.is_ok(),
@@ -185,15 +177,11 @@ impl LockClient {
         // The process may end next, and with it what is under way.
         // S-19, S-29.
         let left = limit.map_or(SLOWER_SERVERS, |limit| limit.duration_since(Instant::now()));
-        let stores = engines.iter().map(|engine| &engine.leases.store);
-        join_all(stores.map(|store| store.settled(left.min(SLOWER_SERVERS)))).await;
-        let mut report = Shutdown { still_held: 0, not_given_back: 0 };
-        for engine in &engines {
-            let (held, under_way) = engine.left_behind();
-            report.still_held += held;
-            report.not_given_back += under_way;
-            engine.leases.watchdog.close();
-        }
+        let leases = &self.engine.leases;
+        drop(leases.store.settled(left.min(SLOWER_SERVERS)).await);
+        let (still_held, not_given_back) = self.engine.left_behind();
+        let report = Shutdown { still_held, not_given_back };
+        leases.watchdog.close();
         if report.is_clean() {
             self.engine.leases.store.close();
         } else {

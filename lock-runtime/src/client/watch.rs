@@ -96,17 +96,15 @@ impl LockClient {
     /// ```
     #[must_use]
     pub fn health(&self) -> Health {
-        let family = self.engine.family();
-        let watchdogs = || family.iter().map(|engine| &engine.leases.watchdog);
+        let watchdog = &self.engine.leases.watchdog;
         let since = |hold: &Hold| Some((HeldInfo::of(hold)?, hold.unconfirmed_for()?));
-        let holds: Vec<_> =
-            watchdogs().flat_map(|one| one.all()).filter_map(|hold| since(&hold)).collect();
+        let holds: Vec<_> = watchdog.all().iter().filter_map(|hold| since(hold)).collect();
         // A renewal is sent after a third of the lease; its answer may still come, but it is overdue.
         let overdue = holds.iter().any(|(_, last)| last.since > last.lease / 3 + last.lease / 10);
         let late = holds.into_iter().filter(|(_, last)| last.since > last.lease / 2);
         Health {
             late: late.map(|(info, _)| info).collect(),
-            last_renewal_failed: overdue || watchdogs().any(|one| one.last_failed()),
+            last_renewal_failed: overdue || watchdog.last_failed(),
         }
     }
 }

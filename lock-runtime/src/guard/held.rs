@@ -3,10 +3,14 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use crate::error::{LockError, StoreError, StoreErrorKind};
+use crate::fence::FencingToken;
 use crate::lease::reentries::Level;
 use crate::lease::watched::Share;
 use crate::owned_hold::OwnedHold;
+use crate::store::{Ownership, RenewRequest};
 
 /// What a guard keeps alive. Dropping it undoes the re-entry first.
 // S-6. One reference to the hold, since counting two would be a tenth of a re-entry's time.
@@ -73,6 +77,45 @@ impl Held {
     /// The hold, if no other guard keeps it.
     pub(super) fn get_mut(&mut self) -> Option<&mut OwnedHold> {
         self.owned.as_mut().and_then(Arc::get_mut)
+    }
+
+    /// As [`LockGuard::extend`](super::LockGuard::extend), once it is known to be called in order.
+    // S-9.
+    pub(super) async fn extend(&self, lease: Duration) -> Result<(), LockError> {
+        let OwnedHold { hold, leases, .. } = &***self;
+        let sent_at = hold.ensure_held()?;
+        if crate::lease::deadline(sent_at, lease) <= hold.deadline() {
+            return Ok(());
+        }
+        hold.asks_for(sent_at, lease);
+        let request = RenewRequest::new(Arc::clone(&hold.target), hold.owner.clone(), lease);
+        match leases.store.renew(vec![request], leases.timing.command_timeout).await?.first() {
+            Some(Ownership::Owner) => {
+                hold.confirm(sent_at, lease);
+                hold.ensure_held().map(drop)
+            }
+            Some(Ownership::NotOwner) => Err(hold.lost_error(leases.watchdog.not_owner(hold))),
+            Some(Ownership::Unknown) | None => {
+                let message = "too few servers said whether the lease was extended";
+                Err(StoreError::new(StoreErrorKind::OutcomeUnknown, message).into())
+            }
+        }
+    }
+
+    /// Gives the hold a higher token, unless other guards share it.
+    // S-23.
+    pub(crate) fn raise_token(&mut self, token: FencingToken) {
+        if self.nested.is_some() || token <= self.token {
+            return;
+        }
+        let Some(owned) = self.owned.take() else { return };
+        // Not in its `Arc`, to which ended scopes may refer. Those that hand it on count from this token.
+        let raised = Arc::try_unwrap(owned).map(|mut owned| {
+            owned.token = token;
+            owned.hold.set_token(token);
+            Arc::new(owned)
+        });
+        self.owned = Some(raised.unwrap_or_else(|shared| shared));
     }
 
     /// Ends it. False if nothing else keeps the hold: then it is as that of an outermost guard.

@@ -5,6 +5,7 @@
 mod call;
 mod fenced;
 mod held;
+mod parts;
 pub(crate) mod protected;
 #[cfg(feature = "redis")]
 mod redis_command;
@@ -16,9 +17,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use tokio::task::coop::consume_budget;
 
 pub(crate) use self::held::Held;
+use self::parts::Parts;
 #[cfg(feature = "redis")]
 pub use self::redis_command::RedisCommand;
 pub(crate) use self::release::BoundedRelease;
@@ -28,15 +31,15 @@ pub(crate) use self::run::{Started, Watch};
 pub use self::watch::LockWatch;
 pub(crate) use self::watch::lost;
 pub use crate::acquire::{Run, TryRun};
-use crate::error::{LockError, StoreError, StoreErrorKind};
+use crate::error::LockError;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::lease::Hold;
 use crate::lease::reentries::ReentryGuard;
+use crate::lease::watched::{Share, Watched};
 use crate::options::{OnLost, check_lease};
 use crate::owned_hold::OwnedHold;
-use crate::scope::Link;
-use crate::store::{Ownership, RenewRequest};
+use crate::scope::{self, Link};
 
 /// A guard that holds a lock until it is released, dropped, or lost.
 ///
@@ -68,6 +71,8 @@ use crate::store::{Ownership, RenewRequest};
 #[must_use = "the lock is released as soon as the guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct LockGuard {
+    /// For several locks that were acquired in turn: the others. Dropped first, so that the guard ends before its locks do.
+    parts: Option<Box<Parts>>,
     /// Shared by nested guards; dropping the last one ends it.
     pub(crate) owned: Held,
     pub(crate) on_lost: OnLost,
@@ -88,11 +93,14 @@ impl LockGuard {
 
     #[inline]
     pub(crate) fn of(owned: Held, on_lost: OnLost) -> Self {
-        Self { owned, on_lost, is_shadow: false }
+        Self { parts: None, owned, on_lost, is_shadow: false }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.owned.hold
+        match &self.parts {
+            None => &self.owned.hold,
+            Some(parts) => &parts.hold,
+        }
     }
 
     /// Records that this read hold is inside of a write hold. Only for a guard that is alone on its hold, as a
@@ -106,7 +114,21 @@ impl LockGuard {
 
     /// Returns its link in the chain of holds and clients that enclose the code under it.
     fn link(&self) -> Arc<Link> {
-        Link::hold(&self.owned, self.owned.share(), self.is_shadow)
+        let link = |outer, held: &Held| Some(Link::hold(held, held.share(), self.is_shadow, outer));
+        let innermost = self.each().fold(scope::innermost(), link);
+        match (innermost, &self.parts) {
+            (Some(link), None) => link,
+            (outer, _) => Link::guard(self.watched(), self.is_shadow, outer),
+        }
+    }
+
+    /// What its observers observe.
+    fn watched(&self) -> Watched {
+        let share = match &self.parts {
+            None => self.owned.share(),
+            Some(_) => Share::Whole,
+        };
+        Watched::new(self.hold(), self.token(), &self.owned.leases, share)
     }
 
     /// Runs `future` for as long as the hold is valid.
@@ -156,7 +178,10 @@ impl LockGuard {
     // S-23.
     #[must_use]
     pub fn token(&self) -> FencingToken {
-        self.owned.token
+        match &self.parts {
+            None => self.owned.token,
+            Some(parts) => parts.hold.token(),
+        }
     }
 
     /// Checks that the hold is valid, without the store: for code between two steps that must not run after a loss.
@@ -226,27 +251,7 @@ impl LockGuard {
         check_lease(lease)?;
         self.owned.leases.check_caller()?;
         consume_budget().await;
-        let hold = self.hold();
-        let sent_at = hold.ensure_held()?;
-        if crate::lease::deadline(sent_at, lease) <= hold.deadline() {
-            return Ok(());
-        }
-        hold.asks_for(sent_at, lease);
-        let request = RenewRequest::new(Arc::clone(&hold.target), hold.owner.clone(), lease);
-        let timeout = self.owned.leases.timing.command_timeout;
-        match self.owned.leases.store.renew(vec![request], timeout).await?.first() {
-            Some(Ownership::Owner) => {
-                hold.confirm(sent_at, lease);
-                hold.ensure_held().map(drop)
-            }
-            Some(Ownership::NotOwner) => {
-                Err(hold.lost_error(self.owned.leases.watchdog.not_owner(hold)))
-            }
-            Some(Ownership::Unknown) | None => {
-                let message = "too few servers said whether the lease was extended";
-                Err(StoreError::new(StoreErrorKind::OutcomeUnknown, message).into())
-            }
-        }
+        try_join_all(self.each().map(|held| held.extend(lease))).await.map(drop)
     }
 
     /// Returns a Redis command that the server runs only if this hold owns the lock at that moment.

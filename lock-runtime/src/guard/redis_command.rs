@@ -2,12 +2,14 @@
 // S-37.
 
 use std::fmt;
+use std::sync::Arc;
 
 use tokio::task::coop::consume_budget;
 
 use super::LockWatch;
-use crate::error::LockError;
+use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::fence::{Fenced, RedisValue};
+use crate::lease::{CommandUnderWay, Hold};
 use crate::store::{Command, CommandRequest};
 
 /// A Redis command that runs only if its hold owns the lock at that moment: made by
@@ -103,24 +105,39 @@ impl RedisCommand {
         leases.check_caller()?;
         consume_budget().await;
         let hold = watch.hold();
+        let holds = hold.parts();
+        let is_ours =
+            |part: &Arc<Hold>| part.owner.client_and_number().0 == hold.owner.client_and_number().0;
+        if !holds.iter().all(is_ours) {
+            let message = "these locks are on the servers of several clients, and no command can be run on all of them at once; \
+                           hold a lock of one client for it";
+            return Err(StoreError::new(StoreErrorKind::Config, message).into());
+        }
         // Begun before the check: a hold that passes on between the two would make this a command of the next holder.
-        let Some(under_way) = hold.begin_command() else { return Err(watch.released()) };
-        if let Err(lost) = watch.check() {
-            under_way.conclude();
+        let under_way: Vec<_> = holds.iter().map_while(|hold| hold.begin_command()).collect();
+        let held = match under_way.len() == holds.len() {
+            true => watch.check(),
+            false => Err(watch.released()),
+        };
+        if let Err(lost) = held {
+            under_way.into_iter().for_each(CommandUnderWay::conclude);
             return Err(lost);
         }
-        let (target, timeout) = (hold.target.clone(), leases.timing.command_timeout);
-        let request = CommandRequest::new(target, hold.owner.clone(), command, timeout);
+        let of_part = |part: &Arc<Hold>| (Arc::clone(&part.target), part.owner.clone());
+        let (holds, timeout) = (holds.iter().map(of_part), leases.timing.command_timeout);
+        let request = CommandRequest::new(holds.collect(), command, timeout);
         let outcome = leases.store.command(request).await;
         if !matches!(&outcome, Err(error) if error.kind().may_have_run()) {
-            under_way.conclude();
+            under_way.into_iter().for_each(CommandUnderWay::conclude);
         }
         match outcome? {
             Some(answer) => Ok(answer),
             None => {
                 // A guard that was released meanwhile has lost nothing.
                 watch.check()?;
-                Err(hold.lost_error(leases.watchdog.not_owner(hold)))
+                // The store does not tell which of several is gone, and without one there is no hold of all.
+                let not_owner = |_, part: &Arc<Hold>| leases.watchdog.not_owner(part);
+                Err(hold.lost_error(hold.parts().iter().fold(LossCause::NotOwner, not_owner)))
             }
         }
     }

@@ -29,6 +29,8 @@ pin_project! {
         told: Option<OwnedNotified>,
         #[pin]
         timer: Option<Sleep>,
+        // Of several locks, one for each of their holds.
+        parts: Vec<Pin<Box<Alarm>>>,
     }
 }
 
@@ -45,12 +47,20 @@ impl Alarm {
     /// Resolves once `check` fails: it is called after each notification of `told`, and at the deadline.
     pub(super) fn poll_until(
         self: Pin<&mut Self>,
-        hold: &Hold,
+        hold: &Arc<Hold>,
         told: impl Fn() -> Arc<Notify>,
         check: impl Fn() -> Result<Tick, LossCause>,
         cx: &mut Context<'_>,
     ) -> Poll<LossCause> {
         let mut this = self.project();
+        let parts = hold.parts().iter().filter(|part| !Arc::ptr_eq(part, hold));
+        for (at, part) in parts.enumerate() {
+            if this.parts.len() == at {
+                this.parts.push(Box::pin(Self::default()));
+            }
+            // The check below finds the same.
+            let _ = this.parts[at].as_mut().poll_lost(part, cx);
+        }
         loop {
             // Register, then check, then wait: a loss in between is found by the check.
             if this.told.is_none() {
@@ -148,13 +158,15 @@ impl Watch {
         let this = self.project();
         let hold = guard.hold();
         // The runtime that ran the watchdog may end, before or during this run.
-        guard.owned.leases.revive(false);
-        if this.link.is_none() {
-            match guard.owned.leases.check_caller() {
-                Ok(runtime) => guard.owned.leases.ensure_running(runtime),
-                Err(error) => {
-                    body.end();
-                    return Poll::Ready(Err(error));
+        for held in guard.each() {
+            held.leases.revive(false);
+            if this.link.is_none() {
+                match held.leases.check_caller() {
+                    Ok(runtime) => held.leases.ensure_running(runtime),
+                    Err(error) => {
+                        body.end();
+                        return Poll::Ready(Err(error));
+                    }
                 }
             }
         }

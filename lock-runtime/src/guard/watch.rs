@@ -57,8 +57,7 @@ pub struct LockWatch {
 
 impl LockWatch {
     pub(super) fn new(guard: &LockGuard) -> Self {
-        let (hold, leases) = (guard.hold(), &guard.owned.leases);
-        Self { watched: Watched::new(hold, guard.token(), leases, guard.owned.share()) }
+        Self { watched: guard.watched() }
     }
 
     /// The innermost hold around the calling code.

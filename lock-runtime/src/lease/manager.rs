@@ -123,21 +123,6 @@ impl LeaseManager {
         }
     }
 
-    /// Sets the runtime of the tasks, and the process: those of another client.
-    pub(crate) fn at_home_of(
-        #[cfg_attr(not(feature = "blocking"), expect(unused_mut))] mut self,
-        other: &Self,
-    ) -> Self {
-        #[cfg(feature = "blocking")]
-        {
-            self.home.clone_from(&other.home);
-            self.origin = other.origin;
-        }
-        #[cfg(not(feature = "blocking"))]
-        let _ = other;
-        self
-    }
-
     /// Fails for a call outside of a runtime, and for one in a fork of the client's process.
     pub(crate) fn check_caller(&self) -> Result<Id, LockError> {
         let runtime = check_runtime()?;

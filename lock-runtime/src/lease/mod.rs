@@ -34,6 +34,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+#[cfg(feature = "redis")]
+pub(crate) use self::commands::CommandUnderWay;
 pub(crate) use self::pulse::Pulse;
 use self::reentries::Level;
 use self::schedule::Slot;
@@ -88,6 +90,8 @@ pub(crate) struct Hold {
     state: AtomicU8,
     told: Mutex<Told>,
     on_loss: Option<SeatOfHold>,
+    /// The holds of several locks that were acquired in turn, if this is the hold of all of them.
+    parts: Option<Parts>,
     /// Renewals under way.
     renewals: AtomicU8,
     /// When renewals end, in nanoseconds of a [`Tick`] (`max_hold`).
@@ -119,6 +123,9 @@ struct Told {
     /// True once one of them waits for the end of a guard. Guards of re-entries end often, and wake nobody before that.
     are_guards_watched: bool,
 }
+
+/// The holds of several locks, at least two. Boxed twice: a hold is small, and few have parts.
+type Parts = Box<Box<[Arc<Hold>]>>;
 
 /// Acts at once when a hold is lost.
 pub(crate) trait AtLoss: Send + Sync {
@@ -162,6 +169,7 @@ impl Hold {
             state: AtomicU8::new(HELD),
             told: Mutex::default(),
             on_loss,
+            parts: None,
             renewals: AtomicU8::new(0),
             renew_until: AtomicU64::new(u64::MAX),
             count: AtomicU32::new(1),
@@ -173,12 +181,45 @@ impl Hold {
         }
     }
 
+    /// The hold of several locks that were acquired in turn, for their one guard. Each of them is renewed and released by its own
+    /// client. This one is known to no store and no watchdog: it lasts for as long as they all do, and does not count for metrics.
+    // S-28.
+    pub(crate) fn of_parts(target: Arc<Target>, parts: Box<[Arc<Self>]>, meter: Meter) -> Self {
+        let first = &*parts[0];
+        let taken = Taken {
+            target,
+            owner: first.owner.with_permits(1),
+            lease: first.lease,
+            stored_lease: Duration::ZERO,
+            sent_at: first.taken_at,
+            token: parts.iter().map(|part| part.token()).max().unwrap_or(first.token()),
+            unsettled: false,
+            on_loss: None,
+        };
+        let (clock, pulse) = (first.clock.clone(), Arc::clone(&first.pulse));
+        Self {
+            deadline: AtomicU64::new(u64::MAX),
+            parts: Some(Box::new(parts)),
+            recorder: HoldRecorder::uncounted(meter),
+            ..Self::new(taken, clock, pulse)
+        }
+    }
+
+    /// The holds in the store: those of its parts, or itself.
+    pub(crate) fn parts<'a>(self: &'a Arc<Self>) -> &'a [Arc<Self>] {
+        self.parts.as_ref().map_or(std::slice::from_ref(self), |parts| parts)
+    }
+
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
     pub(crate) fn deadline(&self) -> Tick {
-        Tick::from_nanos(self.deadline.load(Ordering::Acquire))
+        let own = Tick::from_nanos(self.deadline.load(Ordering::Acquire));
+        match &self.parts {
+            None => own,
+            Some(parts) => parts.iter().map(|part| part.deadline()).fold(own, Tick::min),
+        }
     }
 
     /// Returns the time left until the deadline; zero once lost.
@@ -203,6 +244,10 @@ impl Hold {
             LOST_NOT_OWNER => Err(LossCause::NotOwner),
             // One that is released, too: its release is no loss before the deadline, and `lose` changes nothing after it.
             _ => {
+                let lost = |parts: &Parts| parts.iter().find_map(|part| part.check().err());
+                if let Some(cause) = self.parts.as_ref().and_then(lost) {
+                    return Err(self.lose(cause));
+                }
                 let now = self.clock.now();
                 if now < self.deadline() { Ok(now) } else { Err(self.lose(LossCause::Deadline)) }
             }
@@ -230,7 +275,10 @@ impl Hold {
                 if let Some((queue, place)) = &self.on_loss {
                     Arc::clone(queue).lost(&self.target, *place);
                 }
-                self.log_loss(cause);
+                // The loss of a part was logged as that.
+                if self.parts.is_none() {
+                    self.log_loss(cause);
+                }
                 cause
             }
             Err(LOST_NOT_OWNER) => LossCause::NotOwner,

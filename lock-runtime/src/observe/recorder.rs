@@ -1,6 +1,5 @@
 //! Records one acquire and one hold: the end of each once, whatever ends it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -20,9 +19,8 @@ pub(crate) struct AcquireRecorder {
     span: AcquireSpan,
     /// `None` until the acquire is known to take time.
     started: Option<Instant>,
-    /// Atomic because futures that borrow it are `Send`; one task at a time uses it.
-    waits: AtomicBool,
-    over: AtomicBool,
+    waits: bool,
+    over: bool,
 }
 
 impl AcquireRecorder {
@@ -31,8 +29,8 @@ impl AcquireRecorder {
             span: AcquireSpan::new(target, &label),
             meter: Meter::new(label, target.kind()),
             started: None,
-            waits: AtomicBool::new(false),
-            over: AtomicBool::new(false),
+            waits: false,
+            over: false,
         };
         recorder.meter.register();
         recorder
@@ -52,20 +50,18 @@ impl AcquireRecorder {
     }
 
     /// Marks that it waits: in the queue, or after the store's first answer.
-    pub(crate) fn waits(&self) {
-        if !self.waits.load(Ordering::Relaxed) {
-            self.waits.store(true, Ordering::Relaxed);
+    pub(crate) fn waits(&mut self) {
+        if !std::mem::replace(&mut self.waits, true) {
             self.meter.waits(true);
         }
     }
 
     /// Records its end, with the token if it was acquired.
-    pub(crate) fn over(&self, outcome: AcquireOutcome, token: Option<FencingToken>) {
-        if self.over.load(Ordering::Relaxed) {
+    pub(crate) fn over(&mut self, outcome: AcquireOutcome, token: Option<FencingToken>) {
+        if std::mem::replace(&mut self.over, true) {
             return;
         }
-        self.over.store(true, Ordering::Relaxed);
-        if self.waits.load(Ordering::Relaxed) {
+        if self.waits {
             self.meter.waits(false);
         }
         let waited = || self.started.map_or(Duration::ZERO, |started| started.elapsed());
@@ -74,7 +70,7 @@ impl AcquireRecorder {
     }
 
     /// Records its failure to acquire the lock of that name.
-    pub(crate) fn failed(&self, name: &LockKey, error: &LockError) {
+    pub(crate) fn failed(&mut self, name: &LockKey, error: &LockError) {
         self.over(AcquireOutcome::of(error, self.label().is_enforced()), None);
         if !self.label().is_enforced() {
             self.label().not_enforced(name.as_str(), error);
@@ -104,6 +100,11 @@ struct Whose {
 }
 
 impl HoldRecorder {
+    /// For a hold whose parts are counted in its place: it has only the label of its holder.
+    pub(crate) fn uncounted(meter: Meter) -> Self {
+        Self(Mutex::new(Whose { meter: Some(meter), since: None, ended: true }))
+    }
+
     /// Records that a task holds it from now on.
     pub(crate) fn begin(&self, meter: Meter, now: Tick) {
         meter.holds();

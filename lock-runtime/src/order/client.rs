@@ -14,21 +14,11 @@ pub(crate) struct ClientOrder(Option<Arc<Names>>);
 
 struct Names {
     namespace: Option<Box<str>>,
-    /// For the locks of several clients at once: each client, by the id of its lease manager.
-    clients: Vec<(u64, ClientOrder)>,
 }
 
 impl ClientOrder {
     pub(crate) fn new(is_on: bool, namespace: Option<&str>) -> Self {
-        let names = || Names { namespace: namespace.map(Box::from), clients: Vec::new() };
-        Self(is_on.then(|| Arc::new(names())))
-    }
-
-    /// For locks of these clients at once. On if one of them is.
-    pub(crate) fn joint(clients: impl Iterator<Item = (u64, Self)>) -> Self {
-        let clients: Vec<_> = clients.collect();
-        let is_on = clients.iter().any(|(_, client)| client.is_on());
-        Self(is_on.then(|| Arc::new(Names { namespace: None, clients })))
+        Self(is_on.then(|| Arc::new(Names { namespace: namespace.map(Box::from) })))
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -36,11 +26,8 @@ impl ClientOrder {
     }
 
     /// Returns the name of a client's lock without the client's namespace; `None` if that client does not record.
-    fn name_of<'a>(&self, home: u64, target: &'a Target) -> Option<&'a str> {
+    fn name_of<'a>(&self, target: &'a Target) -> Option<&'a str> {
         let names = self.0.as_ref()?;
-        if let Some((_, client)) = names.clients.iter().find(|(id, _)| *id == home) {
-            return client.name_of(home, target);
-        }
         let name = target.key().as_str();
         let inside = names.namespace.as_ref().and_then(|namespace| name.strip_prefix(&**namespace));
         Some(inside.and_then(|name| name.strip_prefix(':')).unwrap_or(name))
@@ -50,8 +37,6 @@ impl ClientOrder {
 /// The locks of one acquire.
 pub(crate) struct Locks<'a> {
     pub(crate) order: &'a ClientOrder,
-    /// The id of the client's lease manager.
-    pub(crate) home: u64,
     pub(crate) target: &'a Target,
     pub(crate) site: Option<CallSite>,
 }
@@ -79,15 +64,15 @@ impl<'a> Locks<'a> {
     }
 
     fn each(&self) -> impl Iterator<Item = Lock<'a>> {
-        let Self { order, home, target, site } = *self;
+        let Self { order, target, site } = *self;
         // The text of several keys does not tell which is whose.
         let is_one = target.members().is_empty();
         let template = site.filter(|_| is_one).and_then(CallSite::template);
-        target.locks_at_home(home).filter_map(move |(home, lock)| {
+        target.locks().filter_map(move |lock| {
             if matches!(lock.kind(), HoldKind::Semaphore | HoldKind::Latch) {
                 return None;
             }
-            let name = order.name_of(home, lock)?;
+            let name = order.name_of(lock)?;
             let class = Class::new(name, template);
             Some(Lock { name, class, is_read: lock.kind() == HoldKind::Read })
         })

@@ -8,8 +8,4 @@ impl ClientOrder {
     pub(crate) fn new(_: bool, _: Option<&str>) -> Self {
         Self
     }
-
-    pub(crate) fn joint(_: impl Iterator<Item = (u64, Self)>) -> Self {
-        Self
-    }
 }

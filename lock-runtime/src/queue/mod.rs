@@ -65,11 +65,10 @@ const SHARDS: usize = 32;
 /// The keys of one client. `H` is what is handed to a waiter.
 pub(crate) struct Queues<H> {
     shards: Box<[Mutex<Shard<H>>]>,
-    /// Shared with the keys of multi locks that use this client.
     // Relaxed: a bound on memory, which shards change side by side. The code that puts a waiter into a queue adds one, and the
     // code that takes it out subtracts one, each under the shard's mutex or right after it: so it may be off for a moment, and
     // no longer.
-    waiting: Arc<AtomicUsize>,
+    waiting: AtomicUsize,
     max_waiting: usize,
     // `close` stores it before it locks the shards; its partners load it with a shard locked (`enter`, `enter_store`,
     // `wait_again`). So a caller sees it, or has queued where `close` comes by later: the mutex orders the two.
@@ -170,18 +169,9 @@ pub(crate) enum Admission<H> {
 
 impl<H> Queues<H> {
     pub(crate) fn new(max_waiting: usize) -> Arc<Self> {
-        Self::counting(max_waiting, Arc::default())
-    }
-
-    /// Creates more keys of the same client: their waiters count together.
-    pub(crate) fn more(&self) -> Arc<Self> {
-        Self::counting(self.max_waiting, Arc::clone(&self.waiting))
-    }
-
-    fn counting(max_waiting: usize, waiting: Arc<AtomicUsize>) -> Arc<Self> {
         Arc::new(Self {
             shards: std::iter::repeat_with(Mutex::default).take(SHARDS).collect(),
-            waiting,
+            waiting: AtomicUsize::new(0),
             max_waiting,
             closed: AtomicBool::new(false),
         })

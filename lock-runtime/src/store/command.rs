@@ -68,14 +68,12 @@ impl fmt::Debug for Command {
     }
 }
 
-/// A request to run a command while an owner holds a lock.
+/// A request to run a command while its owners hold their locks.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CommandRequest {
-    /// The lock.
-    pub target: Arc<Target>,
-    /// The owner of the hold.
-    pub owner: OwnerId,
+    /// The locks, and the owner of the hold of each.
+    pub holds: Vec<(Arc<Target>, OwnerId)>,
     /// What to run.
     pub command: Arc<Command>,
     /// How long to wait for the answer.
@@ -85,7 +83,13 @@ pub struct CommandRequest {
 impl CommandRequest {
     /// A request to run `command` once.
     #[must_use]
-    pub fn new(target: Arc<Target>, owner: OwnerId, command: Command, timeout: Duration) -> Self {
-        Self { target, owner, command: Arc::new(command), timeout }
+    pub fn new(holds: Vec<(Arc<Target>, OwnerId)>, command: Command, timeout: Duration) -> Self {
+        Self { holds, command: Arc::new(command), timeout }
+    }
+
+    /// Each lock, and the owner of its hold.
+    #[cfg(feature = "redis")]
+    pub(crate) fn locks(&self) -> impl Iterator<Item = (&Target, &OwnerId)> {
+        self.holds.iter().flat_map(|(target, owner)| target.locks().map(move |lock| (lock, owner)))
     }
 }

@@ -64,7 +64,6 @@ pub use self::request::{
     ReleaseRequest, RenewRequest, StoredHold, StoredWaiter,
 };
 pub use self::subscription::Subscription;
-pub(crate) use self::target::JointPart;
 pub use self::target::Target;
 
 /// The room of a [`StoreFuture`], in bytes: enough for a request that waits for its answer.
@@ -124,6 +123,7 @@ pub(crate) fn tell_part(
 
 /// The result of a renewal in parts: an error if no part was answered. A part that fails says nothing about the
 /// holds of another.
+#[cfg(feature = "redis")]
 pub(crate) fn renewed_in_parts(ended: Vec<Result<(), StoreError>>) -> Result<(), StoreError> {
     let answered = ended.iter().any(Result::is_ok);
     match ended.into_iter().find_map(Result::err) {

@@ -83,10 +83,6 @@ pub enum AcquireReply {
     /// No contender got the lock, because several asked a quorum of servers at once: ask again after a random pause.
     // S-29.
     Split,
-    /// The request names one lock twice, by two clients whose store is the same: nothing is acquired, and asking again
-    /// changes nothing.
-    // S-28.
-    NamedTwice,
     /// The owner has the lock, but too few replicas acknowledged it: undo it.
     // S-31.
     NotReplicated {

@@ -43,20 +43,7 @@ struct More {
     /// For a waiter behind clients of Redisson, the channel on which these notify it.
     own_channel: Option<String>,
     members: Vec<Arc<Target>>,
-    /// For a member of a lock over several clients: the id of its client's lease manager. Otherwise zero.
-    home: u64,
-    /// For a joint lock, the parts to acquire in turn; empty for every other lock.
-    parts: Arc<[JointPart]>,
     replicas: Option<Replicas>,
-}
-
-/// The part of a joint lock that one request acquires: a lock of one client, or its mutexes.
-#[derive(Clone)]
-pub(crate) struct JointPart {
-    /// The id of the client's lease manager.
-    pub(crate) home: u64,
-    pub(crate) target: Arc<Target>,
-    pub(crate) permits: u32,
 }
 
 impl Target {
@@ -185,67 +172,24 @@ impl Target {
         self.clone().with_channel(&self.key.companion(companion::LATCH_CHANNEL))
     }
 
-    /// Returns several locks as one. `members` are sorted and differ.
+    /// Returns several locks as one. `members` are sorted and differ. A store acquires only mutexes together: members of other kinds
+    /// or clients are acquired in turn, and this is then the name of all of them.
     pub(crate) fn multi(members: Vec<Arc<Target>>) -> Arc<Self> {
         let key = LockKey::joined(members.iter().map(|member| member.key()));
         let target = Self::new(HoldKind::Multi, key, "", Vec::new());
         Arc::new(target.with_more(|more| more.members = members))
     }
 
-    /// Returns several locks of any kind and client as one, with these parts. The same names as other kinds, or
-    /// of other clients, are another lock.
-    pub(crate) fn joint(members: Vec<Arc<Target>>, parts: Vec<JointPart>) -> Arc<Self> {
-        let key = LockKey::joined(members.iter().map(|member| member.key()));
-        let target = Self::new(HoldKind::Multi, key, "", Vec::new());
-        let identity: Vec<_> = parts.iter().map(|part| (part.home, part.target.hash)).collect();
-        let hash = HASHING.hash_one((target.hash, identity));
-        let more = More { members, parts: parts.into(), ..More::default() };
-        Arc::new(Self { hash, more: Some(Box::new(more)), ..target })
-    }
-
-    /// Returns the parts: see [`joint`](Self::joint).
-    pub(crate) fn parts(&self) -> &[JointPart] {
-        self.more.as_ref().map_or(&[], |more| &more.parts)
-    }
-
-    /// Returns the same lock as a member of one over several clients; its lease manager has the id `home`.
-    pub(crate) fn at_home(&self, home: u64) -> Arc<Self> {
-        Arc::new(self.clone().with_more(|more| more.home = home))
-    }
-
-    /// Returns its members, or itself if it has none, each with the id of its lease manager: `mine` if it has
-    /// none of its own.
-    pub(crate) fn locks_at_home(&self, mine: u64) -> impl Iterator<Item = (u64, &Self)> {
-        let members = self.members().iter().map(move |member| member.at_its_home(mine));
-        self.alone_at_home(mine).into_iter().chain(members)
-    }
-
-    /// As [`locks_at_home`](Self::locks_at_home), if it has no members, which takes a tenth of the time.
-    pub(crate) fn alone_at_home(&self, mine: u64) -> Option<(u64, &Self)> {
-        self.members().is_empty().then(|| self.at_its_home(mine))
-    }
-
-    fn at_its_home(&self, mine: u64) -> (u64, &Self) {
-        let home = self.more.as_ref().map_or(0, |more| more.home);
-        (if home == 0 { mine } else { home }, self)
-    }
-
     /// True if a hold may pass from one local task to the next. False for a fair mutex, whose queue is in the
     /// store.
     // S-14, S-26, S-27.
     pub(crate) fn is_handed_on(&self) -> bool {
-        self.kind() == HoldKind::Write || self.locks().all(|lock| lock.kind == HoldKind::Mutex)
+        matches!(self.kind, HoldKind::Mutex | HoldKind::Write | HoldKind::Multi)
     }
 
-    /// True if several owners can hold it at once, each with a hold of its own: permits, and several locks of
-    /// which none is exclusive.
+    /// True if several owners can hold it at once, each with a hold of its own.
     pub(crate) fn is_shared(&self) -> bool {
-        let together = !self.members().is_empty();
-        self.locks().all(|lock| match lock.kind {
-            HoldKind::Semaphore => true,
-            HoldKind::Read => together,
-            _ => false,
-        })
+        self.kind == HoldKind::Semaphore
     }
 
     /// Returns the mutexes of these names as one lock; `None` if there are no names. A duplicate name counts
@@ -360,7 +304,7 @@ impl Target {
         &self.companions
     }
 
-    /// Returns the members, for [`HoldKind::Multi`]; otherwise empty. On one store they are mutexes.
+    /// Returns the members, for [`HoldKind::Multi`]; otherwise empty.
     #[must_use]
     pub fn members(&self) -> &[Arc<Target>] {
         self.more.as_ref().map_or(&[], |more| &more.members)
@@ -410,17 +354,12 @@ impl fmt::Debug for Target {
 
 impl PartialEq for Target {
     fn eq(&self, other: &Self) -> bool {
-        let alike = |(a, b): (&JointPart, &JointPart)| a.home == b.home && a.target == b.target;
         // Mostly a target is compared with itself, in a map.
         std::ptr::eq(self, other)
             || self.hash == other.hash
                 && self.kind == other.kind
                 && self.key == other.key
                 && self.limit == other.limit
-                && match (self.parts(), other.parts()) {
-                    ([], []) => true,
-                    (own, others) => own.len() == others.len() && own.iter().zip(others).all(alike),
-                }
     }
 }
 

@@ -25,14 +25,15 @@ pub(crate) fn dropped_unsent(owner: &OwnerId) {
 /// True if the acquire of this owner, whose future was just dropped on this thread, was not sent.
 pub(crate) fn was_dropped_unsent(owner: &OwnerId) -> bool {
     let unsent = UNSENT.try_with(Cell::take).ok().flatten();
-    // Parts of one lock have the same field, and permits of their own.
     unsent.is_some_and(|unsent| unsent.as_field() == owner.as_field())
 }
 
 /// Takes the word back when it is dropped. For a future whose earlier requests were sent: create this before the request
 /// under way, which is then dropped first.
+#[cfg(feature = "redis")]
 pub(crate) struct SentBefore;
 
+#[cfg(feature = "redis")]
 impl Drop for SentBefore {
     fn drop(&mut self) {
         let _ = UNSENT.try_with(Cell::take);

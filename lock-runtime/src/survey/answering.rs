@@ -100,10 +100,10 @@ impl Answerer {
     async fn answer(&self, request: &Request) {
         let Some(engine) = self.engine.upgrade() else { return };
         let limit = request.limit.min(MOST_LINES);
-        let Lines { holds, waits, cut, also } = Lines::of(&engine, &request.prefix, limit);
+        let Lines { holds, waits, cut } = Lines::of(&engine, &request.prefix, limit);
         let (store, timeout) = (&engine.leases.store, TIMEOUT);
         let channel = request.reply_channel(&self.channel);
-        for part in Answer::parts(request.id, &self.identity, holds, waits, cut, also) {
+        for part in Answer::parts(request.id, &self.identity, holds, waits, cut) {
             if let Err(error) = store.publish(&channel, &part, timeout).await {
                 tracing::debug!(%error, "a survey is not answered");
                 return;

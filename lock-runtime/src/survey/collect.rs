@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
-use uuid::Uuid;
 
 use super::graph::Waits;
 use super::heard::Answers;
@@ -249,7 +248,6 @@ fn join(answers: Answers, stored: Stored, listed: &Listed, names: &KnownNames) -
             waits: heard.waits.len(),
             answered_in: heard.answered_in,
             is_cut: heard.is_cut,
-            also: heard.also.iter().map(Uuid::to_string).collect(),
         });
         for hold in heard.holds {
             if let Some(lock) = row(&mut locks, &hold.name) {
@@ -317,10 +315,10 @@ fn row<'a>(
 }
 
 fn holder(client: &Arc<SurveyedProcess>, hold: HoldLine) -> SurveyedHolder {
-    let HoldLine { hold, held_as, held_for, left, site, policy, .. } = hold;
+    let HoldLine { hold, held_for, left, site, policy, .. } = hold;
     SurveyedHolder {
         client: Some(Arc::clone(client)),
-        client_id: held_as.map_or_else(|| client.id.clone(), |id| id.to_string()),
+        client_id: client.id.clone(),
         last_known: None,
         thread: None,
         count: 1,

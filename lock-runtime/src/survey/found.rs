@@ -111,9 +111,6 @@ pub struct SurveyedClient {
     pub answered_in: Duration,
     /// True if the limit has left some of its holds or waits out.
     pub is_cut: bool,
-    /// The ids under which the store knows its locks that are those of other clients, too.
-    #[serde(skip)]
-    pub(super) also: Vec<String>,
 }
 
 /// A client and its process.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::SurveyedProcess;
-use super::wire::{Answer, HoldLine, Identity, MOST_IDS, WaitLine};
+use super::wire::{Answer, HoldLine, Identity, WaitLine};
 use crate::key::LockKey;
 use crate::store::ProcessNames;
 
@@ -19,7 +19,6 @@ pub(super) struct Heard {
     parts: BTreeSet<u32>,
     last_part: Option<u32>,
     pub(super) is_cut: bool,
-    pub(super) also: Vec<Uuid>,
     pub(super) answered_in: Duration,
 }
 
@@ -42,7 +41,7 @@ impl Answers {
     }
 
     pub(super) fn add(&mut self, answer: Answer, limit: usize, answered_in: Duration) {
-        let Answer { client: identity, part, holds, waits, more, cut, also, .. } = answer;
+        let Answer { client: identity, part, holds, waits, more, cut, .. } = answer;
         let heard = self.by_client.entry(identity.id).or_insert_with(|| Heard {
             identity,
             holds: Vec::new(),
@@ -50,7 +49,6 @@ impl Answers {
             parts: BTreeSet::new(),
             last_part: None,
             is_cut: false,
-            also: Vec::new(),
             answered_in,
         });
         // A store of several servers delivers each part several times.
@@ -60,8 +58,6 @@ impl Answers {
         heard.holds.extend(holds);
         heard.waits.extend(waits);
         heard.is_cut |= cut || heard.holds.len() > limit || heard.waits.len() > limit;
-        heard.also.extend(also);
-        heard.also.truncate(MOST_IDS);
         heard.holds.truncate(limit);
         heard.waits.truncate(limit);
         if !more {
@@ -75,8 +71,7 @@ impl Answers {
         let mut processes = ProcessNames::new();
         for heard in self.by_client.values() {
             let process = SurveyedProcess::from(&heard.identity).to_string();
-            let ids = heard.also.iter().chain([&heard.identity.id]);
-            processes.extend(ids.map(|id| (id.to_string(), process.clone())));
+            processes.insert(heard.identity.id.to_string(), process);
         }
         processes
     }

@@ -1,13 +1,12 @@
 //! What this process says of itself: who it is, what it holds, and who waits in it.
 #![expect(clippy::disallowed_types, reason = "times that people read; no decision uses them")]
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
-use uuid::Uuid;
 
-use super::wire::{HoldLine, Identity, MOST_IDS, WaitLine};
+use super::wire::{HoldLine, Identity, WaitLine};
 use crate::acquire::Engine;
 use crate::lease::Hold;
 use crate::process::{executable, host_name};
@@ -25,8 +24,6 @@ pub(super) struct Lines {
     pub(super) waits: Vec<WaitLine>,
     /// True if the limit has left some out.
     pub(super) cut: bool,
-    /// The ids of its locks of several clients.
-    pub(super) also: Vec<Uuid>,
 }
 
 impl Identity {
@@ -46,25 +43,19 @@ impl Identity {
 
 impl Lines {
     /// What is held and waited for under names that begin with `prefix`, at most `limit` of each.
-    pub(super) fn of(engine: &Arc<Engine>, prefix: &str, limit: usize) -> Self {
+    pub(super) fn of(engine: &Engine, prefix: &str, limit: usize) -> Self {
         let mut lines = Self::default();
-        let answering = engine.leases.client;
-        for engine in engine.family() {
-            let client = engine.leases.client;
-            let held_as = (client != answering).then_some(client);
-            lines.also.extend(held_as.filter(|_| lines.also.len() < MOST_IDS));
-            for hold in engine.leases.watchdog.all() {
-                lines.add_hold(&hold, held_as, prefix, limit);
-            }
-            let now = Instant::now();
-            let mut add = |wait: &WaitEntry| lines.add_wait(wait, now, prefix, limit);
-            engine.queues.visit_waits(&mut add);
-            engine.waits.visit(&mut add);
+        for hold in engine.leases.watchdog.all() {
+            lines.add_hold(&hold, prefix, limit);
         }
+        let now = Instant::now();
+        let mut add = |wait: &WaitEntry| lines.add_wait(wait, now, prefix, limit);
+        engine.queues.visit_waits(&mut add);
+        engine.waits.visit(&mut add);
         lines
     }
 
-    fn add_hold(&mut self, hold: &Hold, held_as: Option<Uuid>, prefix: &str, limit: usize) {
+    fn add_hold(&mut self, hold: &Hold, prefix: &str, limit: usize) {
         let Some(now) = hold.check().ok().filter(|_| !hold.is_released()) else { return };
         let label = hold.recorder.label();
         for lock in hold.target.locks().filter(|lock| lock.key().as_str().starts_with(prefix)) {
@@ -75,7 +66,6 @@ impl Lines {
             self.holds.push(HoldLine {
                 hold: hold.owner.pseudonym(),
                 name: lock.key().to_string(),
-                held_as,
                 kind: lock.kind(),
                 held_for: now.since(hold.taken_at),
                 left: hold.deadline().since(now),

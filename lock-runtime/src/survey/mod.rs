@@ -190,7 +190,7 @@ pub(crate) mod fuzz {
 
     /// Reads an answer to that request, and returns what a client with the same holds and waits would publish.
     pub(crate) fn repeated(message: &[u8], request: Uuid) -> Option<Vec<Vec<u8>>> {
-        let Answer { client, holds, waits, cut, also, .. } = Answer::read(message, request)?;
-        Some(Answer::parts(request, &client, holds, waits, cut, also))
+        let Answer { client, holds, waits, cut, .. } = Answer::read(message, request)?;
+        Some(Answer::parts(request, &client, holds, waits, cut))
     }
 }

@@ -104,8 +104,7 @@ struct Identified {
 
 /// The client of an id in the store, if it has answered, or what it was called.
 fn identified(id: String, clients: &[SurveyedClient], names: &KnownNames) -> Identified {
-    let is_its = |one: &&SurveyedClient| one.client.id == id || one.also.contains(&id);
-    let client = clients.iter().find(is_its).map(|one| Arc::clone(&one.client));
+    let client = clients.iter().find(|one| one.client.id == id).map(|one| Arc::clone(&one.client));
     match client {
         Some(_) => Identified { client, client_id: id, last_known: None },
         None => Identified { client, client_id: shortened(&id), last_known: names.get(&id) },

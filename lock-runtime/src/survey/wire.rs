@@ -23,9 +23,6 @@ const ROOM: usize = 60 * 1024;
 /// No part of an answer is longer than that: with one line beyond [`ROOM`], whose name, place and policy are long.
 pub(super) const LONGEST_ANSWER: usize = 128 * 1024;
 
-/// An answer names at most so many ids of locks of several clients, which take less room than [`ROOM`] leaves.
-pub(super) const MOST_IDS: usize = 64;
-
 /// Asks every client of a store for its holds and waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Request {
@@ -57,9 +54,6 @@ pub(super) struct Answer {
     /// True if the limit has left some out.
     #[serde(default)]
     pub(super) cut: bool,
-    /// The ids under which the store knows locks of this client and others together: some may be kept there after the release.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) also: Vec<Uuid>,
 }
 
 /// Who answers.
@@ -79,10 +73,6 @@ pub(super) struct HoldLine {
     /// A number for people, by which waits name the holds that they are inside of.
     pub(super) hold: u64,
     pub(super) name: String,
-    /// The id of the client in the store, if it is not that of the client that answers: locks of several clients have one of
-    /// their own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) held_as: Option<Uuid>,
     pub(super) kind: HoldKind,
     #[serde(with = "millis")]
     pub(super) held_for: Duration,
@@ -184,7 +174,6 @@ impl Answer {
         holds: Vec<HoldLine>,
         waits: Vec<WaitLine>,
         cut: bool,
-        also: Vec<Uuid>,
     ) -> Vec<Vec<u8>> {
         let numbered = |number: usize| Self {
             v: VERSION,
@@ -195,9 +184,8 @@ impl Answer {
             waits: Vec::new(),
             more: true,
             cut,
-            also: Vec::new(),
         };
-        let (mut parts, mut part, mut room) = (Vec::new(), Self { also, ..numbered(0) }, ROOM);
+        let (mut parts, mut part, mut room) = (Vec::new(), numbered(0), ROOM);
         let lines = holds.into_iter().map(Line::Hold).chain(waits.into_iter().map(Line::Wait));
         for line in lines {
             let size = line.most_bytes();

@@ -268,10 +268,6 @@ impl Contender {
                 self.refused(Refusal { changes_in: left, is_held }).await
             }
             Ok(AcquireReply::Split) => self.split().await,
-            Ok(AcquireReply::NamedTwice) => Err(self.request.would_deadlock(
-                "two of its clients have the same server, and it names a lock through both; name \
-                 the lock through one of them",
-            )),
             Ok(AcquireReply::NotReplicated { acked }) => self.not_replicated(acked).await,
             Err(error) => {
                 self.attempt.unsettled |= error.kind().may_have_run();
@@ -408,8 +404,6 @@ impl Drop for Contender {
     /// both.
     fn drop(&mut self) {
         self.attempt.clean_up(&self.request);
-        let engine = &self.request.spec.engine;
-        engine.contenders.end();
-        engine.drop_orphans();
+        self.request.spec.engine.contenders.end();
     }
 }

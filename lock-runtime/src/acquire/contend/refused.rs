@@ -45,10 +45,6 @@ impl Contender {
     pub(super) async fn split(&mut self) -> Result<Next, LockError> {
         self.answered();
         self.check_wait(None)?;
-        if self.attempt.target.kind() == HoldKind::Multi {
-            // Parts were granted to this owner and given back, and a release may be made once more at the next master.
-            self.start_over();
-        }
         self.waiting.pause(5..100).await;
         Ok(Next::TryAgain)
     }
@@ -99,19 +95,15 @@ impl Contender {
         Ok(Next::TryAgain)
     }
 
-    /// Goes on as another owner if some of several locks may have been granted and given back: a release may be made once more
-    /// at the next master, and must not meet a later grant. Where the last request was not sent, the others are settled and
-    /// nothing is left to release.
-    // S-4, S-19.
-    fn parts_were_given_back(&mut self, was_sent: bool) {
-        if self.attempt.target.kind() != HoldKind::Multi {
-            return;
+    /// Gives up what a request may have been granted, if that is several locks: the next one may find some of them taken, and a
+    /// multi lock waits for no lock while it holds another.
+    // S-28.
+    fn give_up_several(&mut self, was_sent: bool) {
+        if self.attempt.target.kind() == HoldKind::Multi
+            && (was_sent || self.attempt.unsettled || self.attempt.placed)
+        {
+            self.start_over();
         }
-        if was_sent || self.attempt.unsettled || self.attempt.placed {
-            return self.start_over();
-        }
-        self.attempt.go_on_as_another(&self.request);
-        self.waiting.stop_listening();
     }
 
     /// Tries again after a transient error while the wait and the store's patience last; returns other errors.
@@ -120,7 +112,6 @@ impl Contender {
         if error.kind() == StoreErrorKind::WrongType {
             if let Some(hold) = self.request.hold_of_earlier_kind() {
                 self.has_asked_again = false;
-                self.parts_were_given_back(true);
                 return self.held_as_earlier_kind(&hold).await;
             }
             // The store may have answered before a hold of the earlier kind was released, or its release is under way.
@@ -129,7 +120,6 @@ impl Contender {
                 let answered = leases.releaser.answered(&self.attempt.target);
                 self.waiting.at_most(self.leases().timing.command_timeout, answered).await;
                 self.waiting.pause(10..50).await;
-                self.parts_were_given_back(true);
                 return Ok(Next::TryAgain);
             }
             self.waiting.failed(&error, &self.attempt.seat);
@@ -147,8 +137,7 @@ impl Contender {
             _ => {}
         }
         if error.kind().is_transient() {
-            // Some of the locks may be granted, and a multi lock waits for no lock while it holds another (S-28).
-            self.parts_were_given_back(error.kind() != StoreErrorKind::Unavailable);
+            self.give_up_several(error.kind() != StoreErrorKind::Unavailable);
         }
         let is_over = self.waiting.failed(&error, &self.attempt.seat);
         // A request that had too little time says nothing about the store.

@@ -1,7 +1,5 @@
-//! Stores made of other stores: several locks as one, and one lock on several servers.
+//! A store made of other stores: one lock on several servers.
 //!
-//! Callers see one [`Store`](super::Store), so the acquire loop, the watchdog and the releaser use these as any
-//! other.
+//! Callers see one [`Store`](super::Store), so the acquire loop, the watchdog and the releaser use it as any other.
 
-pub(crate) mod joint;
 pub(crate) mod quorum;

@@ -120,9 +120,9 @@ async fn each_call_has_its_permits() {
     soon!("all are free", tried(3).await.is_some());
 }
 
-/// S-28: with another client each set of clients has one engine, and each client's end ends it.
+/// S-28: the same over two clients, named in both orders; and the end of each client ends it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_clients_share_one_as_well() {
+async fn a_crowd_over_two_clients_makes_no_tasks() {
     let clients = [LockClient::in_memory(), LockClient::in_memory()];
     let of = |from: usize| {
         let (first, second) = (&clients[from], &clients[1 - from]);

@@ -34,7 +34,7 @@ async fn one_of_several_locks_that_were_dropped_is_free_for_the_next_try() {
     }
 }
 
-/// Locks of two servers, by the engine that both clients share.
+/// Locks of two servers, each by its own client.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_of_two_clients_that_were_dropped_are_free_for_the_next_try() {
     let (first, second) = (RedisServer::start().await, RedisServer::start().await);

@@ -192,7 +192,7 @@ impl Server {
                 | AcquireReply::Behind(left)
                 | AcquireReply::BehindRedisson { left, .. },
             ) => (Vote::Held(left), Effect::None),
-            Ok(AcquireReply::Split | AcquireReply::NamedTwice) => (Vote::Held(None), Effect::None),
+            Ok(AcquireReply::Split) => (Vote::Held(None), Effect::None),
             Ok(AcquireReply::NotReplicated { .. }) => {
                 let message = "too few replicas of a server acknowledged the lock";
                 let error = StoreError::new(StoreErrorKind::NotReady, message);

@@ -3,8 +3,7 @@
 //! A master replicates late, and one that sentinels replace goes on answering until the client learns of that, about a
 //! second later. The next master does not know of the releases in between: it would keep each lock until its lease ends, and
 //! each place in a fair queue until it counts as dead. So the client makes its last releases once more at the next master. That
-//! takes nothing from a later holder: a hold that was released never gets its owner id again, and a joint lock that gave a part
-//! back goes on with another one.
+//! takes nothing from a later holder: a hold that was released never gets its owner id again.
 // S-4, S-19.
 
 use std::collections::VecDeque;

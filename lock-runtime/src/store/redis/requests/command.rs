@@ -13,14 +13,14 @@ use crate::store::redis::server::slot::{slot_of, tag_of};
 use crate::store::{Command, CommandRequest};
 
 pub(crate) fn call(publish: Publish, request: &CommandRequest) -> ScriptCall {
-    let CommandRequest { target, owner, command, .. } = request;
-    let locks = target.locks().count();
+    let command = &request.command;
+    let locks = request.locks().count();
     FENCED.call(publish, locks + command.keys.len(), |call| {
-        for lock in target.locks() {
+        for (lock, _) in request.locks() {
             call.arg(lock.key().as_str());
         }
         call.arg(&command.keys).arg(locks);
-        for lock in target.locks() {
+        for (lock, owner) in request.locks() {
             call.arg(&*field(lock, owner));
         }
         call.arg(&command.name).arg(&command.args);
@@ -29,9 +29,9 @@ pub(crate) fn call(publish: Publish, request: &CommandRequest) -> ScriptCall {
 
 /// The one slot of the locks and of the keys of the command.
 pub(crate) fn slot(request: &CommandRequest) -> Result<u16, StoreError> {
-    let lock = request.target.locks().next().unwrap_or(&request.target).key().as_str();
+    let mut locks = request.locks().map(|(lock, _)| lock.key().as_str());
+    let lock = locks.next().unwrap_or_default();
     let slot = slot_of(lock);
-    let locks = request.target.locks().map(|lock| lock.key().as_str());
     let mut names = locks.chain(request.command.keys.iter().map(String::as_str));
     let Some(other) = names.find(|name| slot_of(name) != slot) else { return Ok(slot) };
     let (tag, rest) = (tag_of(lock), other.replace(['{', '}'], ""));
