@@ -1,7 +1,6 @@
 //! Some of the keys, behind one mutex.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -19,7 +18,7 @@ const MOST_UNUSED: usize = 16;
 pub(super) struct Shard<H> {
     // A key is in the map while a task uses it, or other processes go first. References to it do not outlive the mutex's lock, so
     // removing one needs no count of its users.
-    pub(super) keys: HashMap<Arc<Target>, Key<H>, BuildHasherDefault<Hashed>>,
+    pub(super) keys: HashMap<Arc<Target>, Key<H>>,
     /// Numbers waiters and seats; no number is used twice.
     pub(super) last_number: u64,
     /// The size at which keys that are kept only for `others_first` are removed.
@@ -60,26 +59,5 @@ impl<H> Shard<H> {
         }
         // Twice what is left: so each key pays for a constant number of looks.
         self.sweep_at = (self.keys.len() * 2).max(SWEPT_FROM);
-    }
-}
-
-/// Passes on the hash that a [`Target`] brings along.
-#[derive(Default)]
-pub(super) struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    /// Not called for targets; still a hash if it were.
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.wrapping_mul(31).wrapping_add(u64::from(*byte));
-        }
     }
 }
