@@ -1,5 +1,6 @@
 //! From the first request on: what an acquire does in its caller's future.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::time::{Instant, timeout};
@@ -221,8 +222,8 @@ impl First {
             engine.leases.revive(false, false);
             engine.queues.lives(&request.spec.target, seat, now)
         };
-        let asking = contender.ask_once();
-        let answered = match liveness::drive(next, every, lives, asking).await {
+        let driven = liveness::drive(next, every, lives, pin!(contender.ask_once())).await;
+        let answered = match driven {
             Some(Ok(Ok(contended))) => return request.first_end(contended, place),
             Some(Err(error)) => return Tried::Over(Err(error)),
             Some(Ok(Err(answered))) => answered,
