@@ -177,7 +177,6 @@ mod place;
 #[cfg(any(feature = "redis", feature = "survey"))]
 mod process;
 mod queue;
-mod reuse;
 mod rw_lock;
 mod semaphore;
 mod shadow;
@@ -189,7 +188,6 @@ mod shadow;
     reason = "what the tests of the workspace use, with the feature `__internals`"
 )]
 mod store;
-mod timer;
 mod waits;
 
 pub use any_lock::AnyLock;

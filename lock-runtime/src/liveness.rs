@@ -6,16 +6,12 @@
 // S-34.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use pin_project_lite::pin_project;
-use tokio::time::Instant;
-
-use crate::timer::{ATTENDED_EVERY, Timer, poll_attended};
+use tokio::time::{Instant, timeout_at};
 
 /// How often a future proves that it is polled.
-pub(crate) const SIGN_OF_LIFE: Duration = ATTENDED_EVERY;
+pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
 
 /// How long a future stays in its place without being polled.
 pub(crate) const ASLEEP_AFTER: Duration = Duration::from_secs(1);
@@ -26,56 +22,22 @@ pub(crate) fn is_asleep(polled_at: Instant, now: Instant) -> bool {
 }
 
 /// Drives `future`, and calls `sign_of_life` at `first` and then every `every`, while `future` waits. Resolves to `None` once that
-/// returns false: the future was passed over. While `future` is attended, it is polled again anyway, and the first call comes
-/// then.
-pub(crate) fn drive<F: Future, S: Fn(Instant) -> bool>(
+/// returns false: the future was passed over.
+pub(crate) async fn drive<F: Future>(
     first: Instant,
     every: Duration,
-    sign_of_life: S,
-    future: F,
-) -> Driven<F, S> {
-    Driven { future, timer: None, first: Some(first), every, sign_of_life }
-}
-
-pin_project! {
-    /// The future of [`drive`]. An async function would keep `future` twice, as its argument and pinned.
-    pub(crate) struct Driven<F, S> {
-        #[pin]
-        future: F,
-        timer: Option<Timer>,
-        // Until the timer is made.
-        first: Option<Instant>,
-        every: Duration,
-        sign_of_life: S,
-    }
-}
-
-impl<F: Future, S: Fn(Instant) -> bool> Future for Driven<F, S> {
-    type Output = Option<F::Output>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let is_attended = match poll_attended(this.future, cx) {
-            (Poll::Ready(output), _) => return Poll::Ready(Some(output)),
-            (Poll::Pending, is_attended) => is_attended,
-        };
-        if let Some(first) = *this.first {
-            if is_attended && *this.every >= ATTENDED_EVERY {
-                // It is polled again by then.
-                return Poll::Pending;
-            }
-            *this.first = None;
-            *this.timer = Some(Timer::at(first, cx));
+    sign_of_life: impl Fn(Instant) -> bool,
+    mut future: Pin<&mut F>,
+) -> Option<F::Output> {
+    let mut next = first;
+    loop {
+        if let Ok(output) = timeout_at(next, future.as_mut()).await {
+            return Some(output);
         }
-        while let Some(timer) = this.timer
-            && timer.poll(cx).is_ready()
-        {
-            let now = Instant::now();
-            if !(this.sign_of_life)(now) {
-                return Poll::Ready(None);
-            }
-            timer.reset(now + *this.every);
+        let now = Instant::now();
+        if !sign_of_life(now) {
+            return None;
         }
-        Poll::Pending
+        next = now + every;
     }
 }

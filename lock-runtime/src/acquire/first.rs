@@ -1,5 +1,6 @@
 //! From the first request on: what an acquire does in its caller's future.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::time::{Instant, timeout};
@@ -238,8 +239,8 @@ impl First {
         };
         // Waiters that come meanwhile queue behind this caller. If it is not polled for a second, one of them makes its seat
         // void, and releases what its owner may be granted.
-        let asking = contender.ask_once();
-        let answered = match liveness::drive(next, every, lives, asking).await {
+        let driven = liveness::drive(next, every, lives, pin!(contender.ask_once())).await;
+        let answered = match driven {
             Some(Ok(Ok(contended))) => return request.first_end(contended, place),
             Some(Err(error)) => return Tried::Over(Err(error)),
             Some(Ok(Err(answered))) => answered,

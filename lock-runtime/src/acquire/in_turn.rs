@@ -6,6 +6,7 @@
 // S-28.
 
 use std::iter::once;
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -86,7 +87,7 @@ impl Request {
                     kept.polled_at = now;
                     kept.guards.is_some()
                 };
-                let round = self.round(&parts, first, &kept);
+                let round = pin!(self.round(&parts, first, &kept));
                 let round = liveness::drive(now + SIGN_OF_LIFE, SIGN_OF_LIFE, lives, round).await;
                 let taken = kept.lock().guards.take();
                 // Without them it was not polled, and begins again.

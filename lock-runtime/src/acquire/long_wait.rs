@@ -2,14 +2,14 @@
 //! without an end to the wait no error ends.
 // S-36.
 
-use std::task::{Context, Poll};
+use std::pin::Pin;
+use std::task::Context;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::request::Request;
 use crate::observe::log_lock;
-use crate::timer::Timer;
 
 /// A wait longer than this is logged.
 const LONG: Duration = Duration::from_secs(10);
@@ -20,7 +20,7 @@ pub(super) struct LongWait {
     is_logged: bool,
     /// True once it was looked at: most waits are polled once before they end, and read no clock for this.
     was_seen: bool,
-    timer: Option<Timer>,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl LongWait {
@@ -34,8 +34,8 @@ impl LongWait {
         let is_long = match is_polled {
             true => std::mem::replace(&mut self.was_seen, true) && Instant::now() >= then,
             false => {
-                let timer = self.timer.get_or_insert_with(|| Timer::at(then, cx));
-                timer.poll(cx) == Poll::Ready(())
+                let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(then)));
+                timer.as_mut().poll(cx).is_ready()
             }
         };
         if is_long {

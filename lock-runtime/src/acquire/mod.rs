@@ -35,7 +35,6 @@ mod run;
 mod share;
 mod waiting;
 
-use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -44,6 +43,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::task::coop;
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::ReusableBoxFuture;
 
 use self::enclosing::{Enclosing, NoGuard, enclosing, enter, may_wait_for_itself, re_enter};
 pub(crate) use self::engine::Engine;
@@ -60,7 +60,6 @@ use crate::guard::LockGuard;
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label};
 use crate::opaque::opaque_debug;
 use crate::options::{LockOptions, Wait};
-use crate::reuse::{self, Boxed, Idle};
 use crate::store::Target;
 
 /// An acquire under way: of a [`LockGuard`], or, if being busy is no error, of an `Option` of one.
@@ -97,15 +96,9 @@ enum State {
     Start(Unpolled),
     /// The turn, or a timer, wakes the task.
     Queued(Box<QueuedAcquire>, Begun),
-    UnderWay(UnderWay, Begun),
+    UnderWay(ReusableBoxFuture<'static, Tried>, Begun),
     Failed(LockError),
     Done,
-}
-
-struct UnderWay {
-    trying: Boxed<Tried>,
-    /// Where its box is kept when it has completed.
-    idle: Option<&'static Idle<Tried>>,
 }
 
 struct Unpolled {
@@ -123,11 +116,6 @@ struct Begun {
 
 /// A hold that was acquired, and how; or why none was.
 type Taken = Result<(AcquireOutcome, LockGuard), LockError>;
-
-thread_local! {
-    /// For the first requests: a box fits futures of one size.
-    static IDLE: RefCell<Vec<Boxed<Tried>>> = const { RefCell::new(Vec::new()) };
-}
 
 /// Result of the first poll. Not a result in a result: taking one out of the other costs a re-entry a tenth of its time.
 enum Started {
@@ -228,7 +216,7 @@ impl State {
                         Poll::Pending
                     }
                 },
-                Self::UnderWay(UnderWay { trying, .. }, begun) => {
+                Self::UnderWay(trying, begun) => {
                     let polled = trying.poll(cx);
                     if polled.is_pending() && begun.request.is_waiting() {
                         begun.waits(false, cx);
@@ -243,13 +231,7 @@ impl State {
             let tried = ready!(polled);
             // Its place is given up before the end is recorded.
             let begun = match std::mem::replace(self, Self::Done) {
-                Self::Queued(_, begun) => begun,
-                Self::UnderWay(UnderWay { trying, idle }, begun) => {
-                    if let Some(idle) = idle {
-                        reuse::keep(idle, trying);
-                    }
-                    begun
-                }
+                Self::Queued(_, begun) | Self::UnderWay(_, begun) => begun,
                 Self::Start(_) | Self::Failed(_) | Self::Done => unreachable!("it was polled"),
             };
             match begun.next(tried) {
@@ -258,10 +240,6 @@ impl State {
                 Err(taken) => return Poll::Ready(taken),
             }
         }
-    }
-
-    fn under_way(trying: Boxed<Tried>, begun: Begun) -> Self {
-        Self::UnderWay(UnderWay { trying, idle: None }, begun)
     }
 }
 
@@ -283,14 +261,14 @@ impl Begun {
                 return Err(Err(error));
             }
             Tried::Waits(queued) => return Ok(State::Queued(queued, self)),
-            Tried::Again(place, kept) => Boxed::new(request.go_on(place, kept)),
-            Tried::Apart => Boxed::new(request.apart()),
+            Tried::Again(place, kept) => ReusableBoxFuture::new(request.go_on(place, kept)),
+            Tried::Apart => ReusableBoxFuture::new(request.apart()),
             Tried::Failed(error) if error.kind() == StoreErrorKind::WrongType => {
-                Boxed::new(request.fails(error))
+                ReusableBoxFuture::new(request.fails(error))
             }
             Tried::Failed(error) => return self.next(Tried::Over(Err(LockError::Store(error)))),
         };
-        Ok(State::under_way(trying, self))
+        Ok(State::UnderWay(trying, self))
     }
 
     /// Records that it waits.
@@ -380,21 +358,18 @@ fn begin(
     let request = Arc::new(Request::new(spec, permits, label, started, span.clone()));
     let begun = Begun { request: Arc::clone(&request), recorder, long: LongWait::default() };
     if !request.label.is_enforced() {
-        return Ok(State::under_way(span.around(request.shadow_lock()), begun));
+        return Ok(State::UnderWay(span.around(request.shadow_lock()), begun));
     }
     if !span.is_disabled() || request.spec.parts().is_some() {
         let acquiring = async move { Tried::Over(request.acquire_to_end(is_outermost).await) };
-        return Ok(State::under_way(span.around(acquiring), begun));
+        return Ok(State::UnderWay(span.around(acquiring), begun));
     }
     if !is_outermost || !request.asks_at_once() {
-        return Ok(State::under_way(Boxed::new(request.acquire(is_outermost)), begun));
+        return Ok(State::UnderWay(ReusableBoxFuture::new(request.acquire(is_outermost)), begun));
     }
     // The usual case: it asks the store at once, or waits, with no more room than that needs.
     match request.enter(None, started) {
-        Ok(first) => {
-            let trying = reuse::boxed(&IDLE, first.ask());
-            Ok(State::UnderWay(UnderWay { trying, idle: Some(&IDLE) }, begun))
-        }
+        Ok(first) => Ok(State::UnderWay(ReusableBoxFuture::new(first.ask()), begun)),
         Err(tried) => begun.next(tried),
     }
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::first::Tried;
 use super::request::Request;
@@ -15,7 +15,6 @@ use crate::observe::AcquireOutcome;
 use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 use crate::queue::{EndOfWait, Ticket, Turn};
-use crate::timer::Timer;
 
 /// A wait.
 // | `is_late` | `limit` | when it is over |
@@ -33,7 +32,7 @@ pub(super) struct QueuedAcquire {
     is_late: bool,
     /// When to look next at those before it.
     look_at: Instant,
-    timer: Option<Timer>,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 /// How a wait has ended.
@@ -71,7 +70,8 @@ impl QueuedAcquire {
             }
             // The ticket has this poll's waker by now, so a turn that comes from here on has this polled again.
             let next = self.limit.map_or(self.look_at, |limit| limit.min(self.look_at));
-            ready!(self.timer.get_or_insert_with(|| Timer::at(next, cx)).poll(cx));
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(next)));
+            ready!(timer.as_mut().poll(cx));
             self.timer = None;
             let now = Instant::now();
             if self.limit.is_some_and(|limit| now >= limit)

@@ -1,24 +1,21 @@
 //! Releasing a guard and waiting for it.
 // S-14, S-20.
 
-use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::task::coop;
-use tokio::time::Instant;
+use tokio::time::{Sleep, sleep};
+use tokio_util::sync::ReusableBoxFuture;
 
 use super::LockGuard;
 use crate::error::LockError;
 use crate::lease::Hold;
 use crate::observe::log_lock;
 use crate::opaque::opaque_debug;
-use crate::options::MAX_LEASE;
 use crate::owned_hold::{LocalRelease, OwnedHold};
-use crate::reuse::{self, Boxed};
-use crate::timer::Timer;
 
 /// A release under way: see [`LockGuard::release`].
 ///
@@ -34,11 +31,7 @@ enum ReleaseState {
     Done,
 }
 
-type Releasing = Boxed<Result<(), LockError>>;
-
-thread_local! {
-    static IDLE: RefCell<Vec<Releasing>> = const { RefCell::new(Vec::new()) };
-}
+type Releasing = ReusableBoxFuture<'static, Result<(), LockError>>;
 
 impl Release {
     pub(super) fn of(guard: LockGuard) -> Self {
@@ -86,7 +79,7 @@ impl Release {
     fn poll_outermost(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
         let mut release: Releasing = match std::mem::replace(&mut self.0, ReleaseState::Done) {
             ReleaseState::Start(guard) if guard.parts.is_some() => {
-                Boxed::new(guard.release_parts())
+                Releasing::new(guard.release_parts())
             }
             ReleaseState::Start(guard) => {
                 let is_shadow = guard.is_shadow;
@@ -98,17 +91,16 @@ impl Release {
                 // If this fails, a task of the hold's runtime releases the dropped hold.
                 owned.leases.check_caller()?;
                 match is_shadow {
-                    true => Boxed::new(owned.shadow_release()),
-                    false => reuse::boxed(&IDLE, owned.release_from(now)),
+                    true => Releasing::new(owned.shadow_release()),
+                    false => Releasing::new(owned.release_from(now)),
                 }
             }
             ReleaseState::UnderWay(release) => release,
             ReleaseState::Done => panic!("`Release` polled after completion"),
         };
         let polled = release.poll(cx);
-        match polled {
-            Poll::Pending => self.0 = ReleaseState::UnderWay(release),
-            Poll::Ready(_) => reuse::keep(&IDLE, release),
+        if polled.is_pending() {
+            self.0 = ReleaseState::UnderWay(release);
         }
         polled
     }
@@ -121,7 +113,7 @@ pub(crate) struct BoundedRelease {
     release: Option<Release>,
     hold: Arc<Hold>,
     limit: Duration,
-    timer: Option<Timer>,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl BoundedRelease {
@@ -136,9 +128,8 @@ impl BoundedRelease {
         if let Poll::Ready(released) = Pin::new(release).poll(cx) {
             return Poll::Ready(Some(released));
         }
-        let limit = self.limit.min(MAX_LEASE);
-        let timer = self.timer.get_or_insert_with(|| Timer::at(Instant::now() + limit, cx));
-        ready!(timer.poll(cx));
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(self.limit)));
+        ready!(timer.as_mut().poll(cx));
         self.release = None;
         let hold = &self.hold;
         log_lock!(

@@ -102,7 +102,7 @@ impl From<Duration> for Wait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lease {
-    /// Renewed every third of this while the hold lives. A longer lease survives longer outages of the store; a
+    /// Renewed before a third of this has passed, while the hold lives. A longer lease survives longer outages of the store; a
     /// shorter one frees a dead process's locks sooner.
     Watchdog(Duration),
     /// Never renewed. [`extend`](crate::LockGuard::extend) moves its end, and so does a re-entry whose own lease, of either

@@ -20,7 +20,6 @@ use super::{Key, Mode, Queues, Seat};
 use crate::error::StoreError;
 use crate::liveness::is_asleep;
 use crate::store::{HoldNumber, Target};
-use crate::timer::attended;
 
 /// A place in the queue, or a request for the waiter that a task of the client makes: resolves to what the waiter is given.
 /// Dropping it ends either at once.
@@ -169,11 +168,7 @@ impl<H> Future for Ticket<H> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let turn = self.waiter.poll(cx);
-        match turn {
-            Poll::Ready(_) => self.is_over = true,
-            // It is polled again to look.
-            Poll::Pending => attended(),
-        }
+        self.is_over |= turn.is_ready();
         turn
     }
 }

@@ -44,16 +44,12 @@ mod order;
 mod owned_hold;
 #[path = "../../../lock-runtime/src/queue/mod.rs"]
 mod queue;
-#[path = "../../../lock-runtime/src/reuse.rs"]
-mod reuse;
 #[path = "../../../lock-runtime/src/shadow.rs"]
 mod shadow;
 #[path = "../../../lock-runtime/src/site.rs"]
 pub mod site;
 #[path = "../../../lock-runtime/src/store/mod.rs"]
 pub mod store;
-#[path = "../../../lock-runtime/src/timer.rs"]
-mod timer;
 #[path = "../../../lock-runtime/src/waits.rs"]
 mod waits;
 

@@ -38,11 +38,17 @@ async fn renewals(by: Duration, after: Duration) -> (f64, f64) {
     (count("failed"), count("renewed"))
 }
 
-/// The first attempt is sent after 10 s.
+/// The first attempt is sent after 5 to 10 s, the next one 5 s later.
 #[tokio::test(start_paused = true)]
 async fn late_answers_count_before_the_loss() {
-    assert_eq!(renewals(secs(60), ms(10_900)).await, (0.0, 0.0));
-    assert_eq!(renewals(secs(60), ms(11_500)).await, (1.0, 0.0), "long before the loss");
-    assert_eq!(renewals(secs(3), ms(13_900)).await, (1.0, 1.0), "a late answer counts as well");
-    assert_eq!(renewals(ms(500), ms(11_500)).await, (0.0, 1.0), "an answer in time is no failure");
+    assert_eq!(renewals(secs(60), ms(5_800)).await, (0.0, 0.0));
+    let (failed, renewed) = renewals(secs(60), ms(11_500)).await;
+    assert!(failed >= 1.0 && renewed == 0.0, "long before the loss: {failed}, {renewed}");
+    let (failed, renewed) = renewals(secs(3), ms(13_900)).await;
+    assert!(failed >= 1.0 && renewed >= 1.0, "a late answer counts as well: {failed}, {renewed}");
+    let (failed, renewed) = renewals(ms(500), ms(11_500)).await;
+    assert!(
+        failed == 0.0 && renewed >= 1.0,
+        "an answer in time is no failure: {failed}, {renewed}"
+    );
 }

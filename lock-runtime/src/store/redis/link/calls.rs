@@ -56,13 +56,12 @@ impl Link {
     /// and the call is only made if it has to go through the client library's task.
     pub(crate) async fn run_alone(
         &self,
-        now: Instant,
         deadline: Instant,
         pack: impl FnOnce(&mut Vec<u8>) -> u64,
         call: impl FnOnce() -> ScriptCall,
     ) -> Result<Answer, CallError> {
         let connection = self.connected(deadline).await?;
-        if let Some((number, answer)) = connection.ask_alone(now, deadline, pack).await {
+        if let Some((number, answer)) = connection.ask_alone(deadline, pack).await {
             let reply = match answer {
                 Some(answer) => self.judge(&connection, Ok(answer)),
                 None => self.out_of_time(),

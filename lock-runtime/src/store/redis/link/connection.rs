@@ -13,13 +13,12 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::in_cluster::{is_asking, transmit};
 use crate::store::redis::endpoint::sentinel::Master;
 use crate::store::redis::server::shared_stream::TaskCall;
 use crate::store::redis::server::{Opened, Shared};
-use crate::timer::attended_before;
 
 /// A connection, from its handshake until it is retired.
 pub(crate) struct Connection {
@@ -105,7 +104,6 @@ impl Connection {
     /// or to no answer by `deadline`. `None` if it has to go through the task; nothing was sent then.
     pub(crate) async fn ask_alone<T>(
         &self,
-        now: Instant,
         deadline: Instant,
         write: impl FnOnce(&mut Vec<u8>) -> T,
     ) -> Option<(T, Option<RedisResult<Value>>)> {
@@ -113,7 +111,7 @@ impl Connection {
         let (written, exchange) = shared.stream.exchange(write)?;
         let mut answer = None;
         if !self.is_retired() {
-            answer = attended_before(now, deadline, exchange).await;
+            answer = timeout_at(deadline, exchange).await.ok();
         }
         if self.is_retired() {
             answer = Some(Err(given_up()));

@@ -143,7 +143,7 @@ async fn a_silent_store_piles_up_nothing() {
     assert!(start.elapsed() > LEASE * 9 / 10 && start.elapsed() < LEASE, "{:?}", start.elapsed());
     sleep(LEASE).await;
     let state = store.state();
-    // At most four of a hold, and the two are seldom due together.
+    // Four of each hold.
     assert!(state.most <= 8 && state.under_way == 0, "{state:?}");
 }
 
@@ -159,8 +159,8 @@ async fn an_error_is_tried_again_soon() {
         let pause = pair[1] - pair[0];
         assert!(pause <= LEASE / 10 + ms(10) && pause >= LEASE / 20, "{pause:?}");
     }
-    // And then after a sixth of it at the earliest, as ever. Times are rounded down to the slots of the schedule.
-    assert!(sent[7] - sent[6] >= LEASE / 7, "{:?}", sent[7] - sent[6]);
+    // And then after a sixth to a third of it, as ever.
+    assert!(sent[7] - sent[6] >= LEASE * 3 / 20, "{:?}", sent[7] - sent[6]);
     guard.release().await.unwrap();
 }
 
@@ -210,7 +210,7 @@ async fn an_answer_after_the_release_means_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_renewal_after_the_release_prolongs_nothing() {
     let at_least = LEASE * 3 / 2;
-    let store = Fateful::new([Fate::Delivered(ms(300))], Fate::Answered(Duration::ZERO));
+    let store = Fateful::new([Fate::Delivered(ms(400))], Fate::Answered(Duration::ZERO));
     let client = store.client();
     let options = LockOptions::new().at_least(at_least).lease(Lease::Watchdog(LEASE * 2));
     let start = Instant::now();

@@ -2,9 +2,9 @@
 
 use crate::kinds::fair::world::*;
 
-/// S-26: behind waiters of another process a hint is wrong; the lock still goes round in order, by notices alone.
+/// S-26: the lock goes round in order among the waiters of two processes, by notices alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hints_that_are_wrong_change_no_order() {
+async fn waiters_of_two_processes_take_turns_in_order() {
     let world = World::start().await;
     let clients = [world.client_that_only_listens().await, world.client_that_only_listens().await];
     let holder = clients[0].fair_mutex("h").lock().await.unwrap();

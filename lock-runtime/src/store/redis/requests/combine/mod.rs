@@ -25,10 +25,9 @@
 //! # Progress
 //!
 //! The pump runs where the connection's own task does, or where its first caller is. It answers the requests whose time
-//! is over, and wakes the callers that have waited for long, so a caller of the same runtime needs no timer: it is not
-//! polled either if that runtime is not driven. Any other caller looks at the pump from time to time, and starts another
-//! one if it does not run. That one wakes all callers, which do not rely on a pump any more once they were polled in
-//! vain.
+//! is over, so a caller of the same runtime needs no timer: it is not polled either if that runtime is not driven. Any
+//! other caller looks at the pump from time to time, and starts another one if it does not run. That one wakes all
+//! callers, which do not rely on a pump any more once they were polled in vain.
 // S-21.
 
 mod pump;
@@ -42,16 +41,16 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use self::queue::{Entry, Queue, Stage};
 use super::HoldRequest;
 use crate::error::StoreError;
+use crate::liveness::SIGN_OF_LIFE;
 use crate::store::redis::link::Link;
 use crate::store::redis::scripts::{Answer, MAX_KEYS, Publish};
 use crate::store::redis::server::errors::CallError;
 use crate::store::redis::server::short_limit;
-use crate::timer::{ATTENDED_EVERY, Timer, attended};
 
 /// While fewer requests are under way, each is sent alone: a batch of so few saves the server less than its callers lose by waiting
 /// for each other.
@@ -144,7 +143,7 @@ impl Combiner {
             let _slot = _slot;
             let alone = Alone::new(request);
             let pack = |to: &mut Vec<u8>| alone.sent().pack(publish, to);
-            let answer = link.run_alone(now, deadline, pack, || alone.sent().call(publish)).await;
+            let answer = link.run_alone(deadline, pack, || alone.sent().call(publish)).await;
             alone.sent();
             Ok(answer.map_err(|error| error.within(deadline - now))?)
         })
@@ -230,7 +229,7 @@ pub(crate) struct Ticket {
     deadline: Instant,
     is_polled: bool,
     /// If it does not rely on the pump.
-    timer: Option<Timer>,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Ticket {
@@ -246,22 +245,21 @@ impl Ticket {
         };
         let is_first = !std::mem::replace(&mut self.is_polled, true);
         if is_first && pump.is_some() && pump == current_runtime() {
-            attended();
             return Poll::Pending;
         }
         if self.timer.is_none() {
             self.combiner.keep_pumping();
         }
         loop {
-            let look = || (Instant::now() + ATTENDED_EVERY).min(self.deadline);
-            let timer = self.timer.get_or_insert_with(|| Timer::at(look(), cx));
-            ready!(timer.poll(cx));
+            let look = || (Instant::now() + SIGN_OF_LIFE).min(self.deadline);
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(look())));
+            ready!(timer.as_mut().poll(cx));
             if Instant::now() >= self.deadline {
                 self.key = None;
                 return Poll::Ready(self.combiner.out_of_time(key));
             }
             self.combiner.keep_pumping();
-            timer.reset(look());
+            timer.as_mut().reset(look());
         }
     }
 }

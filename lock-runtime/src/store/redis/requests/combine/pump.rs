@@ -33,8 +33,6 @@ enum Next {
     Send,
     /// Answer the requests whose time is over.
     Expire,
-    /// Wake the callers, which look around.
-    Attend(Vec<Waker>),
     /// Wait from now on for an answer or a request, and until then.
     Wait {
         now: Instant,
@@ -104,16 +102,12 @@ impl Combiner {
         if earliest.is_some_and(|earliest| now >= earliest) {
             return Next::Expire;
         }
-        if queue.look.is_some_and(|look| now >= look) {
-            return Next::Attend(queue.attend(now));
-        }
-        let look = queue.look;
         let Some(pump) = &mut queue.pump else { return Next::End };
         match &mut pump.waker {
             Some(waker) => waker.clone_from(cx.waker()),
             waker => *waker = Some(cx.waker().clone()),
         }
-        Next::Wait { now, until: due_at.into_iter().chain(earliest).chain(look).min() }
+        Next::Wait { now, until: due_at.into_iter().chain(earliest).min() }
     }
 
     /// Answers the requests whose time is over.
@@ -357,10 +351,6 @@ impl Task {
                     }
                     Next::Expire => {
                         self.combiner.expire();
-                        continue;
-                    }
-                    Next::Attend(callers) => {
-                        wake(callers);
                         continue;
                     }
                     Next::End => return Poll::Ready(()),

@@ -15,7 +15,6 @@ use crate::store::HoldKind;
 use crate::store::redis::scripts::{
     BATCH, FAIR_BATCH, MAX_KEYS, MUTEX_BATCH, Part, Publish, ScriptCall,
 };
-use crate::timer::ATTENDED_EVERY;
 
 /// A request and its place in the table. The number tells it from a later request at the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +42,6 @@ pub(super) struct Queue {
     pub(super) moved: Option<Instant>,
     /// No request's deadline is before this.
     pub(super) earliest: Option<Instant>,
-    /// When to wake the callers, which look around then.
-    pub(super) look: Option<Instant>,
     pub(super) pump: Option<Pump>,
     /// The runtime with which a pump ended.
     pub(super) ended: Option<Id>,
@@ -118,7 +115,6 @@ impl Queue {
         if is_earliest {
             self.earliest = Some(deadline);
         }
-        self.look.get_or_insert_with(|| now + ATTENDED_EVERY);
         let (alone, stage, caller) = (false, Stage::Unsent, None);
         let entry = Entry { number, request, part, deadline, alone, stage, caller };
         let key = Key { at: self.requests.insert(entry), number };
@@ -206,12 +202,6 @@ impl Queue {
         let Self { requests, unsent, .. } = self;
         let caller = |key: &Key| requests.get_mut(key.at)?.caller.take();
         unsent.iter().filter_map(caller).collect()
-    }
-
-    /// The wakers of all callers, to have them look around.
-    pub(super) fn attend(&mut self, now: Instant) -> Vec<Waker> {
-        self.look = (!self.requests.is_empty()).then(|| now + ATTENDED_EVERY);
-        self.callers()
     }
 
     /// The wakers of all callers.

@@ -256,33 +256,6 @@ fn those_out_of_time_are_found_once() {
     assert_eq!((queue.out_of_time(start).len(), queue.earliest), (0, None));
 }
 
-/// Callers without an answer are woken regularly, for as long as there are any; no other timer wakes them.
-// S-34.
-#[test]
-fn callers_are_woken_to_look_around() {
-    let (mut queue, keys, start) = queue((0..3).map(|_| take("a")));
-    let batch = queue.take_batch(MAX_BATCH);
-    let polled = |queue: &mut Queue| {
-        let cx = Context::from_waker(std::task::Waker::noop());
-        keys.iter().filter(|key| queue.poll(**key, &cx).is_some()).count()
-    };
-    let first = queue.look.expect("callers wait");
-    assert!(first >= start + ATTENDED_EVERY && first <= Instant::now() + ATTENDED_EVERY);
-    assert_eq!(queue.attend(first).len(), 0, "none was polled, so none needs to be woken");
-    assert_eq!(polled(&mut queue), 0);
-    assert_eq!(queue.attend(first).len(), 3);
-    assert_eq!(queue.look, Some(first + ATTENDED_EVERY));
-    assert_eq!(polled(&mut queue), 0);
-    queue.answer(&batch[..1], [Ok(Answer::Number(1))]);
-    assert_eq!(queue.attend(first).len(), 2, "an answer wakes its caller by itself");
-    queue.answer(&batch, (0..3).map(|number| Ok(Answer::Number(number))));
-    assert_eq!(polled(&mut queue), 3);
-    queue.attend(first);
-    assert_eq!(queue.look, None, "no caller is left");
-    add(&mut queue, take("b"), start);
-    assert!(queue.look.is_some());
-}
-
 /// The batch script passes the same arguments to each part as the request alone writes; those that successive
 /// requests share it gets once.
 #[test]
