@@ -76,7 +76,7 @@ fn what_was_forgotten_excuses_tokens_and_overlaps() {
         ("granted by itself after the fault, with a smaller token", &[FIRST, (W, 1, 80, 10, 12, 14), OTHER], (4, 5), (1, 1)),
         ("of two at once the first was forgotten", &[(W, 1, 7, 1, 10, 30), (W, 5, 8, 16, 20, 40)], (15, 18), (0, 1)),
         ("the one with the smaller token was granted first", &[(W, 1, 8, 1, 10, 30), (W, 5, 7, 16, 20, 40)], (15, 18), (2, 0)),
-        ("a reader joined the hold", &[(R, 0, 6, 1, 2, 15), (R, 1, 6, 10, 11, 14), (W, 5, 90, 6, 7, 20)], (4, 5), (0, 2)),
+        ("a reader joined the hold", &[(R, 0, 6, 1, 2, 15), (R, 1, 6, 10, 11, 14), (W, 5, 90, 6, 7, 20)], (4, 5), (0, 3)),
         ("a reader asked for its own", &[(R, 0, 6, 1, 2, 15), (R, 1, 80, 10, 11, 14), (W, 5, 90, 6, 7, 20)], (4, 5), (2, 1)),
         ("a reader that was forgotten", &[READ, WRITE], (5, 6), (0, 1)),
         ("that hides no other", &[READ, (R, 3, 20, 10, 11, 40), WRITE], (5, 6), (1, 1)),
