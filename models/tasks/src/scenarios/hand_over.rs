@@ -230,18 +230,18 @@ pub fn a_release_is_repeated(end: End) {
     block_on(time).expect("it ends");
 }
 
-/// Another task takes the releaser's place while the one before sends a release: the release is made to its end.
+/// Another task takes the place of the client's task while that sends a release: the release is made to its end.
 ///
 /// # Panics
 ///
 /// When it is not.
 pub fn a_release_outlives_its_task() {
     let world = World::new(CountingStore::slow_to_send());
-    let releaser = Arc::clone(&world.leases.releaser);
-    let store: Arc<dyn Store> = Arc::clone(&world.store) as _;
-    let earlier = spawn(Arc::clone(&releaser).run(Arc::clone(&store)));
+    let earlier = spawn(Arc::clone(&world.leases.task).run());
     let holder = spawn(Arc::clone(&world).lock(End::Drop, None));
-    let later = spawn(async move { releaser.run(store).await });
+    // Begun where it is polled: any time later.
+    let later = Arc::clone(&world.leases.task);
+    let later = spawn(async move { later.run().await });
     block_on(async {
         holder.await.expect("it ends");
         // Before the close, which would wake a task that has missed it.
