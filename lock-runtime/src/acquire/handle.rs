@@ -36,16 +36,8 @@ pub(crate) enum Spec {
     Shared(Arc<AcquireSpec>),
     /// For one acquire: it needs no allocation.
     Once(AcquireSpec),
-    /// Several locks.
-    InTurn(Box<InTurn>),
-}
-
-/// Locks that are acquired in turn.
-#[derive(Debug, Clone)]
-pub(crate) struct InTurn {
-    /// The name of all of them, their options, and the client of the first.
-    whole: AcquireSpec,
-    parts: Arc<[Part]>,
+    /// Several locks, which are acquired in turn: the name of all, their options, and the client of the first; and the parts.
+    InTurn(Box<AcquireSpec>, Arc<[Part]>),
 }
 
 /// What one request acquires of several locks: a lock of one client, or its mutexes.
@@ -63,7 +55,7 @@ impl Deref for Spec {
         match self {
             Self::Shared(spec) => spec,
             Self::Once(spec) => spec,
-            Self::InTurn(several) => &several.whole,
+            Self::InTurn(whole, _) => whole,
         }
     }
 }
@@ -72,7 +64,7 @@ impl Spec {
     /// What it acquires in turn, if that is several locks: at least two parts.
     pub(super) fn parts(&self) -> Option<&Arc<[Part]>> {
         match self {
-            Self::InTurn(several) => Some(&several.parts),
+            Self::InTurn(_, parts) => Some(parts),
             Self::Shared(_) | Self::Once(_) => None,
         }
     }
@@ -81,7 +73,7 @@ impl Spec {
         match self {
             Self::Shared(spec) => Arc::make_mut(spec),
             Self::Once(spec) => spec,
-            Self::InTurn(several) => &mut several.whole,
+            Self::InTurn(whole, _) => whole,
         }
     }
 
@@ -95,7 +87,7 @@ impl Spec {
     pub(super) fn once_with(&self, options: LockOptions) -> Self {
         let options = Arc::new(options);
         match self {
-            Self::InTurn(_) => self.clone().with(options),
+            Self::InTurn(..) => self.clone().with(options),
             _ => Self::Once(AcquireSpec { options, ..AcquireSpec::clone(self) }),
         }
     }
@@ -137,7 +129,7 @@ impl Handle {
 
     /// Several locks that are acquired in turn: at least two parts.
     pub(crate) fn in_turn(whole: AcquireSpec, parts: Arc<[Part]>) -> Self {
-        let spec = Ok(Spec::InTurn(Box::new(InTurn { whole, parts })));
+        let spec = Ok(Spec::InTurn(Box::new(whole), parts));
         Self { spec, permits: 1, label: Label::default() }
     }
 

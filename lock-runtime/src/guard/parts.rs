@@ -21,9 +21,10 @@ pub(super) struct Parts {
 }
 
 impl Drop for Parts {
-    /// The guard ends here, before its locks are released.
+    /// The guard ends here, before its locks are released. If one was lost before, it stays so for the guard's observers.
     fn drop(&mut self) {
-        self.hold.mark_released(self.hold.clock().now());
+        let now = self.hold.check().unwrap_or_else(|_| self.hold.clock().now());
+        self.hold.mark_released(now);
     }
 }
 
