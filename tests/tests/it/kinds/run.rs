@@ -129,12 +129,13 @@ async fn current_is_the_innermost_hold_of_the_call_path() {
     outer.run(inherits).await.unwrap();
     assert_eq!(late.unwrap().await, None);
     // One that was lost is still the hold of the code under it, which learns of the loss.
-    let options = LockOptions::new().on_lost(OnLost::Finish).on_release_lost(OnReleaseLost::Log);
-    let lost = outer.with(options).lease(Lease::Fixed(BRIEF)).run(async {
+    let mut seen = None;
+    let lost = outer.on_lost(OnLost::Finish).lease(Lease::Fixed(BRIEF)).run(async {
         sleep(BRIEF * 2).await;
-        LockGuard::current().map(|hold| hold.is_lost())
+        seen = LockGuard::current().map(|hold| hold.is_lost());
     });
-    assert_eq!(lost.await.unwrap(), Some(true));
+    assert!(lost.await.unwrap_err().is_lost());
+    assert_eq!(seen, Some(true));
 }
 
 /// What users move between tasks, or name in a struct.
