@@ -126,22 +126,10 @@ impl OwnedHold {
             && now.since(self.hold.taken_at) < self.leases.timing.handoff_window
             && self.hold.deadline().since(now) >= lease / 2
             && !self.hold.outlasts_its_lease(now)
-            && !self.readers_wait()
             // Last: it refuses the commands of the guard that ends.
             && self.hold.refuse_commands();
         let next = allowed.then(|| self.next_holder()).flatten()?;
         Some((next, now))
-    }
-
-    /// True if this is a write hold, and readers of this process wait: they go before the next writer. One that comes after this look
-    /// waits for that writer, too.
-    // S-27.
-    fn readers_wait(&self) -> bool {
-        self.hold.target.kind() == HoldKind::Write
-            && self
-                .owned
-                .place()
-                .is_some_and(|seat| seat.is_wanted(&Target::read(self.hold.target.key().clone())))
     }
 
     /// Passes what is here to the next local waiter, if [`choose_next`](Self::choose_next) finds one.
@@ -153,11 +141,16 @@ impl OwnedHold {
         true
     }
 
-    /// The first waiter in the queue, if it can have the hold.
+    /// The first waiter in the queue, if it can have the hold. A writer cannot if readers of this process came before it: the store
+    /// lets them in after this write.
+    // S-27. A reader that comes after this look also comes after that writer.
     fn next_holder(&self) -> Option<NextHolder<Self>> {
-        let place = self.owned.place().filter(|_| self.token < self.last_token)?;
-        let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.acks);
-        place.next_holder(Terms { lease: self.hold.lease, replicas, permits: 1 })
+        let place = self.owned.place()?;
+        let target = &self.hold.target;
+        let readers = (target.kind() == HoldKind::Write)
+            .then(|| place.wanted_since(&Target::read(target.key().clone())));
+        let replicas = target.replicas().map_or(0, |replicas| replicas.acks);
+        place.next_holder(Terms { lease: self.hold.lease, replicas, permits: 1 }, readers.flatten())
     }
 
     /// Takes out what the next holder needs.

@@ -95,6 +95,9 @@ impl<H> Queues<H> {
             return Admission::Busy(BusyReason::TooManyWaiters);
         }
         let key = shard.get_or_insert(target);
+        if others == 0 {
+            key.wanted_since = caller.now;
+        }
         self.count_in_store(key, number, Member::new(None, caller.now));
         drop(shard);
         Admission::First(Seat::in_store(self, target, number), owner())

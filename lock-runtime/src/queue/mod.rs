@@ -79,6 +79,8 @@ struct Key<H> {
     mode: Mode<H>,
     /// The number of the valid seat (invariant 4).
     seat: u64,
+    /// When the first task came since the key was free.
+    wanted_since: Instant,
     /// By their numbers, and so in the order in which they came.
     queue: BTreeMap<u64, Arc<Waiter<H>>>,
     /// The owner with which the first caller asks the store. If that is passed over, what the owner was granted is released.
@@ -194,6 +196,9 @@ impl<H> Queues<H> {
         }
         let number = shard.next_number();
         let key = shard.get_or_insert(target);
+        if key.is_free() {
+            key.wanted_since = now;
+        }
         // A caller that asks itself and is refused queues under the number of its seat: one that has a place would lose it.
         if key.is_free() && asks_first && place.is_none() && !key.lets_others_first(now) {
             let owner = owner();
@@ -313,10 +318,11 @@ impl<H> Queues<H> {
         self.shard(target).keys.get(target).is_some_and(|key| !key.is_free())
     }
 
-    /// True if a task wants the key, in whichever queue.
-    fn is_wanted(&self, target: &Target) -> bool {
+    /// Since when tasks want the key, in whichever queue; `None` if none does.
+    fn wanted_since(&self, target: &Target) -> Option<Instant> {
         let shard = self.shard(target);
-        shard.keys.get(target).is_some_and(|key| !key.is_free() || key.in_store() > 0)
+        let key = shard.keys.get(target).filter(|key| !key.is_free() || key.in_store() > 0);
+        key.map(|key| key.wanted_since)
     }
 
     /// True if other processes go first at a key that no task uses.
@@ -397,6 +403,7 @@ impl<H> Key<H> {
         Self {
             mode: Mode::Free,
             seat: 0,
+            wanted_since: Instant::now(),
             queue: BTreeMap::new(),
             asked_as: None,
             told: None,
@@ -540,9 +547,12 @@ impl<H> Key<H> {
         answered
     }
 
-    /// The first waiter, if it wants these terms, or fewer replicas.
-    fn pop_if(&mut self, terms: Terms) -> Option<Arc<Waiter<H>>> {
+    /// The first waiter, if it came `before` then and wants these terms, or fewer replicas.
+    fn pop_if(&mut self, terms: Terms, before: Option<Instant>) -> Option<Arc<Waiter<H>>> {
         let (_, first) = self.queue.first_key_value()?;
+        if before.is_some_and(|before| first.since >= before) {
+            return None;
+        }
         // Only the front: a waiter further behind that wants the same would overtake. More replicas than it wants do no harm.
         let will_do = first.terms.lease == terms.lease && first.terms.replicas <= terms.replicas;
         will_do.then(|| self.queue.pop_first()).flatten().map(|(_, waiter)| waiter)

@@ -192,9 +192,9 @@ impl<H> Seat<H> {
         self.with(|key| !key.queue.is_empty()).unwrap_or(false)
     }
 
-    /// True if tasks of this client want another lock: the other side of a read/write lock, whose queue is its own.
-    pub(crate) fn is_wanted(&self, other: &Target) -> bool {
-        self.here().is_some_and(|here| here.queues.is_wanted(other))
+    /// Since when tasks of this client want another lock: the other side of a read/write lock, whose queue is its own.
+    pub(crate) fn wanted_since(&self, other: &Target) -> Option<Instant> {
+        self.here()?.queues.wanted_since(other)
     }
 
     /// Since when the store has been failing, for earlier requests too.
@@ -246,12 +246,16 @@ impl<H> Seat<H> {
         });
     }
 
-    /// Takes the first waiter out of the queue, if it wants exactly this lease and no more replicas. It has to be handed this
+    /// Takes the first waiter out of the queue, if it came `before` then and wants exactly this lease and no more replicas. It has to be handed this
     /// seat.
-    pub(crate) fn next_holder(&self, terms: Terms) -> Option<NextHolder<H>> {
+    pub(crate) fn next_holder(
+        &self,
+        terms: Terms,
+        before: Option<Instant>,
+    ) -> Option<NextHolder<H>> {
         let Place::Queued(here) = &self.0 else { return None };
         let next = |key: &mut Key<H>| {
-            let waiter = key.pop_if(terms)?;
+            let waiter = key.pop_if(terms, before)?;
             key.mode = Mode::Handed(Arc::downgrade(&waiter));
             Some(waiter)
         };
