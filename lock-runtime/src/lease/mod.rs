@@ -215,24 +215,29 @@ impl Hold {
     }
 
     pub(crate) fn deadline(&self) -> Tick {
-        let own = Tick::from_nanos(self.deadline.load(Ordering::Acquire));
-        match &self.parts {
-            None => own,
-            Some(parts) => parts.iter().map(|part| part.deadline()).fold(own, Tick::min),
-        }
+        Tick::from_nanos(self.deadline.load(Ordering::Acquire))
     }
 
     /// Returns the time left until the deadline; zero once lost.
     pub(crate) fn remaining(&self) -> Duration {
         match self.check() {
-            Ok(now) => self.deadline().since(now),
+            Ok(now) => self.left(now, Self::remaining),
             Err(_) => Duration::ZERO,
         }
     }
 
+    /// The time left of a hold that is not lost. Each part counts it on the clock of its client.
+    fn left(&self, now: Tick, of_part: fn(&Self) -> Duration) -> Duration {
+        let parts = self.parts.iter().flat_map(|parts| parts.iter());
+        parts.map(|part| of_part(part)).fold(self.deadline().since(now), Duration::min)
+    }
+
     /// The same, where nothing may run that a loss would wake: declares none.
     pub(crate) fn peek_remaining(&self) -> Duration {
-        if self.is_lost() { Duration::ZERO } else { self.deadline().since(self.clock.now()) }
+        match self.is_lost() {
+            true => Duration::ZERO,
+            false => self.left(self.clock.now(), Self::peek_remaining),
+        }
     }
 
     /// Returns the time now, or the cause if the hold is lost. Declares the loss if the deadline has passed,

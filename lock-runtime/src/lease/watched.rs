@@ -82,7 +82,7 @@ impl Watched {
 
     /// Returns the time left until the deadline; zero once it is over or lost.
     pub(crate) fn remaining(&self) -> Duration {
-        self.check().map_or(Duration::ZERO, |now| self.hold.deadline().since(now))
+        self.check().map_or(Duration::ZERO, |_| self.hold.remaining())
     }
 
     fn is_over(&self) -> bool {

@@ -105,7 +105,7 @@ impl Room {
         match leave {
             Leave::Drop => drop(seat),
             Leave::HandOff => {
-                if let Some(next) = seat.next_holder(TERMS) {
+                if let Some(next) = seat.next_holder(TERMS, None) {
                     next.hand(Arc::new(Handed(seat)));
                 }
             }

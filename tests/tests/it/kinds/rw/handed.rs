@@ -1,4 +1,4 @@
-//! Readers and writers of one process: readers that wait go before the next writer of their process (S-14, S-27).
+//! Readers and writers of one process: a writer hands its hold to the writers that came before the readers (S-14, S-27).
 
 use crate::kinds::rw::*;
 
@@ -40,29 +40,36 @@ async fn first_of_two_writers(
     (got(first, PROMPTLY).await, second)
 }
 
-/// Otherwise a steady line of local writers would keep the readers out for as long as the hand-off window lasts. Readers that come
-/// while others read wait behind the writer.
+/// Otherwise steady writers of a process would keep its readers out for as long as the hand-off window lasts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_that_wait_go_before_the_next_writer() {
-    let (server, client) = world().await;
+async fn readers_go_before_the_writers_that_came_after_them() {
+    let server = RedisServer::start().await;
+    let client = LockClient::builder().handoff_window(PROMPTLY);
+    let client = client.connect(&server.url()).await.unwrap();
     let lock = client.rw_lock("n");
     for dropped in [false, true] {
         let (first, second) = first_of_two_writers(&server, &client, "n").await;
         let readers = [reading(&client, "n"), reading(&client, "n"), reading(&client, "n")];
         due(&server, "n").await;
+        let [third] = lined_up([write(&lock)]).await;
         let end = async |guard: LockGuard| match dropped {
             true => drop(guard),
             false => guard.release().await.unwrap(),
         };
+        server.reset_stats().await;
         end(first).await;
-        let [mut second] = lined_up([second]).await;
+        let second = ready(second).await;
+        let asked = server.command_calls().await.get("evalsha").copied();
+        assert_eq!(asked, None, "it was not handed to the writer that came first");
+        assert!(readers.iter().all(|reader| !reader.is_finished()), "a reader beside a writer");
+        end(second).await;
+        let mut third = third;
         for reader in readers {
             let reader = got(reader, at_once()).await;
-            assert!(poll!(&mut second).is_pending(), "a writer beside a reader");
+            assert!(poll!(&mut third).is_pending(), "a writer beside a reader");
             end(reader).await;
         }
-        let second = ready(second).await;
-        end(second).await;
+        end(ready(third).await).await;
         nothing_left(&server, "n").await;
     }
     // Nobody writes, so readers join one another.
