@@ -58,8 +58,9 @@ fn other_settings_are_other_arguments() {
         "::core::option::Option::Some(\"p\")",
         ",lease=crate::locks::private::v1::WATCHDOG",
         ",on_lost=crate::locks::options::OnLost::Finish",
-        ".names_guard()",
-        "crate::locks::private::v1::locked(__lock_spec,move|hold|asyncmove{",
+        "lethold=crate::locks::private::v1::View::default();",
+        ".names_guard(&hold)",
+        "crate::locks::private::v1::locked(__lock_spec,asyncmove{",
         "matchhold.held(){hold=>{hold.token();}}",
         "crate::locks::private::v1::SkipReturn::returns(crate::locks::private::v1::FromLockError::",
         "private::v1::never::<()>()",
@@ -85,9 +86,9 @@ fn stacked_attributes_are_nested() {
     let place = |text: &str| found.find(text).unwrap_or_else(|| panic!("{text}: {found}"));
     let order = [
         "text(\"a\")",
-        "|_|asyncmove{",
+        "asyncmove{",
         "text(\"b\")",
-        "move|hold|",
+        "hold.held()",
         "hold=>",
         "text(\"c\")",
         "Ok(1)",
@@ -197,7 +198,7 @@ fn fallbacks_get_the_arguments() {
             }
         ),
     ));
-    assert!(found.contains(".names_guard().has_fallback()"), "{found}");
+    assert!(found.contains(".names_guard(&hold).has_fallback(&hold)"), "{found}");
     let run = "matchhold.is_busy(){false=>matchhold.held(){hold=>{Ok(x)}},true=>{::core::future::IntoFuture::into_future(\
                Self::other(self,x)).await}}";
     assert!(found.contains(run), "{found}");
@@ -380,7 +381,7 @@ fn a_plain_function_is_called() {
             fn pay(id: u64) -> Result<u64, E> { hold.check()?; Ok(id) }
         },
     ));
-    let called = "::lock_runtime::private::v1::called(__lock_spec,move|hold|{";
+    let called = "::lock_runtime::private::v1::called(__lock_spec,move||{";
     for part in [called, "hold=>{hold.check()?;Ok(id)}", "true=>{cached(id)}"] {
         assert!(found.contains(part), "{part} is not in {found}");
     }

@@ -1,109 +1,118 @@
-//! The body of an annotated function, in the one form that expansions pass: a closure. It is called with what the body
-//! may know of its lock, and ignores what the body does not name. In an async function it returns the body's
-//! future, in a plain one the body's value.
-//!
-//! The rest are values of the [call's spec](super::spec::CallSpec): whether the body names its guard, and whether it has a
-//! fallback.
+//! The body of an annotated function, in the one form that expansions pass: a future, or a closure in a plain function. What it
+//! sees of its lock it finds in a [`View`].
 
-use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::state::Start;
 use crate::guard::{LockGuard, Started};
 
-/// What a body is started with. `G` is a reference to the guard, in a form that the body can keep.
+/// What a body sees of its lock, if it names its guard or has a fallback. The call and the body share it: the call fills it in
+/// before it runs the body, and takes the guard out after the body was dropped.
+///
+/// Not an argument of the body: an async body would be a closure then, and the compiler reports what the user's code returns or
+/// keeps for too long at the closure, and not at that code.
+#[derive(Debug, Clone, Default)]
+pub struct View(Arc<OnceLock<Seen>>);
+
 #[derive(Debug)]
-pub enum StartContext<G> {
-    /// Its lock, which the body can access.
-    Guard(G),
-    /// Its lock, which the body does not name; or no lock, because the call needs none or is not enforced.
-    NoGuard,
-    /// Another holder has the lock: the fallback runs. Only for a body that has one.
+enum Seen {
+    Guard(LockGuard),
     Busy,
 }
 
-impl<G: Deref<Target = LockGuard>> StartContext<G> {
-    /// True if another holder has the lock.
+impl View {
+    /// True if another holder has the lock, and the fallback runs.
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Busy)
+        matches!(self.0.get(), Some(Seen::Busy))
     }
 
     /// Returns the guard; `None` for a call that needs no lock or only records what would have blocked it.
     pub fn guard(&self) -> Option<&LockGuard> {
-        match self {
-            Self::Guard(guard) => Some(guard),
-            Self::NoGuard | Self::Busy => None,
+        match self.0.get() {
+            Some(Seen::Guard(guard)) => Some(guard),
+            Some(Seen::Busy) | None => None,
         }
     }
 
-    /// Returns the guard of a body that never runs without one: it names its guard, and has no `when`.
+    /// Returns the guard of a body that never runs without one: the attribute names the guard, and has no `when`.
     ///
     /// # Panics
     ///
     /// If there is no guard.
     pub fn held(&self) -> &LockGuard {
-        let Some(guard) = self.guard() else { unreachable!("a call without `when` is enforced") };
+        let Some(guard) = self.guard() else { unreachable!("the body runs under its lock") };
         guard
+    }
+
+    /// Lets the body see that its lock is busy.
+    pub(super) fn show_busy(&self) {
+        self.show(Seen::Busy);
+    }
+
+    fn show(&self, seen: Seen) {
+        // A call acquires once.
+        let _is_first = self.0.set(seen);
     }
 }
 
-/// A closure that makes the body of an async function. A trait and not a bound on `FnOnce`, so that the type of the body
-/// follows from the type of the closure. As a second type parameter it would be compared again, without its lifetimes,
-/// when the compiler checks whether a future is `Send`, and that check would fail.
-pub trait Make {
-    /// The body.
-    type Body: Future<Output = Self::Output>;
-    /// What the body returns.
-    type Output;
-    /// Makes the body.
-    fn make(self, context: StartContext<Arc<LockGuard>>) -> Self::Body;
+/// The guard of a running body.
+pub(super) enum RunGuard {
+    /// The body does not see it, which saves an allocation.
+    Own(LockGuard),
+    Seen(View),
 }
 
-impl<C: FnOnce(StartContext<Arc<LockGuard>>) -> F, F: Future> Make for C {
-    type Body = F;
-    type Output = F::Output;
+impl RunGuard {
+    pub(super) fn new(guard: LockGuard, view: Option<View>) -> Self {
+        let Some(view) = view else { return Self::Own(guard) };
+        view.show(Seen::Guard(guard));
+        Self::Seen(view)
+    }
 
-    fn make(self, context: StartContext<Arc<LockGuard>>) -> F {
-        self(context)
+    pub(super) fn get(&self) -> &LockGuard {
+        match self {
+            Self::Own(guard) => guard,
+            Self::Seen(view) => view.held(),
+        }
+    }
+
+    /// Returns the guard, for the release. The body was dropped before, and its view with it.
+    pub(super) fn into_inner(self) -> Option<LockGuard> {
+        match self {
+            Self::Own(guard) => Some(guard),
+            Self::Seen(View(seen)) => match Arc::into_inner(seen)?.into_inner()? {
+                Seen::Guard(guard) => Some(guard),
+                Seen::Busy => None,
+            },
+        }
     }
 }
 
 pin_project! {
-    /// The body of a call.
+    /// The body of an async function.
     #[project = BodyProjection]
-    pub(super) enum Body<C: Make> {
-        Waiting { make: Option<C> },
-        Running { #[pin] body: C::Body },
-        /// The body was dropped. Its value, until the call returns it; `None` if it did not end by itself.
-        Over { value: Option<C::Output> },
+    pub(super) enum Body<F: Future> {
+        /// Before its first poll, too.
+        Running { #[pin] body: F },
+        /// The body was dropped. Its value, until the call returns it; `None` if the body did not end by itself.
+        Over { value: Option<F::Output> },
     }
 }
 
-impl<C: Make> Body<C> {
+impl<F: Future> Body<F> {
     /// Returns the body's value, once.
-    pub(super) fn value(self: Pin<&mut Self>) -> Option<C::Output> {
+    pub(super) fn value(self: Pin<&mut Self>) -> Option<F::Output> {
         match self.project() {
+            BodyProjection::Running { .. } => None,
             BodyProjection::Over { value } => value.take(),
-            _ => None,
         }
     }
 }
 
-impl<C: Make> Start for Body<C> {
-    fn start(mut self: Pin<&mut Self>, context: StartContext<Arc<LockGuard>>) {
-        if let BodyProjection::Waiting { make } = self.as_mut().project()
-            && let Some(make) = make.take()
-        {
-            self.set(Self::Running { body: make.make(context) });
-        }
-    }
-}
-
-impl<C: Make> Started for Body<C> {
+impl<F: Future> Started for Body<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let BodyProjection::Running { body } = self.as_mut().project() else {
             return Poll::Pending;

@@ -13,7 +13,7 @@ mod state;
 
 /// The items that an expansion of this version names.
 pub mod v1 {
-    pub use super::body::{Make, StartContext, future, never};
+    pub use super::body::{View, future, never};
     pub use super::call::{Locked, locked};
     #[cfg(feature = "blocking")]
     pub use super::called::called;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::body::StartContext;
+use super::body::View;
 use super::returns::CanSay;
 use crate::acquire::Acquire;
 use crate::any_lock::AnyLock;
@@ -70,6 +70,8 @@ pub struct CallSpec {
     client: Option<LockClient>,
     options: LockOptions,
     when: Option<bool>,
+    /// `None` if the body sees nothing of its lock.
+    view: Option<View>,
     names_guard: bool,
     has_fallback: bool,
 }
@@ -98,6 +100,7 @@ impl CallSpec {
             client: None,
             options,
             when: None,
+            view: None,
             names_guard: false,
             has_fallback: false,
         }
@@ -119,15 +122,15 @@ impl CallSpec {
 
     /// `guard = …`
     #[must_use]
-    pub fn names_guard(mut self) -> Self {
-        self.names_guard = true;
+    pub fn names_guard(mut self, view: &View) -> Self {
+        (self.view, self.names_guard) = (Some(view.clone()), true);
         self
     }
 
     /// `on_busy = fallback(…)`
     #[must_use]
-    pub fn has_fallback(mut self) -> Self {
-        self.has_fallback = true;
+    pub fn has_fallback(mut self, view: &View) -> Self {
+        (self.view, self.has_fallback) = (Some(view.clone()), true);
         self
     }
 
@@ -194,7 +197,7 @@ impl CallSpec {
     /// process ran the job.
     #[track_caller]
     pub(super) fn lock(self, can_say: CanSay) -> Lock {
-        let Self { site, keys, client, options, when, names_guard, has_fallback } = self;
+        let Self { site, keys, client, options, when, view, names_guard, has_fallback } = self;
         let client = client.or_else(LockClient::current).ok_or_else(|| no_client(site));
         if let (Err(error), false) = (&client, can_say.errors) {
             panic!("{error}");
@@ -234,7 +237,7 @@ impl CallSpec {
             terms.on_lost = OnReleaseLost::Log;
         }
         let acquire = lock.labelled(label).acquire_once(enforced);
-        Lock { about, acquire, terms, enforced, names_guard, has_fallback }
+        Lock { about, acquire, terms, enforced, view, has_fallback }
     }
 }
 
@@ -287,7 +290,7 @@ pub(super) struct Lock {
     pub(super) terms: ReleaseTerms,
     /// False if the body always runs, and the call only records what would have blocked it.
     pub(super) enforced: bool,
-    pub(super) names_guard: bool,
+    pub(super) view: Option<View>,
     has_fallback: bool,
 }
 
@@ -299,18 +302,18 @@ impl Lock {
             terms: ReleaseTerms::LOG,
             enforced: true,
             about: Some(About::site(site)),
-            names_guard: false,
+            view: None,
             has_fallback: false,
         }
     }
 
-    /// Returns what the body is started with after a failed acquire; `None` if that fails the call.
-    pub(super) fn start_without<G>(&self, error: &LockError) -> Option<StartContext<G>> {
-        match error {
-            _ if !self.enforced => Some(StartContext::NoGuard),
-            error if self.has_fallback && error.is_contended() => Some(StartContext::Busy),
-            _ => None,
+    /// Returns true if the call goes on after a failed acquire: with its fallback, which it is told, or without a lock.
+    pub(super) fn goes_on_without(&self, error: &LockError) -> bool {
+        let falls_back = self.enforced && self.has_fallback && error.is_contended();
+        if let (true, Some(view)) = (falls_back, &self.view) {
+            view.show_busy();
         }
+        falls_back || !self.enforced
     }
 }
 

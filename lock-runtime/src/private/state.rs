@@ -1,49 +1,17 @@
 //! An annotated call apart from its body, as a state machine: acquire, run, release.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::body::StartContext;
+use super::body::RunGuard;
 use super::returns::CanSay;
 use super::spec::{About, CallSpec, Lock};
 use crate::acquire::after_body;
 use crate::error::LockError;
-use crate::guard::{BoundedRelease, LockGuard, Started, Watch};
+use crate::guard::{BoundedRelease, Started, Watch};
 use crate::options::ReleaseTerms;
-
-/// A body that can be started.
-pub(super) trait Start: Started {
-    /// Starts the body, unless it was started before.
-    fn start(self: Pin<&mut Self>, context: StartContext<Arc<LockGuard>>);
-}
-
-/// The guard of a running body.
-enum RunGuard {
-    /// The body does not access it, which saves an allocation.
-    Own(LockGuard),
-    /// The body has the other reference.
-    Shared(Arc<LockGuard>),
-}
-
-impl RunGuard {
-    fn get(&self) -> &LockGuard {
-        match self {
-            Self::Own(guard) => guard,
-            Self::Shared(guard) => guard,
-        }
-    }
-
-    /// Returns the guard, for the release: the body was dropped before.
-    fn into_inner(self) -> Option<LockGuard> {
-        match self {
-            Self::Own(guard) => Some(guard),
-            Self::Shared(guard) => Arc::into_inner(guard),
-        }
-    }
-}
 
 pin_project! {
     /// An annotated call without its body.
@@ -67,7 +35,6 @@ pin_project! {
 }
 
 impl CallState {
-    /// If the spec asks for no lock, the body has to be started before the first poll.
     #[track_caller]
     pub(super) fn new(spec: CallSpec, can_say: CanSay) -> Self {
         if !spec.is_wanted() {
@@ -84,7 +51,7 @@ impl CallState {
     /// steps that move a whole stage are functions of their own.
     pub(super) fn poll(
         mut self: Pin<&mut Self>,
-        mut body: Pin<&mut (dyn Start + '_)>,
+        mut body: Pin<&mut (dyn Started + '_)>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), LockError>> {
         loop {
@@ -109,7 +76,7 @@ impl CallState {
     #[inline(never)]
     fn poll_acquire(
         self: Pin<&mut Self>,
-        body: Pin<&mut (dyn Start + '_)>,
+        body: Pin<&mut (dyn Started + '_)>,
         cx: &mut Context<'_>,
     ) -> Step {
         let mut this = self.project();
@@ -121,26 +88,17 @@ impl CallState {
         };
         match acquired {
             Ok(guard) => {
-                let (guard, context) = if lock.names_guard {
-                    let guard = Arc::new(guard);
-                    (RunGuard::Shared(Arc::clone(&guard)), StartContext::Guard(guard))
-                } else {
-                    (RunGuard::Own(guard), StartContext::NoGuard)
-                };
-                body.start(context);
                 let watch = if lock.enforced { Watch::default() } else { Watch::unheeded() };
-                this.stage.set(Stage::Running { watch, guard: Some(guard) });
+                let guard = Some(RunGuard::new(guard, lock.view.take()));
+                this.stage.set(Stage::Running { watch, guard });
             }
+            Err(error) if lock.goes_on_without(&error) => this.stage.set(Stage::Free),
             Err(error) => {
-                let Some(context) = lock.start_without(&error) else {
-                    body.end();
-                    if let Some(about) = &lock.about {
-                        about.log_failure(&error, *this.can_say, false);
-                    }
-                    return Step::End(Err(error));
-                };
-                body.start(context);
-                this.stage.set(Stage::Free);
+                body.end();
+                if let Some(about) = &lock.about {
+                    about.log_failure(&error, *this.can_say, false);
+                }
+                return Step::End(Err(error));
             }
         }
         Step::Next
@@ -163,7 +121,7 @@ impl CallState {
     #[inline(never)]
     fn poll_release(
         self: Pin<&mut Self>,
-        body: Pin<&mut (dyn Start + '_)>,
+        body: Pin<&mut (dyn Started + '_)>,
         cx: &mut Context<'_>,
     ) -> Step {
         let this = self.project();
