@@ -57,17 +57,13 @@ impl<'a> Lock<'a> {
         let entry = Ident::new(if self.is_plain() { "called" } else { "locked" }, here);
         let body = self.body(block);
         let returns = self.returns(here, self.here.located_at(place_of_error));
-        let view = (self.args.guard.is_some() || self.fallback_path().is_some()).then(|| {
-            let view = self.view();
-            quote_spanned!(self.here=> let #view = #root::private::v1::View::default();)
-        });
         // A statement of its own, so that the borrows of the keys end before the body moves the arguments.
         let spec = quote_spanned!(self.here=> let __lock_spec = #spec #settings;);
         let wait = (!self.is_plain()).then(|| quote_spanned!(here=> .await));
         let call = quote_spanned! {here=>
-            #root_there::private::v1::#entry(__lock_spec, #body, #returns) #wait
+            #root_there::private::v1::#entry(#body, __lock_spec, #returns) #wait
         };
-        quote_spanned!(self.here=> #view #spec #call)
+        quote_spanned!(self.here=> #spec #call)
     }
 
     /// True if the function is not async.
@@ -118,12 +114,11 @@ impl<'a> Lock<'a> {
         if let Some(when) = &self.args.when {
             set("when", self.scope.rename_self(when));
         }
-        let view = self.view();
         if self.args.guard.is_some() {
-            set("names_guard", quote_spanned!(self.here=> &#view));
+            set("names_guard", TokenStream::new());
         }
         if self.fallback_path().is_some() {
-            set("has_fallback", quote_spanned!(self.here=> &#view));
+            set("has_fallback", TokenStream::new());
         }
         for (name, value, variant) in &settings.expressions {
             let value = self.scope.rename_self(value);
@@ -172,22 +167,16 @@ impl<'a> Lock<'a> {
         })
     }
 
-    /// Returns the variable from which the body sees its lock. It has the name of the guard, which the compiler shows if the
-    /// body would keep the guard for longer than the call, as in a spawned task.
-    fn view(&self) -> Ident {
-        let here = self.here;
-        let mut view = self.args.guard.clone().unwrap_or_else(|| Ident::new("__lock_view", here));
-        view.set_span(here.located_at(view.span()));
-        view
-    }
-
     /// Returns the body, which looks at what the attribute names.
     fn body(&self, block: &Group) -> TokenStream {
-        let here = self.here;
-        let view = self.view();
+        let (here, guard) = (self.here, &self.args.guard);
+        // Has the user's name, which the compiler shows if the body would keep the guard for longer than the call, as
+        // in a spawned task.
+        let mut view = guard.clone().unwrap_or_else(|| Ident::new("__lock_view", here));
+        view.set_span(here.located_at(view.span()));
         // The compiler reports there if the guard would be kept for too long.
         let there = view.span();
-        let (seen, name) = match (&self.args.guard, &self.args.when) {
+        let (seen, name) = match (guard, &self.args.when) {
             (None, _) => (quote_spanned!(here=> ()), quote_spanned!(here=> ())),
             (Some(name), None) => (quote_spanned!(there=> #view.held()), name.to_token_stream()),
             (Some(name), Some(_)) => {
@@ -198,16 +187,22 @@ impl<'a> Lock<'a> {
         // An arm of a `match`, because elsewhere lints would report unnecessary braces around a one-line body, or
         // items after statements.
         let run = quote_spanned!(here=> match #seen { #name => #block });
-        let run = match self.fallback_path().map(|path| self.fallback(path)) {
+        let fallback = self.fallback_path().map(|path| self.fallback(path));
+        let run = match &fallback {
             None => run,
             Some(fallback) => quote_spanned! {here=>
                 match #view.is_busy() { false => #run, true => #fallback }
             },
         };
         let anchor = anchor(self.function, self.scope, self.innermost, &self.root);
-        match self.is_plain() {
+        let body = match self.is_plain() {
             true => quote_spanned!(here=> move || { #anchor #run }),
             false => quote_spanned!(here=> async move { #anchor #run }),
+        };
+        match guard.is_some() || fallback.is_some() {
+            // In a block, because the user's name may be that of the spec.
+            true => quote_spanned!(here=> { let #view = __lock_spec.view(); #body }),
+            false => body,
         }
     }
 

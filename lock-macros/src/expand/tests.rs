@@ -58,9 +58,8 @@ fn other_settings_are_other_arguments() {
         "::core::option::Option::Some(\"p\")",
         ",lease=crate::locks::private::v1::WATCHDOG",
         ",on_lost=crate::locks::options::OnLost::Finish",
-        "lethold=crate::locks::private::v1::View::default();",
-        ".names_guard(&hold)",
-        "crate::locks::private::v1::locked(__lock_spec,asyncmove{",
+        ".names_guard()",
+        "crate::locks::private::v1::locked({lethold=__lock_spec.view();asyncmove{",
         "matchhold.held(){hold=>{hold.token();}}",
         "crate::locks::private::v1::SkipReturn::returns(crate::locks::private::v1::FromLockError::",
         "private::v1::never::<()>()",
@@ -198,7 +197,7 @@ fn fallbacks_get_the_arguments() {
             }
         ),
     ));
-    assert!(found.contains(".names_guard(&hold).has_fallback(&hold)"), "{found}");
+    assert!(found.contains(".names_guard().has_fallback()"), "{found}");
     let run = "matchhold.is_busy(){false=>matchhold.held(){hold=>{Ok(x)}},true=>{::core::future::IntoFuture::into_future(\
                Self::other(self,x)).await}}";
     assert!(found.contains(run), "{found}");
@@ -381,7 +380,7 @@ fn a_plain_function_is_called() {
             fn pay(id: u64) -> Result<u64, E> { hold.check()?; Ok(id) }
         },
     ));
-    let called = "::lock_runtime::private::v1::called(__lock_spec,move||{";
+    let called = "::lock_runtime::private::v1::called({lethold=__lock_spec.view();move||{";
     for part in [called, "hold=>{hold.check()?;Ok(id)}", "true=>{cached(id)}"] {
         assert!(found.contains(part), "{part} is not in {found}");
     }

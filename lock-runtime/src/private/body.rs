@@ -1,5 +1,5 @@
-//! The body of an annotated function, in the one form that expansions pass: a future, or a closure in a plain function. What it
-//! sees of its lock it finds in a [`View`].
+//! The body of an annotated function, in the one form that expansions pass: a future, or in a plain function a closure. A body
+//! that names its guard or has a fallback reads from a [`View`] what became of the lock.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -9,16 +9,18 @@ use pin_project_lite::pin_project;
 
 use crate::guard::{LockGuard, Started};
 
-/// What a body sees of its lock, if it names its guard or has a fallback. The call and the body share it: the call fills it in
-/// before it runs the body, and takes the guard out after the body was dropped.
+/// What a body knows of its lock. The call and the body share it: the call fills it in before it runs the body, and takes the
+/// guard out after the body was dropped. It stays empty if the call runs without a lock.
 ///
-/// Not an argument of the body: an async body would be a closure then, and the compiler reports what the user's code returns or
-/// keeps for too long at the closure, and not at that code.
+/// It is not an argument of the body: an async body would be a closure then, and the compiler would report a reference that
+/// lives too short at the closure, and not in the user's code.
+// S-13.
 #[derive(Debug, Clone, Default)]
 pub struct View(Arc<OnceLock<Seen>>);
 
+/// What became of the lock.
 #[derive(Debug)]
-enum Seen {
+pub(super) enum Seen {
     Guard(LockGuard),
     Busy,
 }
@@ -47,20 +49,15 @@ impl View {
         guard
     }
 
-    /// Lets the body see that its lock is busy.
-    pub(super) fn show_busy(&self) {
-        self.show(Seen::Busy);
-    }
-
-    fn show(&self, seen: Seen) {
-        // A call acquires once.
+    /// Fills the view in. Called once: a call acquires once.
+    pub(super) fn show(&self, seen: Seen) {
         let _is_first = self.0.set(seen);
     }
 }
 
 /// The guard of a running body.
 pub(super) enum RunGuard {
-    /// The body does not see it, which saves an allocation.
+    /// The body does not see it. This saves the allocation of a view: `attribute, beyond by hand` in `benches/baseline.json`.
     Own(LockGuard),
     Seen(View),
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::body::View;
+use super::body::{Seen, View};
 use super::returns::CanSay;
 use crate::acquire::Acquire;
 use crate::any_lock::AnyLock;
@@ -122,16 +122,23 @@ impl CallSpec {
 
     /// `guard = …`
     #[must_use]
-    pub fn names_guard(mut self, view: &View) -> Self {
-        (self.view, self.names_guard) = (Some(view.clone()), true);
+    pub fn names_guard(mut self) -> Self {
+        self.names_guard = true;
+        self.view.get_or_insert_default();
         self
     }
 
     /// `on_busy = fallback(…)`
     #[must_use]
-    pub fn has_fallback(mut self, view: &View) -> Self {
-        (self.view, self.has_fallback) = (Some(view.clone()), true);
+    pub fn has_fallback(mut self) -> Self {
+        self.has_fallback = true;
+        self.view.get_or_insert_default();
         self
+    }
+
+    /// Returns the view of the body, if one of the two is set.
+    pub fn view(&self) -> View {
+        self.view.clone().unwrap_or_default()
     }
 
     /// `kind = semaphore(…)`
@@ -311,7 +318,7 @@ impl Lock {
     pub(super) fn goes_on_without(&self, error: &LockError) -> bool {
         let falls_back = self.enforced && self.has_fallback && error.is_contended();
         if let (true, Some(view)) = (falls_back, &self.view) {
-            view.show_busy();
+            view.show(Seen::Busy);
         }
         falls_back || !self.enforced
     }
