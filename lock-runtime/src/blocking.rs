@@ -22,7 +22,9 @@ impl Handle {
 
     #[track_caller]
     fn run_blocking<T>(&self, body: impl FnOnce(&LockGuard) -> T) -> Result<T, LockError> {
-        self.blocking_lock()?.run_and_release(true, self.release_terms(), body)
+        let guard = self.blocking_lock()?;
+        let result = guard.run_blocking(body);
+        guard.release_after(result, self.release_terms())
     }
 }
 
@@ -232,14 +234,12 @@ impl LockGuard {
         block_on(self.release())
     }
 
-    /// Calls `body` and releases the lock. A call that is not enforced ignores a loss.
-    pub(crate) fn run_and_release<T>(
+    /// Releases the lock after a call of a body, and returns what the caller of both gets.
+    pub(crate) fn release_after<T>(
         self,
-        enforced: bool,
+        result: Result<T, LockError>,
         terms: ReleaseTerms,
-        body: impl FnOnce(&Self) -> T,
     ) -> Result<T, LockError> {
-        let result = self.call(enforced, || body(&self));
         let mut release = self.release_within(terms.timeout);
         let released = poll_fn(|cx| release.poll(cx).map(Option::transpose));
         let released = block_on(released).transpose();

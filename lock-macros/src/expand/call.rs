@@ -55,20 +55,13 @@ impl<'a> Lock<'a> {
         let here = self.here.located_at(place_of_return);
         let root_there = located_at(root.clone(), here);
         let entry = Ident::new(if self.is_plain() { "called" } else { "locked" }, here);
-        let (adapter, body) = self.body(block);
-        let adapter = Ident::new(&adapter, here);
+        let body = self.body(block);
         let returns = self.returns(here, self.here.located_at(place_of_error));
         // A statement of its own, so that the borrows of the keys end before the body moves the arguments.
-        let spec = quote_spanned! {self.here=>
-            let __lock_spec = #spec #settings;
-        };
+        let spec = quote_spanned!(self.here=> let __lock_spec = #spec #settings;);
         let wait = (!self.is_plain()).then(|| quote_spanned!(here=> .await));
         let call = quote_spanned! {here=>
-            #root_there::private::v1::#entry(
-                __lock_spec,
-                #root_there::private::v1::#adapter(#body),
-                #returns
-            ) #wait
+            #root_there::private::v1::#entry(#body, __lock_spec, #returns) #wait
         };
         quote_spanned!(self.here=> #spec #call)
     }
@@ -108,7 +101,7 @@ impl<'a> Lock<'a> {
         quote_spanned!(self.here=> #root::LockKey::builder() #(#pieces)* .build())
     }
 
-    /// Returns the method calls for the values that only the call knows: those of expressions.
+    /// Returns the method calls for the values that only the call knows: those of expressions, and what its body asks for.
     fn settings(&self, settings: &Settings<'_>) -> TokenStream {
         let mut calls = TokenStream::new();
         let mut set = |name: &str, value: TokenStream| {
@@ -120,6 +113,12 @@ impl<'a> Lock<'a> {
         }
         if let Some(when) = &self.args.when {
             set("when", self.scope.rename_self(when));
+        }
+        if self.args.guard.is_some() {
+            set("names_guard", TokenStream::new());
+        }
+        if self.fallback_path().is_some() {
+            set("has_fallback", TokenStream::new());
         }
         for (name, value, variant) in &settings.expressions {
             let value = self.scope.rename_self(value);
@@ -168,71 +167,50 @@ impl<'a> Lock<'a> {
         })
     }
 
-    /// Returns the function of the runtime that takes the body, and the body.
-    fn body(&self, block: &Group) -> (String, TokenStream) {
-        let here = self.here;
-        let fallback = match &self.args.on_busy {
-            Some(OnBusy::Fallback(path)) => Some(self.fallback(path)),
-            _ => None,
-        };
-        let guard = self.args.guard.as_ref();
+    /// Returns the body, which looks at what the attribute names.
+    fn body(&self, block: &Group) -> TokenStream {
+        let (here, guard) = (self.here, &self.args.guard);
         // Has the user's name, which the compiler shows if the body would keep the guard for longer than the call, as
         // in a spawned task.
-        let mut seen = guard.cloned().unwrap_or_else(|| Ident::new("__lock_busy", here));
-        seen.set_span(here.located_at(seen.span()));
-        let (form, sees, runs, is_busy) = match (guard, &fallback, &self.args.when) {
-            (None, None, _) => {
-                ("", quote_spanned!(here=> ()), quote_spanned!(here=> ()), TokenStream::new())
+        let mut view = guard.clone().unwrap_or_else(|| Ident::new("__lock_view", here));
+        view.set_span(here.located_at(view.span()));
+        // The compiler reports there if the guard would be kept for too long.
+        let there = view.span();
+        let (seen, name) = match (guard, &self.args.when) {
+            (None, _) => (quote_spanned!(here=> ()), quote_spanned!(here=> ())),
+            (Some(name), None) => (quote_spanned!(there=> #view.held()), name.to_token_stream()),
+            (Some(name), Some(_)) => {
+                (quote_spanned!(there=> #view.guard()), name.to_token_stream())
             }
-            (None, Some(_), _) => (
-                "_or",
-                quote_spanned!(here=> #seen),
-                quote_spanned!(here=> false),
-                quote_spanned!(here=> true),
-            ),
-            (Some(name), None, None) => (
-                "_with_guard",
-                quote_spanned!(here=> &*#seen),
-                quote_spanned!(here=> #name),
-                TokenStream::new(),
-            ),
-            (Some(name), Some(_), None) => (
-                "_with_guard_or",
-                quote_spanned!(here=> ::core::option::Option::as_deref(&#seen)),
-                quote_spanned!(here=> ::core::option::Option::Some(#name)),
-                quote_spanned!(here=> ::core::option::Option::None),
-            ),
-            (Some(name), None, Some(_)) => (
-                "_with_guard_if",
-                quote_spanned!(here=> #seen.guard()),
-                quote_spanned!(here=> #name),
-                TokenStream::new(),
-            ),
-            (Some(name), Some(_), Some(_)) => (
-                "_with_guard_if_or",
-                quote_spanned!(here=> (#seen.is_busy(), #seen.guard())),
-                quote_spanned!(here=> (false, #name)),
-                quote_spanned!(here=> (true, _)),
-            ),
         };
-        let anchor = anchor(self.function, self.scope, self.innermost, &self.root);
         let block = self.future(block);
-        let busy = fallback.map(|fallback| quote_spanned!(here=> #is_busy => #fallback));
-        let (sees, bind) = match (self.is_plain(), form) {
-            (_, "") => (sees, None),
-            (true, _) => (quote_spanned!(here=> #seen), None),
-            (false, _) => (sees, Some(quote_spanned!(here=> let #seen = __lock_seen;))),
-        };
         // An arm of a `match`, because elsewhere lints would report unnecessary braces around a one-line body, or
         // items after statements.
-        let run = quote_spanned!(here=> { #anchor #bind match #sees { #runs => #block #busy } });
-        let body = match (self.is_plain(), form) {
-            (false, "") => quote_spanned!(here=> async move #run),
-            (false, _) => quote_spanned!(here=> move |__lock_seen| async move #run),
-            (true, "") => quote_spanned!(here=> move || #run),
-            (true, _) => quote_spanned!(here=> move |#seen| #run),
+        let run = quote_spanned!(here=> match #seen { #name => #block });
+        let fallback = self.fallback_path().map(|path| self.fallback(path));
+        let run = match &fallback {
+            None => run,
+            Some(fallback) => quote_spanned! {here=>
+                match #view.is_busy() { false => #run, true => #fallback }
+            },
         };
-        (format!("{}{form}", if self.is_plain() { "function" } else { "body" }), body)
+        let anchor = anchor(self.function, self.scope, self.innermost, &self.root);
+        let body = match self.is_plain() {
+            true => quote_spanned!(here=> move || { #anchor #run }),
+            false => quote_spanned!(here=> async move { #anchor #run }),
+        };
+        match guard.is_some() || fallback.is_some() {
+            // In a block, because the user's name may be that of the spec.
+            true => quote_spanned!(here=> { let #view = __lock_spec.view(); #body }),
+            false => body,
+        }
+    }
+
+    fn fallback_path(&self) -> Option<&ExprPath> {
+        match &self.args.on_busy {
+            Some(OnBusy::Fallback(path)) => Some(path),
+            _ => None,
+        }
     }
 
     /// Returns the block as an expression whose value is that of the body. If the user's block evaluates to a future,
@@ -242,7 +220,6 @@ impl<'a> Lock<'a> {
         if !self.innermost {
             return block.to_token_stream();
         }
-        let root = &self.root;
         let ty = match &self.function.sig.output {
             ReturnType::Type(arrow, ty) if boxed => {
                 let ty = without_impl(ty);
@@ -252,8 +229,8 @@ impl<'a> Lock<'a> {
         };
         // The compiler reports there if the block is no future.
         let here = self.here.located_at(block.span());
-        let root = located_at(root.clone(), here);
-        let whole = whole(self.function, self.scope, &self.root);
+        let root = located_at(self.root.clone(), here);
+        let whole = whole(self.function, self.scope);
         let call = match whole.is_empty() {
             true => block.to_token_stream(),
             false => quote_spanned!(self.here=> { if false { #whole } match () { () => #block } }),
@@ -262,15 +239,16 @@ impl<'a> Lock<'a> {
     }
 
     /// Returns the call of the fallback with the function's arguments.
-    fn fallback(&self, path: &syn::ExprPath) -> TokenStream {
+    fn fallback(&self, path: &ExprPath) -> TokenStream {
         let arguments = self.function.arguments(self.scope).unwrap_or_default();
         let path = self.scope.rename_self(&Expr::Path(path.clone()));
         let here = self.here.located_at(ends(&path).0);
-        let root = located_at(self.root.clone(), here);
         let call = quote_spanned!(here=> #path(#(#arguments),*));
         match self.is_plain() {
             true => quote_spanned!(here=> { #call }),
-            false => quote_spanned!(here=> { #root::private::v1::instead(#call).await }),
+            false => {
+                quote_spanned!(here=> { ::core::future::IntoFuture::into_future(#call).await })
+            }
         }
     }
 }

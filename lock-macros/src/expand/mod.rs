@@ -162,7 +162,7 @@ fn anchor(function: &Function, scope: &Scope, innermost: bool, root: &TokenStrea
     let here = Span::mixed_site();
     // If the body creates a future, `Lock::future` mentions the arguments inside it.
     let whole = match innermost && !matches!(function.form, Form::Future { .. }) {
-        true => whole(function, scope, root),
+        true => whole(function, scope),
         false => TokenStream::new(),
     };
     let never = ty.map(|ty| quote_spanned!(here=> return #root::private::v1::never::<#ty>();));
@@ -173,12 +173,12 @@ fn anchor(function: &Function, scope: &Scope, innermost: bool, root: &TokenStrea
 }
 
 /// Mentions the arguments that the body uses.
-fn whole(function: &Function, scope: &Scope, root: &TokenStream) -> TokenStream {
+fn whole(function: &Function, scope: &Scope) -> TokenStream {
     let arguments = function.mentioned(scope);
     if arguments.is_empty() {
         return TokenStream::new();
     }
-    quote_spanned!(Span::mixed_site()=> #root::private::v1::whole((#(&#arguments,)*));)
+    quote_spanned!(Span::mixed_site()=> let _ = (#(&#arguments,)*);)
 }
 
 #[cfg(test)]

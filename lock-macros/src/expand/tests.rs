@@ -58,9 +58,9 @@ fn other_settings_are_other_arguments() {
         "::core::option::Option::Some(\"p\")",
         ",lease=crate::locks::private::v1::WATCHDOG",
         ",on_lost=crate::locks::options::OnLost::Finish",
-        "crate::locks::private::v1::locked(__lock_spec,\
-         crate::locks::private::v1::body_with_guard(move|__lock_seen|asyncmove{",
-        "lethold=__lock_seen;match&*hold{hold=>{hold.token();}}",
+        ".names_guard()",
+        "crate::locks::private::v1::locked({lethold=__lock_spec.view();asyncmove{",
+        "matchhold.held(){hold=>{hold.token();}}",
         "crate::locks::private::v1::SkipReturn::returns(crate::locks::private::v1::FromLockError::",
         "private::v1::never::<()>()",
     ] {
@@ -85,9 +85,9 @@ fn stacked_attributes_are_nested() {
     let place = |text: &str| found.find(text).unwrap_or_else(|| panic!("{text}: {found}"));
     let order = [
         "text(\"a\")",
-        "::body(",
+        "asyncmove{",
         "text(\"b\")",
-        "body_with_guard(",
+        "hold.held()",
         "hold=>",
         "text(\"c\")",
         "Ok(1)",
@@ -123,12 +123,11 @@ fn functions_that_return_futures_are_called_inside() {
     assert!(found.contains("future(move||asyncmove{let__lock_spec="), "{found}");
     assert!(
         found.contains(
-            "private::v1::future(move||{iffalse{::lock_runtime::private::v1::whole((&x,));}\
-             match(){()=>{asyncmove{Ok(x)}}}}).await"
+            "private::v1::future(move||{iffalse{let_=(&x,);}match(){()=>{asyncmove{Ok(x)}}}}).await"
         ),
         "{found}"
     );
-    assert_eq!(found.matches("whole(").count(), 1, "{found}");
+    assert_eq!(found.matches("let_=").count(), 1, "{found}");
     let boxed = squeezed(expand(
         quote!(key = "a"),
         quote!(
@@ -198,8 +197,10 @@ fn fallbacks_get_the_arguments() {
             }
         ),
     ));
-    assert!(found.contains("private::v1::body_with_guard_or(move|__lock_seen|"), "{found}");
-    assert!(found.contains("private::v1::instead(Self::other(self,x)).await}"), "{found}");
+    assert!(found.contains(".names_guard().has_fallback()"), "{found}");
+    let run = "matchhold.is_busy(){false=>matchhold.held(){hold=>{Ok(x)}},true=>{::core::future::IntoFuture::into_future(\
+               Self::other(self,x)).await}}";
+    assert!(found.contains(run), "{found}");
 }
 
 #[test]
@@ -272,7 +273,7 @@ fn bodies_take_whole_arguments() {
             }
         },
     ));
-    assert!(found.contains("private::v1::whole((&r#in,&b,&a,&self,));return"), "{found}");
+    assert!(found.contains("let_=(&r#in,&b,&a,&self,);return"), "{found}");
     let found = squeezed(expand(
         quote!(key = "a"),
         quote!(
@@ -281,7 +282,7 @@ fn bodies_take_whole_arguments() {
             }
         ),
     ));
-    assert!(!found.contains("whole("), "{found}");
+    assert!(!found.contains("let_="), "{found}");
     let found = squeezed(expand(
         quote!(key = "a"),
         quote!(
@@ -290,7 +291,7 @@ fn bodies_take_whole_arguments() {
             }
         ),
     ));
-    assert!(found.contains("private::v1::whole((&b,&a,));return"), "{found}");
+    assert!(found.contains("let_=(&b,&a,);return"), "{found}");
 }
 
 /// Only a type that names a future counts as one.
@@ -379,9 +380,8 @@ fn a_plain_function_is_called() {
             fn pay(id: u64) -> Result<u64, E> { hold.check()?; Ok(id) }
         },
     ));
-    let called = "::lock_runtime::private::v1::called(__lock_spec,\
-                  ::lock_runtime::private::v1::function_with_guard_or(move|hold|";
-    for part in [called, "Some(hold)=>{hold.check()?;Ok(id)}", "None=>{cached(id)}"] {
+    let called = "::lock_runtime::private::v1::called({lethold=__lock_spec.view();move||{";
+    for part in [called, "hold=>{hold.check()?;Ok(id)}", "true=>{cached(id)}"] {
         assert!(found.contains(part), "{part} is not in {found}");
     }
     assert!(!found.contains("async") && !found.contains("await"), "{found}");

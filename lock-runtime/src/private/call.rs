@@ -8,13 +8,11 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::body::{Body, StartContext};
+use super::body::Body;
 use super::returns::Returns;
 use super::spec::CallSpec;
-use super::state::{CallState, CanSay, Start};
-use crate::guard::Started;
+use super::state::CallState;
 use crate::opaque::opaque_debug;
-use crate::options::Wait;
 
 /// Runs `body` under the lock; any failure of the lock is returned as `returns` says, unless the body has a fallback
 /// for a busy lock.
@@ -23,69 +21,38 @@ use crate::options::Wait;
 ///
 /// If there is no client and the return type has no value for that: the body would never run.
 #[track_caller]
-pub fn locked<B: Body, E>(spec: CallSpec, body: B, returns: Returns<B::Output, E>) -> Locked<B, E> {
-    let spec = if returns.has_errors() { spec } else { spec.require_client() };
-    // A call that another process makes in its place does not wait for that process.
-    let unless_said = if returns.skips() { Some(Wait::None) } else { B::WAIT };
-    let can_say = CanSay::of(&returns);
-    let state = CallState::new(spec, unless_said, B::NEEDS_GUARD, can_say);
-    Locked { slot: Slot { body, value: None }, state, returns }
+pub fn locked<F, E>(body: F, spec: CallSpec, returns: Returns<F::Output, E>) -> Locked<F, E>
+where
+    F: Future,
+{
+    let state = CallState::new(spec, returns.can_say());
+    Locked { body: Body::Running { body }, state, returns }
 }
 
 pin_project! {
     /// A running locked function: see [`locked`].
     #[must_use = "futures do nothing unless polled"]
-    pub struct Locked<B: Body, E> {
+    pub struct Locked<F: Future, E> {
         // Before the call state, which has the guard: fields are dropped in this order, and the body goes first
         // (S-13).
         #[pin]
-        slot: Slot<B>,
+        body: Body<F>,
         #[pin]
         state: CallState,
-        returns: Returns<B::Output, E>,
+        returns: Returns<F::Output, E>,
     }
 }
 
-pin_project! {
-    /// A body, and its value once it has ended.
-    struct Slot<B: Body> {
-        #[pin]
-        body: B,
-        value: Option<B::Output>,
-    }
-}
+impl<F: Future, E> Future for Locked<F, E> {
+    type Output = F::Output;
 
-impl<B: Body> Start for Slot<B> {
-    fn start(self: Pin<&mut Self>, context: &mut StartContext) -> bool {
-        self.project().body.start(context)
-    }
-}
-
-impl<B: Body> Started for Slot<B> {
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = self.project();
-        *this.value = Some(ready!(this.body.poll(cx)));
-        Poll::Ready(())
-    }
-
-    fn end(self: Pin<&mut Self>) {
-        let this = self.project();
-        this.body.end();
-        *this.value = None;
-    }
-}
-
-impl<B: Body, E> Future for Locked<B, E> {
-    type Output = B::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<B::Output> {
-        let this = self.project();
-        let mut slot = this.slot;
-        if let Err(error) = ready!(this.state.poll(slot.as_mut(), cx)) {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut this = self.project();
+        if let Err(error) = ready!(this.state.poll(this.body.as_mut(), cx)) {
             return Poll::Ready(this.returns.error(error));
         }
-        slot.project().value.take().map_or(Poll::Pending, Poll::Ready)
+        this.body.value().map_or(Poll::Pending, Poll::Ready)
     }
 }
 
-opaque_debug!(<B: Body, E> Locked<B, E>);
+opaque_debug!(<F: Future, E> Locked<F, E>);

@@ -13,17 +13,10 @@ mod state;
 
 /// The items that an expansion of this version names.
 pub mod v1 {
-    pub use super::body::{
-        Body, Make, Plain, Seeing, Seen, StartContext, View, body, body_or, body_with_guard,
-        body_with_guard_if, body_with_guard_if_or, body_with_guard_or, future, instead, never,
-        whole,
-    };
+    pub use super::body::{View, future, never};
     pub use super::call::{Locked, locked};
     #[cfg(feature = "blocking")]
-    pub use super::called::{
-        BlockingBody, Function, called, function, function_or, function_with_guard,
-        function_with_guard_if, function_with_guard_if_or, function_with_guard_or,
-    };
+    pub use super::called::called;
     pub use super::returns::{ErrorReturn, FromLockError, MapErr, NoError, Returns, SkipReturn};
     pub use super::spec::{AsClient, CallSpec, UNSET, WATCHDOG, semaphore};
     #[doc(hidden)]

@@ -26,12 +26,22 @@ impl<T, E> Returns<T, E> {
         }
     }
 
-    pub(super) fn has_errors(&self) -> bool {
-        self.has_errors
+    pub(super) fn can_say(&self) -> CanSay {
+        CanSay { errors: self.has_errors, skipped: self.skipped.is_some() }
     }
+}
 
-    pub(super) fn skips(&self) -> bool {
-        self.skipped.is_some()
+/// The results for which a function's return type has a value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CanSay {
+    pub(super) errors: bool,
+    pub(super) skipped: bool,
+}
+
+impl CanSay {
+    /// True if some failure is logged, because the return type cannot express it.
+    pub(super) fn logs(self) -> bool {
+        self.skipped || !self.errors
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::state::CanSay;
+use super::body::{Seen, View};
+use super::returns::CanSay;
 use crate::acquire::Acquire;
 use crate::any_lock::AnyLock;
 use crate::client::LockClient;
@@ -68,7 +69,11 @@ pub struct CallSpec {
     keys: Result<Keys, LockError>,
     client: Option<LockClient>,
     options: LockOptions,
-    when: bool,
+    when: Option<bool>,
+    /// `None` if the body sees nothing of its lock.
+    view: Option<View>,
+    names_guard: bool,
+    has_fallback: bool,
 }
 
 impl CallSpec {
@@ -88,7 +93,17 @@ impl CallSpec {
     }
 
     fn of(site: &'static LockSite, keys: Result<Keys, LockError>) -> Self {
-        Self { site, keys, client: None, options: site.options().clone(), when: true }
+        let options = site.options().clone();
+        Self {
+            site,
+            keys,
+            client: None,
+            options,
+            when: None,
+            view: None,
+            names_guard: false,
+            has_fallback: false,
+        }
     }
 
     /// `client = …`
@@ -101,8 +116,29 @@ impl CallSpec {
     /// `when = …`
     #[must_use]
     pub fn when(mut self, when: bool) -> Self {
-        self.when = when;
+        self.when = Some(when);
         self
+    }
+
+    /// `guard = …`
+    #[must_use]
+    pub fn names_guard(mut self) -> Self {
+        self.names_guard = true;
+        self.view.get_or_insert_default();
+        self
+    }
+
+    /// `on_busy = fallback(…)`
+    #[must_use]
+    pub fn has_fallback(mut self) -> Self {
+        self.has_fallback = true;
+        self.view.get_or_insert_default();
+        self
+    }
+
+    /// Returns the view of the body, if one of the two is set.
+    pub fn view(&self) -> View {
+        self.view.clone().unwrap_or_default()
     }
 
     /// `kind = semaphore(…)`
@@ -154,48 +190,35 @@ impl CallSpec {
 
     /// Returns false if `when` is false.
     pub(super) fn is_wanted(&self) -> bool {
-        self.when
+        self.when != Some(false)
     }
 
-    /// Looks up the client now, if the lock is wanted.
+    /// Starts to acquire the lock that the call asks for.
+    ///
+    /// An invalid key or option makes an acquire that fails, because a call whose policy is not enforced
+    /// runs anyway. A missing client or policy fails the call: without it, whether the call is enforced is unknown.
     ///
     /// # Panics
     ///
-    /// If there is no client.
+    /// If there is no client and the function cannot return the error: a call that is skipped would look as if another
+    /// process ran the job.
     #[track_caller]
-    pub(super) fn require_client(mut self) -> Self {
-        if self.when && self.client.is_none() {
-            self.client = LockClient::current();
-            if self.client.is_none() {
-                // The function cannot return the error, and a call that is skipped would look as if another process ran the job.
-                panic!("{}", no_client(self.site));
-            }
-        }
-        self
-    }
-
-    /// Starts to acquire the lock that the call asks for. `unless_said` is how long to wait if neither the attribute
-    /// nor its policy sets it; a body that needs its guard does not run without it.
-    ///
-    /// An invalid key or option makes an acquire that fails, because a call whose policy is not enforced
-    /// runs anyway. Only a missing client or policy is an error here: without it, whether the call is enforced
-    /// is unknown.
-    pub(super) fn lock(
-        self,
-        unless_said: Option<Wait>,
-        needs_guard: bool,
-        can_say: CanSay,
-    ) -> Result<Lock, LockError> {
-        let Self { site, keys, client, options, .. } = self;
+    pub(super) fn lock(self, can_say: CanSay) -> Lock {
+        let Self { site, keys, client, options, when, view, names_guard, has_fallback } = self;
         let client = client.or_else(LockClient::current).ok_or_else(|| no_client(site));
+        if let (Err(error), false) = (&client, can_say.errors) {
+            panic!("{error}");
+        }
+        // A call that another process makes in its place does not wait for that process, and one with a fallback has
+        // better to do.
+        let unless_said = (can_say.skipped || has_fallback).then_some(Wait::None);
         let resolved = client.and_then(|client| {
             let resolved = resolve(&client, site, options, unless_said)?;
             Ok((client, resolved))
         });
-        let (client, resolved) = match (resolved, &keys) {
-            (Ok(resolved), _) => resolved,
-            (Err(_), Err(error)) => return Err(error.clone()),
-            (Err(error), Ok(_)) => return Err(error),
+        let (client, resolved) = match resolved {
+            Ok(resolved) => resolved,
+            Err(error) => return Lock::failed(site, keys.err().unwrap_or(error)),
         };
         let Resolved { options, over, label, enforced } = resolved;
         let label = label.at(CallSite::Attribute(site)).enforced(enforced);
@@ -214,13 +237,14 @@ impl CallSpec {
             locked.unwrap_or_else(|error| (AnyLock::invalid(error), ReleaseTerms::LOG));
         let about =
             can_say.logs().then(|| About { name: lock.name().cloned(), label: label.clone() });
-        let enforced = enforced || needs_guard;
+        // Without `when` a body that names its guard has no value for a missing one.
+        let enforced = enforced || names_guard && when.is_none();
         // A call that always runs does not report a loss either.
         if !enforced {
             terms.on_lost = OnReleaseLost::Log;
         }
         let acquire = lock.labelled(label).acquire_once(enforced);
-        Ok(Lock { acquire, terms, enforced, about })
+        Lock { about, acquire, terms, enforced, view, has_fallback }
     }
 }
 
@@ -273,6 +297,8 @@ pub(super) struct Lock {
     pub(super) terms: ReleaseTerms,
     /// False if the body always runs, and the call only records what would have blocked it.
     pub(super) enforced: bool,
+    pub(super) view: Option<View>,
+    has_fallback: bool,
 }
 
 impl Lock {
@@ -283,7 +309,18 @@ impl Lock {
             terms: ReleaseTerms::LOG,
             enforced: true,
             about: Some(About::site(site)),
+            view: None,
+            has_fallback: false,
         }
+    }
+
+    /// Returns true if the call goes on after a failed acquire: with its fallback, which it is told, or without a lock.
+    pub(super) fn goes_on_without(&self, error: &LockError) -> bool {
+        let falls_back = self.enforced && self.has_fallback && error.is_contended();
+        if let (true, Some(view)) = (falls_back, &self.view) {
+            view.show(Seen::Busy);
+        }
+        falls_back || !self.enforced
     }
 }
 

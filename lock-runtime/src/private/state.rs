@@ -5,37 +5,13 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::body::StartContext;
-use super::returns::Returns;
+use super::body::RunGuard;
+use super::returns::CanSay;
 use super::spec::{About, CallSpec, Lock};
-use crate::acquire::{Acquire, after_body};
+use crate::acquire::after_body;
 use crate::error::LockError;
-use crate::guard::{BoundedRelease, LockGuard, Started, Watch};
-use crate::options::{ReleaseTerms, Wait};
-
-/// A body that can be started.
-pub(super) trait Start: Started {
-    /// Starts the body. Returns false if it does nothing in this context, or was started before.
-    fn start(self: Pin<&mut Self>, context: &mut StartContext) -> bool;
-}
-
-/// The results for which a function's return type has a value.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CanSay {
-    pub(super) errors: bool,
-    pub(super) skipped: bool,
-}
-
-impl CanSay {
-    pub(super) fn of<T, E>(returns: &Returns<T, E>) -> Self {
-        Self { errors: returns.has_errors(), skipped: returns.skips() }
-    }
-
-    /// True if some failure is logged, because the return type cannot express it.
-    pub(super) fn logs(self) -> bool {
-        self.skipped || !self.errors
-    }
-}
+use crate::guard::{BoundedRelease, Started, Watch};
+use crate::options::ReleaseTerms;
 
 pin_project! {
     /// An annotated call without its body.
@@ -50,33 +26,22 @@ pin_project! {
 pin_project! {
     #[project = StageProjection]
     enum Stage {
-        Acquiring { acquire: Acquire, enforced: bool, about: Option<About> },
-        Running { #[pin] watch: Watch, context: StartContext },
+        Acquiring { lock: Lock },
+        Running { #[pin] watch: Watch, guard: Option<RunGuard> },
         Releasing { release: BoundedRelease, result: Option<Result<(), LockError>> },
-        /// `when` is false; the body has not been started.
-        Unlocked,
         /// The body runs without the lock, or the fallback runs in its place.
         Free,
     }
 }
 
 impl CallState {
-    pub(super) fn new(
-        spec: CallSpec,
-        unless_said: Option<Wait>,
-        needs_guard: bool,
-        can_say: CanSay,
-    ) -> Self {
-        // A body that cannot do without its guard has no `when`.
-        if !spec.is_wanted() && !needs_guard {
-            return Self { stage: Stage::Unlocked, terms: ReleaseTerms::LOG, can_say };
+    #[track_caller]
+    pub(super) fn new(spec: CallSpec, can_say: CanSay) -> Self {
+        if !spec.is_wanted() {
+            return Self { stage: Stage::Free, terms: ReleaseTerms::LOG, can_say };
         }
-        let site = spec.site();
-        let lock = spec
-            .lock(unless_said, needs_guard, can_say)
-            .unwrap_or_else(|error| Lock::failed(site, error));
-        let Lock { acquire, terms, enforced, about, .. } = lock;
-        Self { stage: Stage::Acquiring { acquire, enforced, about }, terms, can_say }
+        let lock = spec.lock(can_say);
+        Self { terms: lock.terms, stage: Stage::Acquiring { lock }, can_say }
     }
 
     /// Runs the call to its end. `Ok` means that the body has a value, and an error that the body was dropped.
@@ -86,19 +51,18 @@ impl CallState {
     /// steps that move a whole stage are functions of their own.
     pub(super) fn poll(
         mut self: Pin<&mut Self>,
-        mut body: Pin<&mut (dyn Start + '_)>,
+        mut body: Pin<&mut (dyn Started + '_)>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), LockError>> {
         loop {
             let step = match self.as_mut().project().stage.project() {
                 StageProjection::Acquiring { .. } => self.as_mut().poll_acquire(body.as_mut(), cx),
-                StageProjection::Running { watch, context } => {
-                    let Some(guard) = context.guard() else { return Poll::Pending };
-                    let result = ready!(watch.poll(guard, body.as_mut(), cx));
+                StageProjection::Running { watch, guard } => {
+                    let Some(guard) = guard else { return Poll::Pending };
+                    let result = ready!(watch.poll(guard.get(), body.as_mut(), cx));
                     self.as_mut().begin_release(result)
                 }
                 StageProjection::Releasing { .. } => self.as_mut().poll_release(body.as_mut(), cx),
-                StageProjection::Unlocked => self.as_mut().start_unlocked(body.as_mut()),
                 StageProjection::Free => return body.poll(cx).map(Ok),
             };
             match step {
@@ -112,49 +76,43 @@ impl CallState {
     #[inline(never)]
     fn poll_acquire(
         self: Pin<&mut Self>,
-        mut body: Pin<&mut (dyn Start + '_)>,
+        body: Pin<&mut (dyn Started + '_)>,
         cx: &mut Context<'_>,
     ) -> Step {
         let mut this = self.project();
-        let StageProjection::Acquiring { acquire, enforced, about } = this.stage.as_mut().project()
-        else {
+        let StageProjection::Acquiring { lock } = this.stage.as_mut().project() else {
             return Step::Wait;
         };
-        let Poll::Ready(acquired) = Pin::new(acquire).poll(cx) else { return Step::Wait };
-        match start(body.as_mut(), acquired, *enforced) {
-            Ok(StartContext::Nothing | StartContext::Busy) => this.stage.set(Stage::Free),
-            Ok(context) => {
-                let watch = if *enforced { Watch::default() } else { Watch::unheeded() };
-                this.stage.set(Stage::Running { watch, context });
+        let Poll::Ready(acquired) = Pin::new(&mut lock.acquire).poll(cx) else {
+            return Step::Wait;
+        };
+        match acquired {
+            Ok(guard) => {
+                let watch = if lock.enforced { Watch::default() } else { Watch::unheeded() };
+                let guard = Some(RunGuard::new(guard, lock.view.take()));
+                this.stage.set(Stage::Running { watch, guard });
             }
+            Err(error) if lock.goes_on_without(&error) => this.stage.set(Stage::Free),
             Err(error) => {
                 body.end();
-                if let Some(about) = about {
+                if let Some(about) = &lock.about {
                     about.log_failure(&error, *this.can_say, false);
                 }
                 return Step::End(Err(error));
             }
-        };
-        Step::Next
-    }
-
-    #[inline(never)]
-    fn start_unlocked(self: Pin<&mut Self>, body: Pin<&mut (dyn Start + '_)>) -> Step {
-        if !body.start(&mut StartContext::Nothing) {
-            return Step::Wait;
         }
-        self.project().stage.set(Stage::Free);
         Step::Next
     }
 
     #[inline(never)]
     fn begin_release(self: Pin<&mut Self>, result: Result<(), LockError>) -> Step {
         let mut this = self.project();
-        let StageProjection::Running { context, .. } = this.stage.as_mut().project() else {
+        let StageProjection::Running { guard, .. } = this.stage.as_mut().project() else {
             return Step::Wait;
         };
-        let context = std::mem::replace(context, StartContext::Nothing);
-        let Some(guard) = context.into_guard() else { return Step::End(result) };
+        let Some(guard) = guard.take().and_then(RunGuard::into_inner) else {
+            return Step::End(result);
+        };
         let release = guard.release_within(this.terms.timeout);
         this.stage.set(Stage::Releasing { release, result: Some(result) });
         Step::Next
@@ -163,7 +121,7 @@ impl CallState {
     #[inline(never)]
     fn poll_release(
         self: Pin<&mut Self>,
-        body: Pin<&mut (dyn Start + '_)>,
+        body: Pin<&mut (dyn Started + '_)>,
         cx: &mut Context<'_>,
     ) -> Step {
         let this = self.project();
@@ -187,36 +145,4 @@ enum Step {
     Next,
     Wait,
     End(Result<(), LockError>),
-}
-
-/// Starts the body with what was acquired. Returns the error if the body does nothing without the lock.
-fn start(
-    body: Pin<&mut (dyn Start + '_)>,
-    acquired: Result<LockGuard, LockError>,
-    enforced: bool,
-) -> Result<StartContext, LockError> {
-    let error = match acquired {
-        Ok(guard) => {
-            // Every body runs under its lock.
-            let mut context = StartContext::Lock(guard);
-            body.start(&mut context);
-            return Ok(context);
-        }
-        Err(error) => error,
-    };
-    if let Some(mut context) = without_lock(&error, enforced)
-        && body.start(&mut context)
-    {
-        return Ok(context);
-    }
-    Err(error)
-}
-
-/// Returns what a body is started with after a failed acquire; `None` if that fails the call.
-pub(super) fn without_lock(error: &LockError, enforced: bool) -> Option<StartContext> {
-    match error {
-        _ if !enforced => Some(StartContext::Nothing),
-        error if error.is_contended() => Some(StartContext::Busy),
-        _ => None,
-    }
 }
