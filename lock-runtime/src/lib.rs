@@ -180,6 +180,8 @@ mod queue;
 mod rw_lock;
 mod semaphore;
 mod shadow;
+#[cfg(any(feature = "lock-order", feature = "survey"))]
+mod shortest;
 #[cfg(not(feature = "__internals"))]
 #[allow(
     dead_code,

@@ -1,20 +1,20 @@
 //! A graph of what was acquired inside of what. It finds the edges that close a cycle.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
 use super::{Inversion, MAX_EDGES, OrderEdge};
+use crate::shortest::shortest_path;
 use crate::site::CallSite;
 
 /// The classes of this process.
-pub(super) static CLASSES: LazyLock<Graph> = LazyLock::new(Graph::default);
+pub(super) static CLASSES: Graph = Graph::new();
 
 /// The names of locks that were acquired inside of a lock of the same class.
-pub(super) static NAMES: LazyLock<Graph> = LazyLock::new(Graph::default);
+pub(super) static NAMES: Graph = Graph::new();
 
 /// One end of an edge: the key and the text of its node, and the site of the acquire.
 #[derive(Clone, Copy)]
@@ -24,55 +24,70 @@ pub(super) struct End<'a> {
     pub(super) site: Option<CallSite>,
 }
 
-#[derive(Default)]
-pub(super) struct Graph {
-    edges: RwLock<Edges>,
-    is_full: AtomicBool,
-}
+pub(super) struct Graph(RwLock<Edges>);
 
-#[derive(Default)]
+/// The keys of the outer node and of the inner one. Two of thousands of random keys are never equal in practice; if they were,
+/// two classes would count as one.
+type Ends = (u64, u64);
+
 struct Edges {
-    nodes: Vec<Node>,
-    /// Numbers of nodes, by key. Two of thousands of random keys are never equal in practice; if they were, two classes
-    /// would count as one.
-    by_key: HashMap<u64, usize>,
-    all: Vec<Edge>,
-    /// Numbers of edges, by the keys of their ends.
-    by_ends: HashMap<(u64, u64), usize>,
-    /// Numbers of edges: those of each cycle, the edge that closed it first.
-    cycles: Vec<Vec<usize>>,
-}
-
-struct Node {
-    text: String,
-    /// Numbers of the edges that lead from it, without those that closed a cycle: these would make cycles of edges that
-    /// contradict nothing else.
-    outgoing: Vec<usize>,
+    /// The texts of nodes, by key.
+    texts: BTreeMap<u64, String>,
+    all: BTreeMap<Ends, Edge>,
+    /// The edges of each cycle; the one that closed it is first.
+    cycles: Vec<Vec<Ends>>,
 }
 
 struct Edge {
-    outer: usize,
-    inner: usize,
+    /// How many edges are older.
+    number: usize,
+    /// True if it closed a cycle. The search leaves it out: it would make cycles of edges that contradict nothing else.
+    closes: bool,
     outer_site: Option<CallSite>,
     inner_site: Option<CallSite>,
     times: AtomicU64,
 }
 
 impl Graph {
+    const fn new() -> Self {
+        let edges = Edges { texts: BTreeMap::new(), all: BTreeMap::new(), cycles: Vec::new() };
+        Self(RwLock::new(edges))
+    }
+
     /// Records that `inner` was acquired inside of `outer`. Returns the cycle, if this closes one for the first time.
     pub(super) fn record(&self, outer: End<'_>, inner: End<'_>) -> Option<Inversion> {
-        if let Some(edge) = self.edges.read().find(outer, inner) {
-            edge.times.fetch_add(1, Ordering::Relaxed);
+        let ends = (outer.key, inner.key);
+        if self.0.read().counts(ends) {
             return None;
         }
-        if self.is_full() {
+        let mut edges = self.0.write();
+        // Another thread may have been faster.
+        if edges.counts(ends) {
             return None;
         }
-        let (found, is_full) = {
-            let mut edges = self.edges.write();
-            (edges.add(outer, inner), edges.all.len() >= MAX_EDGES)
+        for End { key, text, .. } in [outer, inner] {
+            edges.texts.entry(key).or_insert_with(|| text.to_string());
+        }
+        let back = || shortest_path(inner.key, outer.key, |node| edges.leaving(node));
+        let closed = (outer.key != inner.key).then(back).flatten();
+        let edge = Edge {
+            number: edges.all.len(),
+            closes: closed.is_some(),
+            outer_site: outer.site,
+            inner_site: inner.site,
+            times: AtomicU64::new(1),
         };
-        if is_full && !self.is_full.swap(true, Ordering::Relaxed) {
+        edges.all.insert(ends, edge);
+        let found = closed.map(|path| {
+            let cycle: Vec<_> = [ends].into_iter().chain(path).collect();
+            let inversion = edges.inversion(&cycle);
+            edges.cycles.push(cycle);
+            inversion
+        });
+        let is_full = edges.is_full();
+        // A subscriber of the log may run any code, also some that acquires a lock and comes back here.
+        drop(edges);
+        if is_full {
             tracing::debug!(
                 edges = MAX_EDGES,
                 "the lock order is full, and new edges are not recorded"
@@ -83,89 +98,52 @@ impl Graph {
 
     /// True if it records no new edges.
     pub(super) fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
+        self.0.read().is_full()
     }
 
     /// Returns the edges and the cycles.
     pub(super) fn snapshot(&self) -> (Vec<OrderEdge>, Vec<Inversion>) {
-        let edges = self.edges.read();
+        let edges = self.0.read();
+        let mut ends: Vec<_> = edges.all.keys().copied().collect();
+        ends.sort_by_key(|ends| edges.all[ends].number);
         let inversions = edges.cycles.iter().map(|cycle| edges.inversion(cycle));
-        (edges.all.iter().map(|edge| edges.show(edge)).collect(), inversions.collect())
+        (edges.show(&ends), inversions.collect())
     }
 }
 
 impl Edges {
-    fn find(&self, outer: End<'_>, inner: End<'_>) -> Option<&Edge> {
-        self.all.get(*self.by_ends.get(&(outer.key, inner.key))?)
+    fn is_full(&self) -> bool {
+        self.all.len() >= MAX_EDGES
     }
 
-    fn add(&mut self, outer: End<'_>, inner: End<'_>) -> Option<Inversion> {
-        // Another thread may have been faster.
-        if self.find(outer, inner).is_some() || self.all.len() >= MAX_EDGES {
-            return None;
-        }
-        let (from, to) = (self.node(outer), self.node(inner));
-        let closed = (from != to).then(|| self.path(to, from)).flatten();
-        let number = self.all.len();
-        self.all.push(Edge {
-            outer: from,
-            inner: to,
-            outer_site: outer.site,
-            inner_site: inner.site,
-            times: AtomicU64::new(1),
-        });
-        self.by_ends.insert((outer.key, inner.key), number);
-        let Some(path) = closed else {
-            self.nodes[from].outgoing.push(number);
-            return None;
-        };
-        let cycle: Vec<_> = [number].into_iter().chain(path).collect();
-        let inversion = self.inversion(&cycle);
-        self.cycles.push(cycle);
-        Some(inversion)
+    /// Counts the edge if it is known. Returns true if so, or if there is no room for it.
+    fn counts(&self, ends: Ends) -> bool {
+        let Some(edge) = self.all.get(&ends) else { return self.is_full() };
+        edge.times.fetch_add(1, Ordering::Relaxed);
+        true
     }
 
-    fn node(&mut self, end: End<'_>) -> usize {
-        *self.by_key.entry(end.key).or_insert_with(|| {
-            self.nodes.push(Node { text: end.text.to_string(), outgoing: Vec::new() });
-            self.nodes.len() - 1
-        })
+    /// Returns the edges that lead from a node, without those that closed a cycle, each with its inner node.
+    fn leaving(&self, node: u64) -> impl Iterator<Item = (Ends, u64)> {
+        let all = self.all.range((node, u64::MIN)..=(node, u64::MAX));
+        all.filter(|(_, edge)| !edge.closes).map(|(ends, _)| (*ends, ends.1))
     }
 
-    /// Returns the edges of a shortest path.
-    fn path(&self, from: usize, to: usize) -> Option<Vec<usize>> {
-        let mut arrived_by: HashMap<usize, usize> = HashMap::new();
-        let mut next = VecDeque::from([from]);
-        while let Some(node) = next.pop_front() {
-            for &number in &self.nodes[node].outgoing {
-                let inner = self.all[number].inner;
-                if inner == from || arrived_by.contains_key(&inner) {
-                    continue;
-                }
-                arrived_by.insert(inner, number);
-                next.push_back(inner);
-            }
-        }
-        let back = |number: &usize| arrived_by.get(&self.all[*number].outer).copied();
-        let mut path: Vec<_> = std::iter::successors(arrived_by.get(&to).copied(), back).collect();
-        path.reverse();
-        (!path.is_empty()).then_some(path)
+    fn inversion(&self, cycle: &[Ends]) -> Inversion {
+        Inversion { edges: self.show(cycle) }
     }
 
-    fn inversion(&self, cycle: &[usize]) -> Inversion {
-        Inversion { edges: cycle.iter().map(|number| self.show(&self.all[*number])).collect() }
-    }
-
-    fn show(&self, edge: &Edge) -> OrderEdge {
-        let text = |node: usize| self.nodes[node].text.clone();
+    fn show(&self, all: &[Ends]) -> Vec<OrderEdge> {
+        let text = |key: u64| self.texts[&key].clone();
         let site = |site: Option<CallSite>| site.map_or("unknown".to_owned(), |it| it.to_string());
-        OrderEdge {
-            outer: text(edge.outer),
-            inner: text(edge.inner),
+        let shown = all.iter().map(|ends| (ends, &self.all[ends])).map(|(ends, edge)| OrderEdge {
+            outer: text(ends.0),
+            inner: text(ends.1),
             outer_site: site(edge.outer_site),
             inner_site: site(edge.inner_site),
             times: edge.times.load(Ordering::Relaxed),
-        }
+        });
+        shown.collect()
     }
 }
 
@@ -182,7 +160,7 @@ mod tests {
 
     #[test]
     fn an_edge_that_closes_a_cycle_is_found_once() {
-        let graph = Graph::default();
+        let graph = Graph::new();
         for (outer, inner) in [(1, 2), (2, 3), (1, 3), (3, 4), (4, 4)] {
             assert_eq!(record(&graph, outer, inner), None, "{outer} {inner}");
         }
@@ -199,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_full_graph_stays_as_it_is() {
-        let graph = Graph::default();
+        let graph = Graph::new();
         for inner in 1..=MAX_EDGES as u64 {
             assert!(!graph.is_full());
             record(&graph, 0, inner);

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::found::as_text;
 use super::{SurveyedHolder, SurveyedLock, SurveyedProcess, SurveyedWaiter};
 use crate::key::LockKey;
+use crate::shortest::shortest_path;
 use crate::store::HoldKind;
 
 /// Holders that wait for each other in a circle: the holder of each edge waits for the lock that the holder of the next edge
@@ -69,208 +70,148 @@ type Node = u64;
 /// A hold by its number, one of its waits by when it began, and the hold that this wait is for.
 type Ids = (Node, u64, Node);
 
+type Held<'a> = (Node, &'a SurveyedLock, &'a SurveyedHolder);
+
 /// A wait inside of a hold, for a lock that another hold has.
 #[derive(Clone, Copy)]
 struct Wait<'a> {
     ids: Ids,
-    outer: (&'a SurveyedLock, &'a SurveyedHolder),
+    outer: Held<'a>,
     lock: &'a SurveyedLock,
     waiter: &'a SurveyedWaiter,
     /// True if only its client is known to have the hold, and not the task that waits.
     is_guess: bool,
 }
 
-/// The waits of each hold that may be part of a circle.
+/// The waits that may be part of a circle.
 pub(super) struct Waits<'a> {
-    by_hold: BTreeMap<Node, Vec<Wait<'a>>>,
+    all: Vec<Wait<'a>>,
     /// True if there were more guesses than are made.
     pub(super) is_cut: bool,
 }
 
 impl<'a> Waits<'a> {
-    pub(super) fn of(locks: &'a [SurveyedLock]) -> Self {
-        Self::known(locks).in_circles()
-    }
-
-    /// The same, and the waits of tasks that may have a guard in a variable: inside of each hold that their client has had
-    /// for longer, if it is waited for.
-    pub(super) fn with_guesses(locks: &'a [SurveyedLock]) -> Self {
-        let contended = locks.iter().filter(|lock| !lock.waiters.is_empty());
-        let mut held: BTreeMap<&str, Vec<(Node, &SurveyedLock, &SurveyedHolder)>> = BTreeMap::new();
-        for lock in contended.clone() {
+    /// Returns the waits of which it is known what they are inside of. With guesses also those of tasks that may have a guard in
+    /// a variable: as if inside of each hold that their client has had for longer, if it is waited for.
+    pub(super) fn of(locks: &'a [SurveyedLock], with_guesses: bool) -> Self {
+        let (mut held, mut of_client) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());
+        for lock in locks {
             for holder in &lock.holders {
-                if let (Some(hold), Some(client)) = (holder.hold, &holder.client) {
-                    held.entry(&client.id).or_default().push((hold, lock, holder));
+                let (Some(hold), Some(client)) = (holder.hold, &holder.client) else { continue };
+                held.entry(hold).or_insert((hold, lock, holder));
+                if !lock.waiters.is_empty() {
+                    of_client.entry(&client.id).or_default().push((hold, lock, holder));
                 }
             }
         }
-        let (Self { by_hold: mut waits, mut is_cut }, mut guesses) = (Self::known(locks), 0);
-        for lock in contended {
-            let plain =
-                |waiter: &&SurveyedWaiter| waiter.inside.is_empty() && waiter.waited_for >= LONG;
-            for waiter in lock.waiters.iter().filter(plain) {
-                let own = held.get(&*waiter.client.id).map_or(&[][..], Vec::as_slice);
+        let (mut waits, mut guesses) = (Self { all: Vec::new(), is_cut: false }, 0);
+        let each = locks.iter().flat_map(|lock| lock.waiters.iter().map(move |it| (lock, it)));
+        for (lock, waiter) in each {
+            let is_guess = waiter.inside.is_empty();
+            if is_guess && (!with_guesses || waiter.waited_for < LONG) {
+                continue;
+            }
+            let around: Vec<Held<'_>> = if is_guess {
+                let own = of_client.get(&waiter.client.id).into_iter().flatten();
+                own.filter(|(.., holder)| is_older(holder, waiter)).copied().collect()
+            } else {
+                waiter.inside.iter().filter_map(|hold| held.get(hold)).copied().collect()
+            };
+            for holder in &lock.holders {
+                let (Some(next), Some(client)) = (holder.hold, &holder.client) else { continue };
                 // Tasks of one client that wait for each other's locks are mostly unrelated: their circle says nothing.
-                let others = lock.holders.iter().filter(|holder| {
-                    holder.client.as_ref().is_some_and(|client| client.id != waiter.client.id)
-                });
-                let blocking = others.filter(|holder| blocks(lock, holder, waiter));
-                for next in blocking.filter_map(|holder| holder.hold) {
-                    for (from, outer, holder) in own {
-                        let is_older =
-                            holder.held_for.is_some_and(|held| held >= waiter.waited_for);
-                        if is_older && guesses >= MOST_GUESSES {
-                            is_cut = true;
-                        } else if is_older {
-                            guesses += 1;
-                            let (ids, outer) = ((*from, waiter.began, next), (*outer, *holder));
-                            let wait = Wait { ids, outer, lock, waiter, is_guess: true };
-                            waits.entry(*from).or_default().push(wait);
-                        }
+                if is_guess && client.id == waiter.client.id || !blocks(lock, holder, waiter) {
+                    continue;
+                }
+                for &outer in &around {
+                    if is_guess && guesses >= MOST_GUESSES {
+                        waits.is_cut = true;
+                        break;
                     }
+                    guesses += usize::from(is_guess);
+                    let ids = (outer.0, waiter.began, next);
+                    waits.all.push(Wait { ids, outer, lock, waiter, is_guess });
                 }
             }
         }
-        Self { by_hold: waits, is_cut }.in_circles()
-    }
-
-    fn known(locks: &'a [SurveyedLock]) -> Self {
-        let mut held: BTreeMap<Node, (&SurveyedLock, &SurveyedHolder)> = BTreeMap::new();
-        for lock in locks {
-            for holder in &lock.holders {
-                if let Some(hold) = holder.hold {
-                    held.entry(hold).or_insert((lock, holder));
-                }
-            }
-        }
-        let mut waits: BTreeMap<Node, Vec<Wait<'a>>> = BTreeMap::new();
-        for lock in locks {
-            for waiter in lock.waiters.iter().filter(|waiter| !waiter.inside.is_empty()) {
-                let blocking = lock.holders.iter().filter(|holder| blocks(lock, holder, waiter));
-                for next in blocking.filter_map(|holder| holder.hold) {
-                    for from in &waiter.inside {
-                        let Some(outer) = held.get(from) else { continue };
-                        let ids = (*from, waiter.began, next);
-                        let wait = Wait { ids, outer: *outer, lock, waiter, is_guess: false };
-                        waits.entry(*from).or_default().push(wait);
-                    }
-                }
-            }
-        }
-        Self { by_hold: waits, is_cut: false }
+        // Of two waits for the same hold, a circle is to have the one that is known.
+        waits.all.sort_by_key(|wait| wait.is_guess);
+        waits.in_circles()
     }
 
     /// True if no hold waits for itself.
     pub(super) fn is_empty(&self) -> bool {
-        self.by_hold.is_empty()
+        self.all.is_empty()
     }
 
     pub(super) fn ids(&self) -> BTreeSet<Ids> {
-        self.by_hold.values().flatten().map(|wait| wait.ids).collect()
+        self.all.iter().map(|wait| wait.ids).collect()
     }
 
     /// Keeps the waits that an earlier look has met too. The two looks together show only what was there between them.
     pub(super) fn met_before(mut self, earlier: &BTreeSet<Ids>) -> Self {
-        self.by_hold
-            .values_mut()
-            .for_each(|waits| waits.retain(|wait| earlier.contains(&wait.ids)));
+        self.all.retain(|wait| earlier.contains(&wait.ids));
         self.in_circles()
     }
 
     /// Removes the waits that lead to no circle, one end after the other: mostly all of them, so that no circle has to be
     /// looked for.
     fn in_circles(mut self) -> Self {
-        let mut into: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
-        for (from, waits) in &self.by_hold {
-            waits.iter().for_each(|wait| into.entry(wait.ids.2).or_default().push(*from));
+        // The number of waits that lead from each hold, and the holds from which they lead to each.
+        let (mut left, mut into) = (BTreeMap::<_, usize>::new(), BTreeMap::<_, Vec<_>>::new());
+        for Wait { ids: (from, _, to), .. } in &self.all {
+            *left.entry(*from).or_default() += 1;
+            into.entry(*to).or_default().push(*from);
         }
-        let mut left: BTreeMap<Node, usize> =
-            self.by_hold.iter().map(|(from, waits)| (*from, waits.len())).collect();
-        let goes_on =
-            |left: &BTreeMap<Node, usize>, node| left.get(&node).is_some_and(|it| *it > 0);
-        let mut ends: Vec<Node> = into.keys().copied().filter(|it| !goes_on(&left, *it)).collect();
+        let mut ends: Vec<_> =
+            into.keys().filter(|hold| !left.contains_key(hold)).copied().collect();
         while let Some(end) = ends.pop() {
             for from in into.remove(&end).unwrap_or_default() {
-                if let Some(left) = left.get_mut(&from) {
-                    *left -= 1;
-                    if *left == 0 {
-                        ends.push(from);
-                    }
+                let Some(count) = left.get_mut(&from) else { continue };
+                *count -= 1;
+                if *count == 0 {
+                    left.remove(&from);
+                    ends.push(from);
                 }
             }
         }
-        for waits in self.by_hold.values_mut() {
-            waits.retain(|wait| goes_on(&left, wait.ids.2));
-        }
-        self.by_hold.retain(|_, waits| !waits.is_empty());
+        self.all.retain(|wait| left.contains_key(&wait.ids.2));
         self
     }
 
-    /// Returns the deadlocks among them: for each hold, a shortest circle through it, unless an earlier one leads through it.
-    pub(super) fn deadlocks(&self) -> Vec<Deadlock> {
-        self.circles().into_iter().map(Deadlock::from).collect()
-    }
-
-    /// Returns those of them that are only guessed.
-    pub(super) fn possible_deadlocks(&self) -> Vec<Deadlock> {
-        let circles = self.circles().into_iter();
-        circles
-            .filter(|circle| circle.iter().any(|wait| wait.is_guess))
-            .map(Deadlock::from)
-            .collect()
-    }
-
-    fn circles(&self) -> Vec<Vec<Wait<'a>>> {
+    /// Returns the deadlocks among them that are guessed, or those that are not: for each hold, a shortest circle through it,
+    /// unless an earlier one leads through it.
+    pub(super) fn deadlocks(&self, guessed: bool) -> Vec<Deadlock> {
+        let mut by_hold = BTreeMap::<Node, Vec<&Wait<'_>>>::new();
+        for wait in &self.all {
+            by_hold.entry(wait.ids.0).or_default().push(wait);
+        }
+        let leaving = |hold| by_hold.get(&hold).into_iter().flatten().map(|it| (*it, it.ids.2));
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
-        for start in self.by_hold.keys() {
-            if seen.contains(start) {
+        for start in by_hold.keys().copied() {
+            let is_new = !seen.contains(&start);
+            let Some(circle) = is_new.then(|| shortest_path(start, start, leaving)).flatten()
+            else {
                 continue;
-            }
-            if let Some(circle) = self.shortest_circle(*start) {
-                seen.extend(circle.iter().map(|wait| wait.ids.0));
-                found.push(circle);
+            };
+            seen.extend(circle.iter().map(|wait| wait.ids.0));
+            if circle.iter().any(|wait| wait.is_guess) == guessed {
+                found.push(Deadlock { edges: circle.into_iter().map(Wait::edge).collect() });
             }
         }
         found
     }
-
-    /// The shortest way from a hold back to itself.
-    fn shortest_circle(&self, start: Node) -> Option<Vec<Wait<'a>>> {
-        let mut came_by: BTreeMap<Node, Wait<'a>> = BTreeMap::new();
-        let mut frontier = vec![start];
-        while !frontier.is_empty() {
-            let mut next = Vec::new();
-            for wait in frontier.iter().filter_map(|node| self.by_hold.get(node)).flatten() {
-                let to = wait.ids.2;
-                if came_by.contains_key(&to) {
-                    continue;
-                }
-                came_by.insert(to, *wait);
-                if to == start {
-                    return Some(way_back(&came_by, start));
-                }
-                next.push(to);
-            }
-            frontier = next;
-        }
-        None
-    }
 }
 
-impl From<Vec<Wait<'_>>> for Deadlock {
-    fn from(circle: Vec<Wait<'_>>) -> Self {
-        Self { edges: circle.into_iter().map(Edge::from).collect() }
-    }
-}
-
-impl From<Wait<'_>> for Edge {
-    fn from(Wait { outer: (outer, holder), lock, waiter, .. }: Wait<'_>) -> Self {
-        Self {
-            client: Arc::clone(&waiter.client),
+impl Wait<'_> {
+    fn edge(&self) -> Edge {
+        let (_, outer, holder) = self.outer;
+        Edge {
+            client: Arc::clone(&self.waiter.client),
             holds: outer.key.clone(),
             acquired_at: holder.site.clone(),
-            waits_for: lock.key.clone(),
-            waits_at: waiter.site.clone(),
+            waits_for: self.lock.key.clone(),
+            waits_at: self.waiter.site.clone(),
         }
     }
 }
@@ -295,19 +236,10 @@ fn is_behind_a_writer(
     let is_before = |other: &SurveyedWaiter| {
         other.kind == HoldKind::Write && other.waited_for >= waiter.waited_for
     };
-    holder.held_for.is_some_and(|held| held >= waiter.waited_for)
-        && lock.waiters.iter().any(is_before)
+    is_older(holder, waiter) && lock.waiters.iter().any(is_before)
 }
 
-fn way_back<'a>(came_by: &BTreeMap<Node, Wait<'a>>, start: Node) -> Vec<Wait<'a>> {
-    let (mut circle, mut node) = (Vec::new(), start);
-    while let Some(wait) = came_by.get(&node) {
-        circle.push(*wait);
-        node = wait.ids.0;
-        if node == start {
-            break;
-        }
-    }
-    circle.reverse();
-    circle
+/// True if the hold has lasted for as long as the wait, or longer.
+fn is_older(holder: &SurveyedHolder, waiter: &SurveyedWaiter) -> bool {
+    holder.held_for.is_some_and(|held| held >= waiter.waited_for)
 }
