@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use super::SurveyedProcess;
 use super::wire::{Answer, HoldLine, Request, WaitLine};
 use crate::acquire::Engine;
+use crate::admin::waits::WaitEntry;
 use crate::admin::{HeldInfo, visit_waits};
 use crate::lease::Hold;
 use crate::process::{executable, host_name};
-use crate::waits::WaitEntry;
 
 /// When the first client of this process was created, which is about when the process began; and the zero of the clock on which
 /// waits are told apart.

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::found::as_text;
 use super::{SurveyedHolder, SurveyedLock, SurveyedProcess, SurveyedWaiter};
+use crate::admin::shortest::shortest_path;
 use crate::key::LockKey;
-use crate::shortest::shortest_path;
 use crate::store::HoldKind;
 
 /// Holders that wait for each other in a circle: the holder of each edge waits for the lock that the holder of the next edge

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 
 use super::{Inversion, MAX_EDGES, OrderEdge};
-use crate::shortest::shortest_path;
+use crate::admin::shortest::shortest_path;
 use crate::site::CallSite;
 
 /// The classes of this process.

@@ -2,11 +2,30 @@
 //!
 //! The command-line tool `lockctl` and the page of the crate `lock-console` show the same.
 
+#[cfg(feature = "lock-order")]
+pub(crate) mod order;
+#[cfg(not(feature = "lock-order"))]
+#[path = "order/off.rs"]
+pub(crate) mod order;
+#[cfg(any(feature = "lock-order", feature = "survey"))]
+mod shortest;
+#[cfg(feature = "survey")]
+pub(crate) mod survey;
+pub(crate) mod waits;
+
 use std::time::Duration;
 
 use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
+#[cfg(feature = "lock-order")]
+pub use self::order::{Inversion, LockOrder, MAX_EDGES, OrderEdge};
+#[cfg(feature = "survey")]
+pub use self::survey::{
+    Deadlock, Edge, Survey, SurveyedClient, SurveyedHolder, SurveyedLock, SurveyedPlace,
+    SurveyedProcess, SurveyedWaiter, Surveying,
+};
+use self::waits::WaitEntry;
 use crate::acquire::Engine;
 use crate::client::LockClient;
 use crate::error::LockError;
@@ -14,18 +33,10 @@ use crate::fence::FencingToken;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
 use crate::lease::manager::LeaseManager;
-#[cfg(feature = "lock-order")]
-pub use crate::order::{Inversion, LockOrder, MAX_EDGES, OrderEdge};
 use crate::store::Target;
 pub use crate::store::{
     HoldKind, Inspection, MissingRight, ServerFacts, ServerReport, StoredHold, StoredWaiter,
 };
-#[cfg(feature = "survey")]
-pub use crate::survey::{
-    Deadlock, Edge, Survey, SurveyedClient, SurveyedHolder, SurveyedLock, SurveyedPlace,
-    SurveyedProcess, SurveyedWaiter, Surveying,
-};
-use crate::waits::WaitEntry;
 
 /// The operator's side of a client: inspects locks, releases them by force, and reports on servers and processes.
 ///
