@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 
 use uuid::Uuid;
 
+use crate::admin::survey::fuzz as survey;
 use crate::key::LockKey;
 pub use crate::store::redis::fuzz::{
     NamedMaster, Parsed, Read, Slots, acquired, acquired_together, answers_in, info, inspected,
@@ -12,7 +13,6 @@ pub use crate::store::redis::fuzz::{
     slot, slots,
 };
 use crate::store::{OwnerId, Target};
-use crate::survey::fuzz as survey;
 
 /// The keys in the store, and the channels, that locks of one name use.
 #[derive(Debug, Clone, PartialEq, Eq)]

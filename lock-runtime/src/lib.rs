@@ -133,8 +133,6 @@ pub mod guard;
 pub mod key;
 pub mod observe;
 pub mod options;
-#[cfg(feature = "lock-order")]
-mod order;
 #[cfg(feature = "policy")]
 pub mod policy;
 #[doc(hidden)]
@@ -144,8 +142,6 @@ pub mod site;
 #[cfg(feature = "__internals")]
 #[doc(hidden)]
 pub mod store;
-#[cfg(feature = "survey")]
-mod survey;
 
 mod any_lock;
 mod backoff;
@@ -166,9 +162,6 @@ mod liveness;
 mod multi_lock;
 mod mutex;
 mod opaque;
-#[cfg(not(feature = "lock-order"))]
-#[path = "order/off.rs"]
-mod order;
 #[cfg(feature = "blocking")]
 mod own_runtime;
 mod owned_hold;
@@ -188,7 +181,6 @@ mod shadow;
     reason = "what the tests of the workspace use, with the feature `__internals`"
 )]
 mod store;
-mod waits;
 
 pub use any_lock::AnyLock;
 pub use client::{LockClient, LockClientBuilder};

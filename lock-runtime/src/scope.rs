@@ -17,14 +17,14 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 use tokio::task;
 
+use crate::admin::order::ClientOrder;
+use crate::admin::waits::Surroundings;
 use crate::lease::Hold;
 use crate::lease::reentries::{Level, ReentryGuard};
 use crate::lease::watched::{Share, Watched};
 use crate::opaque::opaque_debug;
-use crate::order::ClientOrder;
 use crate::owned_hold::OwnedHold;
 use crate::store::Target;
-use crate::waits::Surroundings;
 
 thread_local! {
     static INNERMOST: RefCell<Innermost> = const { RefCell::new(Innermost { link: None, task: None }) };

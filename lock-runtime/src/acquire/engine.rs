@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, watch};
 
 use super::share::Readers;
+use crate::admin::order::ClientOrder;
+use crate::admin::waits::Waits;
 use crate::clock::Clock;
 use crate::lease::UnderWay;
 use crate::lease::manager::{LeaseManager, Timing};
-use crate::order::ClientOrder;
 use crate::owned_hold::OwnedHold;
 use crate::queue::Queues;
 use crate::shadow::CircuitBreaker;
 use crate::store::Store;
-use crate::waits::Waits;
 
 /// The parts of a client that an acquire uses.
 pub(crate) struct Engine {

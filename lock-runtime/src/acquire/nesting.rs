@@ -1,9 +1,9 @@
 //! Tells the lock order what is held around an acquire.
 
 use super::Engine;
+use crate::admin::order::Locks;
 use crate::observe::{Label, log_lock};
 use crate::options::{LockOptions, Wait};
-use crate::order::Locks;
 use crate::scope;
 use crate::store::Target;
 

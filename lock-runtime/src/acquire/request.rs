@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::attempt::{Attempt, known_as};
 use super::contend::{Contended, Contender};
 use super::{AcquireSpec, Engine, Spec};
+use crate::admin::waits::{Asker, WaitEntry};
 use crate::clock::Tick;
 use crate::error::{BusyReason, LocalHolder, LockError, StoreError, StoreErrorKind, rounded};
 use crate::guard::LockGuard;
@@ -22,7 +23,6 @@ use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 use crate::queue::{Asked, Asking, Caller, Seat, Terms, WaitsFor, Wanted};
 use crate::store::{HoldKind, HoldNumber, OwnerId, Target};
-use crate::waits::{Asker, WaitEntry};
 
 /// What one acquire asks for.
 pub(super) struct Request {

@@ -8,6 +8,7 @@ use futures_util::future::OptionFuture;
 use tokio::time::{Instant, timeout_at};
 
 use super::request::Request;
+use crate::admin::waits::Listed;
 use crate::error::StoreError;
 use crate::lease::manager::Timing;
 use crate::observe::log_lock;
@@ -15,7 +16,6 @@ use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 use crate::queue::{Asked, Seat};
 use crate::store::{Subscription, Target};
-use crate::waits::Listed;
 
 /// The least time that the store gets to answer.
 pub(super) const A_MOMENT: Duration = Duration::from_millis(100);

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use super::{LockClient, Settings};
 use crate::acquire::Engine;
+use crate::admin::order::ClientOrder;
+#[cfg(feature = "survey")]
+use crate::admin::survey::Presence;
 use crate::clock::Clock;
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::lease::manager::Timing;
 use crate::options::{DEFAULT_TOKEN_TTL, LockOptions, SETTINGS, TOKEN_TTL};
-use crate::order::ClientOrder;
 use crate::store::Store;
 #[cfg(feature = "tls-rustls")]
 use crate::store::redis::TlsOptions;
-#[cfg(feature = "survey")]
-use crate::survey::Presence;
 
 /// Refuses a duration outside of the bounds of settings.
 pub(crate) fn check_setting(name: &str, duration: Duration) -> Result<(), LockError> {

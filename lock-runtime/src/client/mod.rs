@@ -28,6 +28,8 @@ pub use self::builder::LockClientBuilder;
 pub use self::watch::Health;
 use crate::acquire::{Engine, Handle};
 use crate::admin::Admin;
+#[cfg(feature = "survey")]
+use crate::admin::survey::Presence;
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::options::LockOptions;
@@ -35,8 +37,6 @@ pub use crate::options::values::RestartGuard;
 use crate::store::Target;
 #[cfg(feature = "tls-rustls")]
 pub use crate::store::redis::TlsOptions;
-#[cfg(feature = "survey")]
-use crate::survey::Presence;
 
 /// A client that creates locks. Cheap to clone: clones share one connection, one watchdog and one local queue
 /// per key.
@@ -71,7 +71,7 @@ struct Settings {
     _presence: Option<Presence>,
     /// What its surveys have learned.
     #[cfg(feature = "survey")]
-    known_names: Arc<crate::survey::KnownNames>,
+    known_names: Arc<crate::admin::survey::KnownNames>,
     #[cfg(feature = "policy")]
     configured: arc_swap::ArcSwapOption<config::LayerConfig>,
     #[cfg(feature = "policy")]
@@ -94,7 +94,7 @@ impl LockClient {
 
     /// Returns the names that its surveys have met.
     #[cfg(feature = "survey")]
-    pub(crate) fn known_names(&self) -> &Arc<crate::survey::KnownNames> {
+    pub(crate) fn known_names(&self) -> &Arc<crate::admin::survey::KnownNames> {
         &self.settings.known_names
     }
 

@@ -15,9 +15,9 @@ use super::client_task::ClientTask;
 use super::keepers::Keepers;
 use super::releaser::{AfterRelease, ClientJob, ReleaseJob, Releaser};
 use super::watchdog::Watchdog;
+use crate::admin::order::ClientOrder;
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, check_runtime};
-use crate::order::ClientOrder;
 #[cfg(feature = "blocking")]
 use crate::own_runtime::{Home, Origin};
 use crate::shadow::CircuitBreaker;

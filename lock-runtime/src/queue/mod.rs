@@ -55,9 +55,9 @@ use self::tokens::Tokens;
 pub(crate) use self::tokens::TokensUsed;
 use self::waiter::Waiter;
 pub(crate) use self::waiter::{Kept, Terms, Turn, Wanted};
+use crate::admin::waits::WaitEntry;
 use crate::error::{BusyReason, StoreError};
 use crate::store::{HoldKind, HoldNumber, OwnerId, Target};
-use crate::waits::WaitEntry;
 
 /// Number of maps that keys are spread over.
 const SHARDS: usize = 32;

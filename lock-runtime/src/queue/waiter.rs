@@ -18,11 +18,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::{Asked, Asking, Seat};
+use crate::admin::waits::Asker;
 use crate::error::LockError;
 use crate::lease::wait_until;
 use crate::liveness::is_asleep;
 use crate::options::Lease;
-use crate::waits::Asker;
 
 /// Keeps what waiters can share, until the last of them has dropped it.
 pub(crate) type Kept = Option<Arc<dyn Send + Sync>>;

@@ -18,6 +18,7 @@
     reason = "parts of a crate that is checked as a whole elsewhere"
 )]
 
+mod admin;
 #[path = "../../../lock-runtime/src/backoff.rs"]
 mod backoff;
 #[path = "../../../lock-runtime/src/clock.rs"]
@@ -38,8 +39,6 @@ pub mod observe;
 mod opaque;
 #[path = "../../../lock-runtime/src/options/mod.rs"]
 pub mod options;
-#[path = "../../../lock-runtime/src/order/off.rs"]
-mod order;
 #[path = "../../../lock-runtime/src/owned_hold/mod.rs"]
 mod owned_hold;
 #[path = "../../../lock-runtime/src/queue/mod.rs"]
@@ -50,8 +49,6 @@ mod shadow;
 pub mod site;
 #[path = "../../../lock-runtime/src/store/mod.rs"]
 pub mod store;
-#[path = "../../../lock-runtime/src/waits.rs"]
-mod waits;
 
 pub use error::LockError;
 pub use fence::FencingToken;

@@ -15,7 +15,7 @@ use crate::lease::{Hold, Taken};
 use crate::owned_hold::{LocalRelease, OwnedHold};
 use crate::queue::{Admission, Asked, Asking, Queues, Seat, Turn, Wanted};
 use crate::store::{AcquireReply, AcquireRequest, OwnerId, Store, Target};
-use crate::waits::Asker;
+use crate::admin::waits::Asker;
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -52,7 +52,7 @@ impl World {
             token_ttl: hour,
         };
         let clock = store.clock();
-        let order = crate::order::ClientOrder;
+        let order = crate::admin::order::ClientOrder;
         let leases =
             LeaseManager::new(Arc::clone(&store) as _, clock, timing, Arc::default(), order);
         Arc::new(Self {

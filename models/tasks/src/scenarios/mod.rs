@@ -21,7 +21,7 @@ use crate::key::LockKey;
 use crate::options::Lease;
 use crate::queue::{Caller, Terms, WaitsFor};
 use crate::store::Target;
-use crate::waits::Asker;
+use crate::admin::waits::Asker;
 
 const LEASE: Lease = Lease::Watchdog(Duration::from_secs(10));
 

@@ -1,18 +1,17 @@
 //! What clients have answered, part by part.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use super::SurveyedProcess;
-use super::wire::{Answer, HoldLine, Identity, WaitLine};
+use super::wire::{Answer, HoldLine, WaitLine};
 use crate::key::LockKey;
 use crate::store::ProcessNames;
 
 /// What one client has answered so far.
 pub(super) struct Heard {
-    pub(super) identity: Identity,
+    pub(super) client: Arc<SurveyedProcess>,
     pub(super) holds: Vec<HoldLine>,
     pub(super) waits: Vec<WaitLine>,
     /// The numbers of the parts that came, and of the last part.
@@ -31,7 +30,7 @@ impl Heard {
 /// What the clients have answered.
 #[derive(Default)]
 pub(super) struct Answers {
-    pub(super) by_client: BTreeMap<Uuid, Heard>,
+    pub(super) by_client: BTreeMap<String, Heard>,
     pub(super) missing: usize,
 }
 
@@ -41,9 +40,9 @@ impl Answers {
     }
 
     pub(super) fn add(&mut self, answer: Answer, limit: usize, answered_in: Duration) {
-        let Answer { client: identity, part, holds, waits, more, cut, .. } = answer;
-        let heard = self.by_client.entry(identity.id).or_insert_with(|| Heard {
-            identity,
+        let Answer { client, part, holds, waits, more, cut, .. } = answer;
+        let heard = self.by_client.entry(client.id.clone()).or_insert_with(|| Heard {
+            client,
             holds: Vec::new(),
             waits: Vec::new(),
             parts: BTreeSet::new(),
@@ -68,12 +67,8 @@ impl Answers {
 
     /// The processes that have answered, by the ids that their holders have in the store.
     pub(super) fn processes(&self) -> ProcessNames {
-        let mut processes = ProcessNames::new();
-        for heard in self.by_client.values() {
-            let process = SurveyedProcess::from(&heard.identity).to_string();
-            processes.insert(heard.identity.id.to_string(), process);
-        }
-        processes
+        let clients = self.by_client.values().map(|heard| &heard.client);
+        clients.map(|client| (client.id.clone(), client.to_string())).collect()
     }
 
     pub(super) fn names(&self) -> BTreeSet<LockKey> {

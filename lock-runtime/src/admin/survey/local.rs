@@ -1,63 +1,56 @@
 //! What this process says of itself: who it is, what it holds, and who waits in it.
 #![expect(clippy::disallowed_types, reason = "times that people read; no decision uses them")]
 
-use std::sync::LazyLock;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, LazyLock};
+use std::time::SystemTime;
 
 use tokio::time::Instant;
 
-use super::wire::{HoldLine, Identity, WaitLine};
+use super::SurveyedProcess;
+use super::wire::{Answer, HoldLine, Request, WaitLine};
 use crate::acquire::Engine;
+use crate::admin::waits::WaitEntry;
+use crate::admin::{HeldInfo, visit_waits};
 use crate::lease::Hold;
 use crate::process::{executable, host_name};
-use crate::waits::WaitEntry;
 
 /// When the first client of this process was created, which is about when the process began; and the zero of the clock on which
 /// waits are told apart.
 static STARTED: LazyLock<(SystemTime, Instant)> =
     LazyLock::new(|| (SystemTime::now(), Instant::now()));
 
-/// The holds and waits of a client.
-#[derive(Default)]
-pub(super) struct Lines {
-    pub(super) holds: Vec<HoldLine>,
-    pub(super) waits: Vec<WaitLine>,
-    /// True if the limit has left some out.
-    pub(super) cut: bool,
-}
+/// A client lists at most so many holds, and so many waits, whatever is asked for.
+const MOST_LINES: usize = 10_000;
 
-impl Identity {
+impl SurveyedProcess {
     /// A client of this process.
     pub(super) fn of(engine: &Engine, service: Option<&str>) -> Self {
-        let started = STARTED.0.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            id: engine.leases.client,
+            id: engine.leases.client.to_string(),
             service: service.map_or_else(executable, str::to_owned),
             host: host_name(),
             pid: std::process::id(),
-            started: u64::try_from(started.as_millis()).unwrap_or(u64::MAX),
+            started: STARTED.0,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
 }
 
-impl Lines {
-    /// What is held and waited for under names that begin with `prefix`, at most `limit` of each.
-    pub(super) fn of(engine: &Engine, prefix: &str, limit: usize) -> Self {
-        let mut lines = Self::default();
+impl Answer {
+    /// What is held and waited for under names that begin as asked for, as many of each as asked for.
+    pub(super) fn of(engine: &Engine, client: &Arc<SurveyedProcess>, request: &Request) -> Self {
+        let mut answer = Self::new(request.id, client);
+        let (prefix, limit) = (&*request.prefix, request.limit.min(MOST_LINES));
         for hold in engine.leases.watchdog.all() {
-            lines.add_hold(&hold, prefix, limit);
+            answer.add_hold(&hold, prefix, limit);
         }
         let now = Instant::now();
-        let mut add = |wait: &WaitEntry| lines.add_wait(wait, now, prefix, limit);
-        engine.queues.visit_waits(&mut add);
-        engine.waits.visit(&mut add);
-        lines
+        visit_waits(engine, &mut |wait| answer.add_wait(wait, now, prefix, limit));
+        answer
     }
 
     fn add_hold(&mut self, hold: &Hold, prefix: &str, limit: usize) {
-        let Some(now) = hold.check().ok().filter(|_| !hold.is_released()) else { return };
-        let label = hold.recorder.label();
+        let Some(info) = HeldInfo::of(hold) else { return };
         for lock in hold.target.locks().filter(|lock| lock.key().as_str().starts_with(prefix)) {
             if self.holds.len() >= limit {
                 self.cut = true;
@@ -67,10 +60,10 @@ impl Lines {
                 hold: hold.owner.pseudonym(),
                 name: lock.key().to_string(),
                 kind: lock.kind(),
-                held_for: now.since(hold.taken_at),
-                left: hold.deadline().since(now),
-                site: label.call_site().map(|site| site.to_string()),
-                policy: label.policy().map(str::to_owned),
+                held_for: info.held_for,
+                left: info.remaining,
+                site: info.site.clone(),
+                policy: info.policy.clone(),
             });
         }
     }

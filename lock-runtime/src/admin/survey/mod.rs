@@ -15,39 +15,17 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+pub(crate) use self::answering::Presence;
 pub use self::found::{
     Survey, SurveyedClient, SurveyedHolder, SurveyedLock, SurveyedPlace, SurveyedProcess,
     SurveyedWaiter,
 };
 pub use self::graph::{Deadlock, Edge};
 pub(crate) use self::names::KnownNames;
-use self::wire::Identity;
 use crate::acquire::Engine;
 use crate::error::LockError;
 use crate::opaque::opaque_debug;
-use crate::store::Listening;
-
-/// Has a client answer surveys until dropped.
-pub(crate) struct Presence {
-    _answering: Vec<Listening>,
-}
-
-impl Presence {
-    pub(crate) fn new(
-        engine: &Arc<Engine>,
-        namespace: Option<&str>,
-        service: Option<&str>,
-    ) -> Self {
-        // Clients without a namespace ask all. A user that may use only the channels of its namespace is refused the other
-        // one, and is asked by the clients of its namespace.
-        let mut channels = vec![wire::channel(None)];
-        channels.extend(namespace.map(|namespace| wire::channel(Some(namespace))));
-        let identity = Identity::of(engine, service);
-        Self { _answering: answering::answer(engine, &channels, &identity) }
-    }
-}
-
-opaque_debug!(Presence);
+use crate::store::Store;
 
 /// How long a survey waits for answers.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -73,6 +51,8 @@ pub struct Surveying {
     asks_store: bool,
     /// True if the prefix is a whole name.
     is_name: bool,
+    /// True once the servers were asked for the names of connections.
+    has_asked: bool,
 }
 
 impl Surveying {
@@ -93,6 +73,7 @@ impl Surveying {
             checks: usize::MAX,
             asks_store: true,
             is_name: false,
+            has_asked: false,
         }
     }
 
@@ -157,6 +138,11 @@ impl Surveying {
         self
     }
 
+    fn store(&self) -> (&dyn Store, Duration) {
+        let leases = &self.engine.leases;
+        (&*leases.store, leases.timing.command_timeout)
+    }
+
     fn full_prefix(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{namespace}:{}", self.prefix),
@@ -190,7 +176,6 @@ pub(crate) mod fuzz {
 
     /// Reads an answer to that request, and returns what a client with the same holds and waits would publish.
     pub(crate) fn repeated(message: &[u8], request: Uuid) -> Option<Vec<Vec<u8>>> {
-        let Answer { client, holds, waits, cut, .. } = Answer::read(message, request)?;
-        Some(Answer::parts(request, &client, holds, waits, cut))
+        Some(Answer::read(message, request)?.into_parts())
     }
 }

@@ -2,10 +2,9 @@
 
 mod class;
 mod client;
-mod dot;
 mod graph;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 pub(crate) use self::client::{ClientOrder, Locks};
 use self::graph::{CLASSES, NAMES};
@@ -124,7 +123,23 @@ impl LockOrder {
     /// ```
     #[must_use]
     pub fn to_dot(&self) -> String {
-        dot::to_dot(self)
+        let inverted: Vec<_> = self.inversions.iter().flat_map(|one| &one.edges).collect();
+        let is_same = |a: &OrderEdge, b: &OrderEdge| (&a.outer, &a.inner) == (&b.outer, &b.inner);
+        // Inversions of names have edges that no class has.
+        let of_names = |edge: &&&OrderEdge| !self.edges.iter().any(|known| is_same(known, edge));
+        let names = inverted.iter().filter(of_names).copied();
+        let mut dot = "digraph lock_order {\n".to_owned();
+        for edge in self.edges.iter().chain(names) {
+            let is_inverted = inverted.iter().any(|one| is_same(one, edge));
+            let color = if is_inverted { ", color=red" } else { "" };
+            let (outer, inner, tip) =
+                (quoted(&edge.outer), quoted(&edge.inner), quoted(&edge.to_string()));
+            let times = edge.times;
+            // Writing to a string does not fail.
+            let _ =
+                writeln!(dot, "    {outer} -> {inner} [label=\"{times}\", tooltip={tip}{color}];");
+        }
+        dot + "}\n"
     }
 }
 
@@ -163,4 +178,9 @@ impl fmt::Display for Inversion {
              everywhere, or all at once with a multi lock",
         )
     }
+}
+
+/// A text as Graphviz reads it: a backslash begins an escape in labels.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

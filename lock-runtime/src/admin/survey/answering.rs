@@ -9,9 +9,10 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
-use super::local::Lines;
-use super::wire::{Answer, Identity, Request};
+use super::SurveyedProcess;
+use super::wire::{Answer, Request, channel};
 use crate::acquire::Engine;
+use crate::opaque::opaque_debug;
 use crate::store::Listening;
 
 /// The least time between two answers: four a second.
@@ -26,34 +27,43 @@ const REMEMBERED: usize = 16;
 /// How long the server may take for a part of an answer. No lock waits for it.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A client lists at most so many holds, and so many waits, whatever is asked for.
-const MOST_LINES: usize = 10_000;
-
-/// Has a client answer what is asked on these channels, until the result is dropped.
-pub(super) fn answer(
-    engine: &Arc<Engine>,
-    channels: &[String],
-    identity: &Identity,
-) -> Vec<Listening> {
-    // The channels share the turns: a client answers four times a second, wherever it is asked.
-    let turns = Arc::default();
-    let listen = |channel: &String| {
-        let answerer = Arc::new(Answerer {
-            engine: Arc::downgrade(engine),
-            identity: identity.clone(),
-            channel: channel.clone(),
-            turns: Arc::clone(&turns),
-        });
-        let on_message = Arc::new(move |message: &[u8]| answerer.heed(message));
-        engine.leases.store.listen(channel, on_message)
-    };
-    channels.iter().map(listen).collect()
+/// Has a client answer surveys until dropped.
+pub(crate) struct Presence {
+    _listening: Vec<Listening>,
 }
+
+impl Presence {
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        namespace: Option<&str>,
+        service: Option<&str>,
+    ) -> Self {
+        let client = Arc::new(SurveyedProcess::of(engine, service));
+        // The channels share the turns: a client answers four times a second, wherever it is asked.
+        let turns = Arc::default();
+        let listen = |channel: String| {
+            let answerer = Arc::new(Answerer {
+                engine: Arc::downgrade(engine),
+                client: Arc::clone(&client),
+                channel: channel.clone(),
+                turns: Arc::clone(&turns),
+            });
+            let on_message = Arc::new(move |message: &[u8]| answerer.heed(message));
+            engine.leases.store.listen(&channel, on_message)
+        };
+        // Clients without a namespace ask all. A user that may use only the channels of its namespace is refused the other
+        // one, and is asked by the clients of its namespace.
+        let channels = [Some(channel(None)), namespace.map(|namespace| channel(Some(namespace)))];
+        Self { _listening: channels.into_iter().flatten().map(listen).collect() }
+    }
+}
+
+opaque_debug!(Presence);
 
 struct Answerer {
     /// Weak: an answer does not keep a client.
     engine: Weak<Engine>,
-    identity: Identity,
+    client: Arc<SurveyedProcess>,
     channel: String,
     turns: Arc<Mutex<Turns>>,
 }
@@ -99,12 +109,9 @@ impl Answerer {
 
     async fn answer(&self, request: &Request) {
         let Some(engine) = self.engine.upgrade() else { return };
-        let limit = request.limit.min(MOST_LINES);
-        let Lines { holds, waits, cut } = Lines::of(&engine, &request.prefix, limit);
-        let (store, timeout) = (&engine.leases.store, TIMEOUT);
         let channel = request.reply_channel(&self.channel);
-        for part in Answer::parts(request.id, &self.identity, holds, waits, cut) {
-            if let Err(error) = store.publish(&channel, &part, timeout).await {
+        for part in Answer::of(&engine, &self.client, request).into_parts() {
+            if let Err(error) = engine.leases.store.publish(&channel, &part, TIMEOUT).await {
                 tracing::debug!(%error, "a survey is not answered");
                 return;
             }

@@ -8,17 +8,14 @@ use super::graph::{CLASSES, End, NAMES};
 use crate::site::CallSite;
 use crate::store::{HoldKind, Target};
 
-/// Whether a client records the order of its locks, and under which names.
+/// Whether a client records the order of its locks: if it does, what the names of its locks begin with.
 #[derive(Clone, Default)]
-pub(crate) struct ClientOrder(Option<Arc<Names>>);
-
-struct Names {
-    namespace: Option<Box<str>>,
-}
+pub(crate) struct ClientOrder(Option<Arc<str>>);
 
 impl ClientOrder {
     pub(crate) fn new(is_on: bool, namespace: Option<&str>) -> Self {
-        Self(is_on.then(|| Arc::new(Names { namespace: namespace.map(Box::from) })))
+        let prefix = || namespace.map_or_else(String::new, |namespace| format!("{namespace}:"));
+        Self(is_on.then(|| prefix().into()))
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -27,10 +24,8 @@ impl ClientOrder {
 
     /// Returns the name of a client's lock without the client's namespace; `None` if that client does not record.
     fn name_of<'a>(&self, target: &'a Target) -> Option<&'a str> {
-        let names = self.0.as_ref()?;
-        let name = target.key().as_str();
-        let inside = names.namespace.as_ref().and_then(|namespace| name.strip_prefix(&**namespace));
-        Some(inside.and_then(|name| name.strip_prefix(':')).unwrap_or(name))
+        let (prefix, name) = (self.0.as_deref()?, target.key().as_str());
+        Some(name.strip_prefix(prefix).unwrap_or(name))
     }
 }
 
@@ -45,19 +40,24 @@ struct Lock<'a> {
     name: &'a str,
     class: Class<'a>,
     is_read: bool,
+    site: Option<CallSite>,
 }
 
 impl<'a> Locks<'a> {
     /// Records that they were acquired inside of `outer`, and reports each cycle that is closed for the first time. The
     /// graph is not locked then.
     pub(crate) fn record_inside(&self, outer: &Self, mut report: impl FnMut(&Inversion)) {
-        for outer_lock in outer.each() {
-            for lock in self.each() {
+        for outer in outer.each() {
+            for inner in self.each() {
                 // Readers exclude each other only while writers of both wait.
-                let both_read = outer_lock.is_read && lock.is_read;
-                if !both_read && outer_lock.name != lock.name {
-                    let [outer, inner] = [(&outer_lock, outer.site), (&lock, self.site)];
-                    record(outer, inner, &mut report);
+                if outer.name == inner.name || outer.is_read && inner.is_read {
+                    continue;
+                }
+                let (outer_class, inner_class) = (outer.class(), inner.class());
+                CLASSES.record(outer_class, inner_class).iter().for_each(&mut report);
+                if outer_class.key == inner_class.key {
+                    let found = NAMES.record(outer.full_name(), inner.full_name());
+                    found.iter().for_each(&mut report);
                 }
             }
         }
@@ -74,29 +74,17 @@ impl<'a> Locks<'a> {
             }
             let name = order.name_of(lock)?;
             let class = Class::new(name, template);
-            Some(Lock { name, class, is_read: lock.kind() == HoldKind::Read })
+            Some(Lock { name, class, is_read: lock.kind() == HoldKind::Read, site })
         })
     }
 }
 
-fn record(
-    (outer, outer_site): (&Lock<'_>, Option<CallSite>),
-    (inner, inner_site): (&Lock<'_>, Option<CallSite>),
-    report: &mut impl FnMut(&Inversion),
-) {
-    let class = |lock: &Lock<'_>| lock.class.key();
-    let (outer_class, inner_class) = (class(outer), class(inner));
-    let found = CLASSES.record(
-        End { key: outer_class, text: &outer.class, site: outer_site },
-        End { key: inner_class, text: &inner.class, site: inner_site },
-    );
-    found.iter().for_each(&mut *report);
-    if outer_class == inner_class {
-        let end = |lock: &Lock<'_>| key_of_name(lock.name);
-        let found = NAMES.record(
-            End { key: end(outer), text: &outer.name, site: outer_site },
-            End { key: end(inner), text: &inner.name, site: inner_site },
-        );
-        found.iter().for_each(report);
+impl Lock<'_> {
+    fn class(&self) -> End<'_> {
+        End { key: self.class.key(), text: &self.class, site: self.site }
+    }
+
+    fn full_name(&self) -> End<'_> {
+        End { key: key_of_name(self.name), text: &self.name, site: self.site }
     }
 }

@@ -8,10 +8,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::graph::Deadlock;
-use super::wire::{Identity, millis};
+use super::wire::millis;
 use crate::error::StoreError;
 use crate::key::LockKey;
 use crate::store::HoldKind;
@@ -114,7 +114,8 @@ pub struct SurveyedClient {
 }
 
 /// A client and its process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+// Answers have it in this form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SurveyedProcess {
     /// The id of the client, under which the store knows its holds.
@@ -126,18 +127,10 @@ pub struct SurveyedProcess {
     /// The id of its process.
     pub pid: u32,
     /// When the process created its first client.
-    #[serde(serialize_with = "since_1970")]
+    #[serde(with = "since_1970")]
     pub started: SystemTime,
     /// The version of this library.
     pub version: String,
-}
-
-impl From<&Identity> for SurveyedProcess {
-    fn from(identity: &Identity) -> Self {
-        let Identity { id, service, host, pid, started, version } = identity.clone();
-        let started = UNIX_EPOCH.checked_add(Duration::from_millis(started)).unwrap_or(UNIX_EPOCH);
-        Self { id: id.to_string(), service, host, pid, started, version }
-    }
 }
 
 /// `service@host:pid`.
@@ -221,44 +214,21 @@ pub struct SurveyedHolder {
 /// `billing@web-1:42`; of a client that has not answered, `billing@web-1:42, which does not answer`, or what is known of it.
 impl fmt::Display for SurveyedHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_client(
-            f,
-            self.client.as_deref(),
-            self.last_known.as_deref(),
-            &self.client_id,
-            self.thread,
-        )
+        let Self { client, client_id, last_known, thread, .. } = self.clone();
+        SurveyedPlace { client, client_id, last_known, thread }.fmt(f)
     }
 }
 
 /// As a [holder](SurveyedHolder).
 impl fmt::Display for SurveyedPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_client(
-            f,
-            self.client.as_deref(),
-            self.last_known.as_deref(),
-            &self.client_id,
-            self.thread,
-        )
-    }
-}
-
-fn write_client(
-    f: &mut fmt::Formatter<'_>,
-    client: Option<&SurveyedProcess>,
-    last_known: Option<&str>,
-    id: &str,
-    thread: Option<u64>,
-) -> fmt::Result {
-    match (client, thread, id) {
-        (Some(client), ..) => write!(f, "{client}"),
-        (None, Some(thread), _) => write!(f, "Redisson client {id}, thread {thread}"),
-        (None, None, "") => f.write_str("Redisson client"),
-        (None, None, _) => match last_known {
-            Some(process) => write!(f, "{process}, which does not answer"),
-            None => write!(f, "client {id}, which does not answer"),
-        },
+        match (&self.client, self.thread, &*self.client_id, &self.last_known) {
+            (Some(client), ..) => client.fmt(f),
+            (None, Some(thread), id, _) => write!(f, "Redisson client {id}, thread {thread}"),
+            (None, None, "", _) => f.write_str("Redisson client"),
+            (None, None, _, Some(process)) => write!(f, "{process}, which does not answer"),
+            (None, None, id, None) => write!(f, "client {id}, which does not answer"),
+        }
     }
 }
 
@@ -290,13 +260,22 @@ pub(super) fn as_text<S: Serializer>(key: &LockKey, to: S) -> Result<S::Ok, S::E
     to.collect_str(key)
 }
 
-fn since_1970<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
-    millis::serialize(&time.duration_since(UNIX_EPOCH).unwrap_or_default(), to)
+/// Times as whole milliseconds since 1970.
+mod since_1970 {
+    use serde::{Deserializer, Serializer};
+
+    use super::{SystemTime, UNIX_EPOCH, millis};
+
+    pub(super) fn serialize<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+        millis::serialize(&time.duration_since(UNIX_EPOCH).unwrap_or_default(), to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<SystemTime, D::Error> {
+        let time = UNIX_EPOCH.checked_add(millis::deserialize(from)?);
+        Ok(time.unwrap_or(UNIX_EPOCH))
+    }
 }
 
 fn as_sentence<S: Serializer>(error: &Option<StoreError>, to: S) -> Result<S::Ok, S::Error> {
-    match error {
-        Some(error) => to.collect_str(error),
-        None => to.serialize_none(),
-    }
+    error.as_ref().map(ToString::to_string).serialize(to)
 }

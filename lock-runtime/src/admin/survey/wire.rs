@@ -4,11 +4,14 @@
 //! the request's id, so a request cannot have a client publish anywhere else. An answer comes in parts that are small enough
 //! for any server. It has no owner id, token, address or password.
 
+use std::mem::take;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::SurveyedProcess;
 use crate::store::HoldKind;
 
 /// The version of these messages. Others are ignored.
@@ -40,7 +43,7 @@ pub(super) struct Request {
 pub(super) struct Answer {
     v: u8,
     pub(super) id: Uuid,
-    pub(super) client: Identity,
+    pub(super) client: Arc<SurveyedProcess>,
     /// The number of this part, from zero.
     #[serde(default)]
     pub(super) part: u32,
@@ -54,18 +57,6 @@ pub(super) struct Answer {
     /// True if the limit has left some out.
     #[serde(default)]
     pub(super) cut: bool,
-}
-
-/// Who answers.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Identity {
-    pub(super) id: Uuid,
-    pub(super) service: String,
-    pub(super) host: String,
-    pub(super) pid: u32,
-    /// In milliseconds since 1970.
-    pub(super) started: u64,
-    pub(super) version: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,26 +96,29 @@ pub(super) struct WaitLine {
 pub(super) mod millis {
     use std::time::Duration;
 
-    use serde::{Deserialize, Deserializer, Serializer};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    fn whole(time: &Duration) -> u64 {
+        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    }
 
     pub(in super::super) fn serialize<S: Serializer>(
         time: &Duration,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+        to.serialize_u64(whole(time))
     }
 
     pub(in super::super) fn serialize_some<S: Serializer>(
         time: &Option<Duration>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        match time {
-            Some(time) => serialize(time, to),
-            None => to.serialize_none(),
-        }
+        time.as_ref().map(whole).serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Duration, D::Error> {
         u64::deserialize(from).map(Duration::from_millis)
     }
 }
@@ -150,10 +144,6 @@ impl Request {
         serde_json::from_slice(message).ok().filter(|request: &Self| request.v == VERSION)
     }
 
-    pub(super) fn to_json(&self) -> Vec<u8> {
-        serde_json::to_vec(self).unwrap_or_default()
-    }
-
     /// The channel of its answers.
     pub(super) fn reply_channel(&self, channel: &str) -> String {
         format!("{channel}:{}", self.id)
@@ -161,70 +151,52 @@ impl Request {
 }
 
 impl Answer {
+    /// An answer to that request, without a hold or a wait.
+    pub(super) fn new(request: Uuid, client: &Arc<SurveyedProcess>) -> Self {
+        let (id, client) = (request, Arc::clone(client));
+        let (holds, waits) = (Vec::new(), Vec::new());
+        Self { v: VERSION, id, client, part: 0, holds, waits, more: false, cut: false }
+    }
+
     /// Reads a message. `None` if it is no answer of this version to that request.
     pub(super) fn read(message: &[u8], request: Uuid) -> Option<Self> {
         let answer: Self = serde_json::from_slice(message).ok()?;
-        (answer.v == VERSION && answer.id == request).then_some(answer)
+        // Locks are released by the beginning of an id, so what is none must not look like one.
+        let is_client = Uuid::try_parse(&answer.client.id).is_ok();
+        (answer.v == VERSION && answer.id == request && is_client).then_some(answer)
     }
 
-    /// The whole answer, in parts.
-    pub(super) fn parts(
-        request: Uuid,
-        client: &Identity,
-        holds: Vec<HoldLine>,
-        waits: Vec<WaitLine>,
-        cut: bool,
-    ) -> Vec<Vec<u8>> {
-        let numbered = |number: usize| Self {
-            v: VERSION,
-            id: request,
-            client: client.clone(),
-            part: u32::try_from(number).unwrap_or(u32::MAX),
-            holds: Vec::new(),
-            waits: Vec::new(),
-            more: true,
-            cut,
-        };
-        let (mut parts, mut part, mut room) = (Vec::new(), numbered(0), ROOM);
-        let lines = holds.into_iter().map(Line::Hold).chain(waits.into_iter().map(Line::Wait));
-        for line in lines {
-            let size = line.most_bytes();
-            if size > room && room < ROOM {
-                let next = numbered(parts.len() + 1);
-                parts.push(std::mem::replace(&mut part, next));
-                room = ROOM;
-            }
-            room = room.saturating_sub(size);
-            match line {
-                Line::Hold(hold) => part.holds.push(hold),
-                Line::Wait(wait) => part.waits.push(wait),
-            }
+    /// Returns the messages that have all its holds and waits.
+    pub(super) fn into_parts(mut self) -> Vec<Vec<u8>> {
+        let (holds, waits) = (take(&mut self.holds), take(&mut self.waits));
+        (self.part, self.more) = (0, false);
+        let (mut done, mut room) = (Vec::new(), ROOM);
+        for hold in holds {
+            self.make_room(&hold, &mut room, &mut done);
+            self.holds.push(hold);
         }
-        part.more = false;
-        parts.push(part);
-        parts.iter().map(|part| serde_json::to_vec(part).unwrap_or_default()).collect()
-    }
-}
-
-enum Line {
-    Hold(HoldLine),
-    Wait(WaitLine),
-}
-
-impl Line {
-    /// About as many bytes as it takes as JSON, or more.
-    fn most_bytes(&self) -> usize {
-        let text = |text: &Option<String>| text.as_ref().map_or(0, |text| in_json(text));
-        260 + match self {
-            Self::Hold(hold) => in_json(&hold.name) + text(&hold.site) + text(&hold.policy),
-            Self::Wait(wait) => in_json(&wait.name) + text(&wait.site) + 21 * wait.inside.len(),
+        for wait in waits {
+            self.make_room(&wait, &mut room, &mut done);
+            self.waits.push(wait);
         }
+        done.push(to_json(&self));
+        done
+    }
+
+    /// Takes the room of a line. Ends this part first and begins the next one, if there is not enough left.
+    fn make_room(&mut self, line: &impl Serialize, room: &mut usize, done: &mut Vec<Vec<u8>>) {
+        let size = to_json(line).len();
+        if size > *room && *room < ROOM {
+            self.more = true;
+            done.push(to_json(self));
+            (self.part, self.more, *room) = (self.part + 1, false, ROOM);
+            self.holds.clear();
+            self.waits.clear();
+        }
+        *room = room.saturating_sub(size + 1);
     }
 }
 
-/// The bytes of a text as JSON, where a control character takes six.
-fn in_json(text: &str) -> usize {
-    text.bytes()
-        .map(|byte| if byte < b' ' { 6 } else { 1 + usize::from(byte == b'"' || byte == b'\\') })
-        .sum()
+pub(super) fn to_json(message: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(message).unwrap_or_default()
 }

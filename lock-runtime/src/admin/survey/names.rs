@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use super::collect::Stored;
 use super::heard::Answers;
-use super::{SurveyedClient, SurveyedHolder, SurveyedPlace, SurveyedProcess, Surveying};
-use crate::store::{ProcessNames, StoredHold, StoredWaiter};
+use super::{SurveyedClient, SurveyedHolder, SurveyedPlace, Surveying};
+use crate::store::{ProcessNames, StoredHold};
 
 /// How many names are kept. More are those of clients that ended long ago.
 const MOST: usize = 20_000;
@@ -28,10 +28,6 @@ impl KnownNames {
         }
     }
 
-    fn knows(&self, id: &str) -> bool {
-        self.0.lock().contains_key(id)
-    }
-
     fn get(&self, id: &str) -> Option<String> {
         self.0.lock().get(id).cloned()
     }
@@ -40,23 +36,18 @@ impl KnownNames {
 impl Surveying {
     /// Asks the servers, at most once in a survey, for the names of connections if a holder has not answered that earlier
     /// surveys have not met either. A user without the right to ask gets no names.
-    pub(super) async fn learn_names(
-        &self,
-        answers: &Answers,
-        stored: &Stored,
-        has_asked: &mut bool,
-    ) {
+    pub(super) async fn learn_names(&mut self, answers: &Answers, stored: &Stored) {
         self.known.learn(answers.processes());
         let holders = stored.by_name.values().flat_map(|found| &found.holders);
         let silent: BTreeSet<_> =
             holders.filter(|hold| hold.thread.is_none()).map(|hold| &*hold.client).collect();
-        let is_unknown = |id: &str| !id.is_empty() && !self.known.knows(id);
-        if *has_asked || !silent.into_iter().any(is_unknown) {
+        let is_unknown = |id: &str| !id.is_empty() && self.known.get(id).is_none();
+        if self.has_asked || !silent.into_iter().any(is_unknown) {
             return;
         }
-        *has_asked = true;
-        let leases = &self.engine.leases;
-        match leases.store.processes(leases.timing.command_timeout).await {
+        self.has_asked = true;
+        let (store, timeout) = self.store();
+        match store.processes(timeout).await {
             Ok(names) => self.known.learn(names),
             Err(error) => tracing::debug!(%error, "the names of connections are not known"),
         }
@@ -69,8 +60,9 @@ pub(super) fn unclaimed(
     clients: &[SurveyedClient],
     names: &KnownNames,
 ) -> SurveyedHolder {
-    let StoredHold { client: id, thread, count, .. } = stored;
-    let Identified { client, client_id, last_known } = identified(id, clients, names);
+    let StoredHold { client, thread, count, .. } = stored;
+    let SurveyedPlace { client, client_id, last_known, thread } =
+        place(client, thread, clients, names);
     SurveyedHolder {
         client,
         client_id,
@@ -85,30 +77,19 @@ pub(super) fn unclaimed(
     }
 }
 
+/// Names the client of that id in the store, if it has answered, or says what it was called.
 pub(super) fn place(
-    waiter: StoredWaiter,
+    id: String,
+    thread: Option<u64>,
     clients: &[SurveyedClient],
     names: &KnownNames,
 ) -> SurveyedPlace {
-    let StoredWaiter { client: id, thread } = waiter;
-    let Identified { client, client_id, last_known } = identified(id, clients, names);
-    SurveyedPlace { client, client_id, last_known, thread }
-}
-
-struct Identified {
-    client: Option<Arc<SurveyedProcess>>,
-    /// The id to show.
-    client_id: String,
-    last_known: Option<String>,
-}
-
-/// The client of an id in the store, if it has answered, or what it was called.
-fn identified(id: String, clients: &[SurveyedClient], names: &KnownNames) -> Identified {
     let client = clients.iter().find(|one| one.client.id == id).map(|one| Arc::clone(&one.client));
-    match client {
-        Some(_) => Identified { client, client_id: id, last_known: None },
-        None => Identified { client, client_id: shortened(&id), last_known: names.get(&id) },
-    }
+    let (client_id, last_known) = match client {
+        Some(_) => (id, None),
+        None => (shortened(&id), names.get(&id)),
+    };
+    SurveyedPlace { client, client_id, last_known, thread }
 }
 
 /// Enough of an id to find the client in a log. With the number of a thread, the whole of it would release a lock.

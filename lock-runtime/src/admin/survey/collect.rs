@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::graph::Waits;
 use super::heard::Answers;
 use super::names::{KnownNames, place, unclaimed};
-use super::wire::{Answer, HoldLine, LONGEST_ANSWER, Request, WaitLine};
+use super::wire::{Answer, HoldLine, LONGEST_ANSWER, Request, WaitLine, to_json};
 use super::{
     Survey, SurveyedClient, SurveyedHolder, SurveyedLock, SurveyedProcess, SurveyedWaiter,
     Surveying,
@@ -35,36 +35,29 @@ const UNCOUNTED: u32 = 0;
 /// How many locks of the store are looked at, at once.
 const AT_ONCE: usize = 64;
 
-/// The names in the store.
-#[derive(Default)]
-struct Listed {
-    names: BTreeSet<LockKey>,
-    /// True if the limit, the time or the pages have left names out.
-    is_cut: bool,
-    /// Why the names could not be listed.
-    not_listed: Option<StoreError>,
-}
-
-/// What the store knows.
-#[derive(Default)]
+/// What the store says.
+#[derive(Clone, Default)]
 pub(super) struct Stored {
+    /// The names that were listed.
+    names: BTreeSet<LockKey>,
     /// The names that were looked at and are locks.
     pub(super) by_name: BTreeMap<LockKey, Inspection>,
-    /// True if the limit has left names out.
+    /// True if the limit, the time or the pages have left names out.
     is_cut: bool,
-    /// Why some names could not be looked at.
+    /// Why the names could not be listed, or some of them not be looked at.
     failed: Option<StoreError>,
 }
 
 impl Surveying {
-    pub(super) async fn make(self) -> Result<Survey, LockError> {
+    pub(super) async fn make(mut self) -> Result<Survey, LockError> {
         self.engine.leases.check_caller()?;
         check_prefix(&self.full_prefix())?;
-        let whole = self.is_name.then(|| LockKey::new(self.full_prefix())).transpose()?;
+        if self.is_name {
+            LockKey::new(self.full_prefix())?;
+        }
         let (answers, listed) = tokio::join!(self.ask_clients(), self.list());
-        let mut has_asked = false;
-        let mut survey = self.look(answers?, &listed, whole.as_ref(), &mut has_asked).await;
-        let waits = Waits::with_guesses(&survey.locks);
+        let mut survey = self.look(answers?, listed.clone()).await;
+        let waits = Waits::of(&survey.locks, true);
         let (is_cut, was_complete) = (waits.is_cut, survey.is_complete);
         if waits.is_empty() {
             survey.cut_if(is_cut);
@@ -74,31 +67,26 @@ impl Surveying {
         // and after a moment were there in that moment.
         let earlier = waits.ids();
         let answers = self.ask_clients().await?;
-        let mut survey = self.look(answers, &listed, whole.as_ref(), &mut has_asked).await;
-        survey.deadlocks = Waits::of(&survey.locks).met_before(&earlier).deadlocks();
-        let guessed = Waits::with_guesses(&survey.locks).met_before(&earlier);
-        survey.possible_deadlocks = guessed.possible_deadlocks();
+        let mut survey = self.look(answers, listed).await;
+        survey.deadlocks = Waits::of(&survey.locks, false).met_before(&earlier).deadlocks(false);
+        let guessed = Waits::of(&survey.locks, true).met_before(&earlier);
+        survey.possible_deadlocks = guessed.deadlocks(true);
         survey.cut_if(is_cut || guessed.is_cut);
         survey.is_complete &= was_complete;
         Ok(survey)
     }
 
     /// Joins what clients have answered with what the store says of the locks that they named and of those listed.
-    async fn look(
-        &self,
-        answers: Answers,
-        listed: &Listed,
-        whole: Option<&LockKey>,
-        has_asked: &mut bool,
-    ) -> Survey {
+    async fn look(&mut self, answers: Answers, listed: Stored) -> Survey {
         let stored = match self.asks_store {
-            true => self.ask_store(&answers, listed, whole).await,
-            false => Stored::default(),
+            true => self.ask_store(&answers, listed).await,
+            false => listed,
         };
-        self.learn_names(&answers, &stored, has_asked).await;
-        let mut survey = join(answers, stored, listed, &self.known);
-        if let Some(whole) = whole {
-            survey.locks.retain(|lock| *whole == lock.key);
+        self.learn_names(&answers, &stored).await;
+        let mut survey = join(answers, stored, &self.known);
+        if self.is_name {
+            let name = self.full_prefix();
+            survey.locks.retain(|lock| lock.key.as_str() == name);
         }
         if !self.asks_store {
             // Some client has them, and has not said so.
@@ -112,10 +100,15 @@ impl Surveying {
         survey
     }
 
+    /// When a survey that begins now ends.
+    fn end(&self) -> Instant {
+        let now = Instant::now();
+        now.checked_add(self.within).unwrap_or(now + FOREVER)
+    }
+
     /// Publishes a request, and collects answers until all have come or the time is over.
     async fn ask_clients(&self) -> Result<Answers, LockError> {
-        let (store, timeout) =
-            (&self.engine.leases.store, self.engine.leases.timing.command_timeout);
+        let (store, timeout) = self.store();
         let request = Request::new(self.full_prefix(), self.limit);
         let (to, mut parts) = mpsc::channel(PARTS);
         let channel = request.reply_channel(&self.channel);
@@ -127,9 +120,8 @@ impl Surveying {
         });
         let _listening = store.listen(&channel, on_message);
         store.listened(&channel, timeout).await?;
-        let start = Instant::now();
-        let end = start.checked_add(self.within).unwrap_or(start + FOREVER);
-        let asked = store.publish(&self.channel, &request.to_json(), timeout).await?;
+        let (start, end) = (Instant::now(), self.end());
+        let asked = store.publish(&self.channel, &to_json(&request), timeout).await?;
         let (asked, mut answers) =
             (usize::try_from(asked).unwrap_or(usize::MAX), Answers::default());
         let (mut again, mut pause) = (start + ASK_AGAIN, ASK_AGAIN);
@@ -144,7 +136,7 @@ impl Surveying {
                 Err(_) if Instant::now() >= end => break,
                 Err(_) => {
                     // A client that has answered many requests lately has passed this one over; the others know it again.
-                    let asking = store.publish(&self.channel, &request.to_json(), timeout);
+                    let asking = store.publish(&self.channel, &to_json(&request), timeout);
                     drop(timeout_at(end, asking).await);
                     pause *= 2;
                     again = Instant::now() + pause;
@@ -157,16 +149,14 @@ impl Surveying {
 
     /// Lists names in the store, until all are listed, the limit is passed, or its time, its pages or its checks are used up: a server has
     /// other work than to look through the keys of other programs.
-    async fn list(&self) -> Listed {
-        let mut listed = Listed::default();
+    async fn list(&self) -> Stored {
+        let mut listed = Stored::default();
         if self.is_name || !self.asks_store {
             return listed;
         }
-        let (store, timeout) =
-            (&self.engine.leases.store, self.engine.leases.timing.command_timeout);
-        let start = Instant::now();
-        let end = start.checked_add(self.within).unwrap_or(start + FOREVER);
-        let (prefix, mut cursor, mut checked) = (self.full_prefix(), NamesCursor::start(), 0);
+        let (store, timeout) = self.store();
+        let (prefix, end) = (self.full_prefix(), self.end());
+        let (mut cursor, mut checked) = (NamesCursor::start(), 0);
         for page in 0.. {
             // At least one page, so that a survey without a time meets a permission that is missing.
             let is_over = page >= self.pages || checked >= self.checks || Instant::now() >= end;
@@ -182,7 +172,7 @@ impl Surveying {
                     cursor = next;
                 }
                 Err(error) => {
-                    listed.not_listed = Some(error);
+                    listed.failed = Some(error);
                     break;
                 }
             }
@@ -195,36 +185,28 @@ impl Surveying {
     }
 
     /// Looks up the listed locks in the store, and those that clients named.
-    async fn ask_store(
-        &self,
-        answers: &Answers,
-        listed: &Listed,
-        whole: Option<&LockKey>,
-    ) -> Stored {
-        let (store, timeout) =
-            (&self.engine.leases.store, self.engine.leases.timing.command_timeout);
-        let mut names = answers.names();
-        names.extend(listed.names.iter().cloned());
-        if let Some(whole) = whole {
-            names.retain(|name| name == whole);
+    async fn ask_store(&self, answers: &Answers, mut stored: Stored) -> Stored {
+        let (store, timeout) = self.store();
+        if !self.is_name {
+            stored.names.extend(answers.names());
         }
         // What clients name is shown in any case; the store is asked for no more than that of each.
-        let is_cut = names.len() > self.limit;
+        stored.is_cut |= stored.names.len() > self.limit;
         // A prefix may be a whole name, which the listing meets late among many that it begins.
         let prefix = LockKey::new(self.full_prefix()).ok();
-        let names: BTreeSet<_> = names.into_iter().take(self.limit).chain(prefix).collect();
+        let names = std::mem::take(&mut stored.names).into_iter().take(self.limit);
+        let names: BTreeSet<_> = names.chain(prefix).collect();
         let look = |key: LockKey| async move {
             let found = store.inspect(&key, timeout).await;
             (key, found)
         };
-        let mut stored = Stored { is_cut, ..Stored::default() };
         let mut looked = stream::iter(names).map(look).buffer_unordered(AT_ONCE);
         while let Some((key, found)) = looked.next().await {
             match found {
                 Ok(found) => drop(stored.by_name.insert(key, found)),
                 // Not a lock.
                 Err(error) if error.kind() == StoreErrorKind::WrongType => {}
-                Err(error) => stored.failed = Some(error),
+                Err(error) => drop(stored.failed.get_or_insert(error)),
             }
         }
         stored
@@ -232,15 +214,13 @@ impl Surveying {
 }
 
 /// Puts what clients say of their holds and waits beside what the store says.
-fn join(answers: Answers, stored: Stored, listed: &Listed, names: &KnownNames) -> Survey {
+fn join(answers: Answers, stored: Stored, names: &KnownNames) -> Survey {
     let Answers { by_client, missing } = answers;
-    let Stored { by_name, is_cut, failed } = stored;
-    let not_listed = listed.not_listed.clone().or(failed);
-    let mut is_cut = is_cut || listed.is_cut;
+    let Stored { by_name, mut is_cut, failed: not_listed, .. } = stored;
     let mut locks: BTreeMap<LockKey, SurveyedLock> = BTreeMap::new();
     let mut clients = Vec::new();
     for heard in by_client.into_values() {
-        let client = Arc::new(SurveyedProcess::from(&heard.identity));
+        let client = heard.client;
         is_cut |= heard.is_cut;
         clients.push(SurveyedClient {
             client: Arc::clone(&client),
@@ -278,7 +258,6 @@ fn join(answers: Answers, stored: Stored, listed: &Listed, names: &KnownNames) -
     let unaccounted =
         locks.iter().flat_map(|lock| &lock.holders).filter(|it| is_silent(it)).count();
     let is_complete = missing == 0 && unaccounted == 0 && !is_cut && not_listed.is_none();
-    let (deadlocks, possible_deadlocks) = (Vec::new(), Vec::new());
     Survey {
         clients,
         locks,
@@ -287,8 +266,8 @@ fn join(answers: Answers, stored: Stored, listed: &Listed, names: &KnownNames) -
         is_complete,
         is_cut,
         not_listed,
-        deadlocks,
-        possible_deadlocks,
+        deadlocks: Vec::new(),
+        possible_deadlocks: Vec::new(),
     }
 }
 
@@ -359,5 +338,6 @@ fn add_stored(
             None => lock.holders.push(unclaimed(stored, clients, names)),
         }
     }
-    lock.queue = found.queue.into_iter().map(|waiter| place(waiter, clients, names)).collect();
+    let queue = found.queue.into_iter();
+    lock.queue = queue.map(|it| place(it.client, it.thread, clients, names)).collect();
 }

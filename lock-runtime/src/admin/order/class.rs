@@ -14,10 +14,7 @@ static HASHING: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// The class of a lock, which is neither copied nor allocated: an acquire hashes it and mostly finds the hash.
 #[derive(Clone, Copy)]
-pub(super) struct Class<'a>(Text<'a>);
-
-#[derive(Clone, Copy)]
-enum Text<'a> {
+pub(super) enum Class<'a> {
     /// The name up to its first `:`.
     Name(&'a str),
     /// The first pieces of a template, of which the last is text.
@@ -28,7 +25,7 @@ impl<'a> Class<'a> {
     /// The class of the lock of that name, without a namespace, whose site may have that template.
     pub(super) fn new(name: &'a str, template: Option<&'a str>) -> Self {
         let of_template = template.and_then(|template| Self::of_template(template, name));
-        of_template.unwrap_or_else(|| Self(Text::Name(first_part(name))))
+        of_template.unwrap_or_else(|| Self::Name(name.split(':').next().unwrap_or(name)))
     }
 
     /// `None` if the template has no text that tells locks apart, or is not of that name: the key was an expression.
@@ -42,14 +39,14 @@ impl<'a> Class<'a> {
             return None;
         }
         let last = pieces(template).enumerate().filter(|(_, piece)| is_text(*piece)).last();
-        last.map(|(last, _)| Self(Text::Template { template, pieces: last + 1 }))
+        last.map(|(last, _)| Self::Template { template, pieces: last + 1 })
     }
 
     /// Calls `visit` with the parts of its text.
     fn visit(self, mut visit: impl FnMut(&str)) {
-        match self.0 {
-            Text::Name(name) => visit(name),
-            Text::Template { template, pieces: count } => {
+        match self {
+            Self::Name(name) => visit(name),
+            Self::Template { template, pieces: count } => {
                 for (number, piece) in pieces(template).take(count).enumerate() {
                     match piece {
                         Ok(Piece::Text(text)) if number + 1 == count => {
@@ -84,10 +81,6 @@ impl fmt::Display for Class<'_> {
 /// The key of a full name.
 pub(super) fn key_of_name(name: &str) -> u64 {
     HASHING.hash_one(name)
-}
-
-fn first_part(name: &str) -> &str {
-    name.split(':').next().unwrap_or(name)
 }
 
 #[cfg(test)]

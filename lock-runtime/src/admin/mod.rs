@@ -2,28 +2,41 @@
 //!
 //! The command-line tool `lockctl` and the page of the crate `lock-console` show the same.
 
+#[cfg(feature = "lock-order")]
+pub(crate) mod order;
+#[cfg(not(feature = "lock-order"))]
+#[path = "order/off.rs"]
+pub(crate) mod order;
+#[cfg(any(feature = "lock-order", feature = "survey"))]
+mod shortest;
+#[cfg(feature = "survey")]
+pub(crate) mod survey;
+pub(crate) mod waits;
+
 use std::time::Duration;
 
 use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
+#[cfg(feature = "lock-order")]
+pub use self::order::{Inversion, LockOrder, MAX_EDGES, OrderEdge};
+#[cfg(feature = "survey")]
+pub use self::survey::{
+    Deadlock, Edge, Survey, SurveyedClient, SurveyedHolder, SurveyedLock, SurveyedPlace,
+    SurveyedProcess, SurveyedWaiter, Surveying,
+};
+use self::waits::WaitEntry;
+use crate::acquire::Engine;
 use crate::client::LockClient;
 use crate::error::LockError;
 use crate::fence::FencingToken;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
-#[cfg(feature = "lock-order")]
-pub use crate::order::{Inversion, LockOrder, MAX_EDGES, OrderEdge};
+use crate::lease::manager::LeaseManager;
 use crate::store::Target;
 pub use crate::store::{
     HoldKind, Inspection, MissingRight, ServerFacts, ServerReport, StoredHold, StoredWaiter,
 };
-#[cfg(feature = "survey")]
-pub use crate::survey::{
-    Deadlock, Edge, Survey, SurveyedClient, SurveyedHolder, SurveyedLock, SurveyedPlace,
-    SurveyedProcess, SurveyedWaiter, Surveying,
-};
-use crate::waits::WaitEntry;
 
 /// The operator's side of a client: inspects locks, releases them by force, and reports on servers and processes.
 ///
@@ -80,9 +93,9 @@ impl Admin {
     /// # }
     /// ```
     pub async fn inspect(&self, name: impl IntoLockKey) -> Result<Inspection, LockError> {
-        self.client.engine.leases.check_caller()?;
+        let leases = self.leases()?;
         consume_budget().await;
-        let (key, leases) = (self.client.key(name)?, &self.client.engine.leases);
+        let key = self.client.key(name)?;
         let timeout = leases.timing.command_timeout;
         leases.store.inspect(&key, timeout).await.map_err(|error| error.about(&key, None))
     }
@@ -114,7 +127,6 @@ impl Admin {
     /// # }
     /// ```
     pub async fn force_release(&self, name: impl IntoLockKey) -> Result<bool, LockError> {
-        self.client.engine.leases.check_caller()?;
         self.release_by_force(name.into_lock_key()?, &[]).await
     }
 
@@ -135,7 +147,6 @@ impl Admin {
         name: impl IntoLockKey,
         clients: &[String],
     ) -> Result<bool, LockError> {
-        self.client.engine.leases.check_caller()?;
         let key = name.into_lock_key()?;
         // The id of no client is the beginning of all.
         if clients.is_empty() || clients.iter().any(String::is_empty) {
@@ -144,9 +155,16 @@ impl Admin {
         self.release_by_force(key, clients).await
     }
 
+    fn leases(&self) -> Result<&LeaseManager, LockError> {
+        let leases = &self.client.engine.leases;
+        leases.check_caller()?;
+        Ok(leases)
+    }
+
     async fn release_by_force(&self, name: LockKey, clients: &[String]) -> Result<bool, LockError> {
+        let leases = self.leases()?;
         consume_budget().await;
-        let (key, leases) = (self.client.key(name)?, &self.client.engine.leases);
+        let key = self.client.key(name)?;
         let timeout = leases.timing.command_timeout;
         let freed = match clients {
             [] => leases.store.force_release(&key, timeout).await,
@@ -184,8 +202,7 @@ impl Admin {
     /// # }
     /// ```
     pub async fn servers(&self) -> Result<Vec<ServerReport<ServerFacts>>, LockError> {
-        self.client.engine.leases.check_caller()?;
-        let leases = &self.client.engine.leases;
+        let leases = self.leases()?;
         Ok(leases.store.servers(leases.timing.command_timeout).await?)
     }
 
@@ -216,8 +233,7 @@ impl Admin {
     /// # }
     /// ```
     pub async fn missing_rights(&self) -> Result<Vec<ServerReport<Vec<MissingRight>>>, LockError> {
-        self.client.engine.leases.check_caller()?;
-        let leases = &self.client.engine.leases;
+        let leases = self.leases()?;
         Ok(leases.store.missing_rights(leases.timing.command_timeout).await?)
     }
 
@@ -269,9 +285,7 @@ impl Admin {
     pub fn waiting(&self) -> Vec<WaitInfo> {
         let (now, mut waits) = (Instant::now(), Vec::new());
         let mut note = |wait: &WaitEntry| waits.extend(WaitInfo::of(wait, now));
-        let engine = &self.client.engine;
-        engine.queues.visit_waits(&mut note);
-        engine.waits.visit(&mut note);
+        visit_waits(&self.client.engine, &mut note);
         waits
     }
 
@@ -370,6 +384,12 @@ impl Admin {
     pub fn check_sites(&self) -> Result<(), crate::policy::ConfigError> {
         self.client.config().unwrap_or_default().check_sites(crate::site::sites())
     }
+}
+
+/// Calls `visit` with each wait of a client: in a queue of this process, or for the store. It must not wait or drop a hold.
+pub(crate) fn visit_waits(engine: &Engine, visit: &mut dyn FnMut(&WaitEntry)) {
+    engine.queues.visit_waits(visit);
+    engine.waits.visit(visit);
 }
 
 /// One hold of this client: see [`Admin::held`].
