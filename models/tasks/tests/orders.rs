@@ -76,9 +76,3 @@ fn a_release_is_repeated() {
         every_order(2, "a lost answer", move || hand_over::a_release_is_repeated(end));
     }
 }
-
-/// S-20.
-#[test]
-fn a_release_outlives_its_task() {
-    every_order(3, "the releaser's task is replaced", hand_over::a_release_outlives_its_task);
-}

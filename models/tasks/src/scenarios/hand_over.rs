@@ -230,27 +230,3 @@ pub fn a_release_is_repeated(end: End) {
     drop(stop);
     block_on(time).expect("it ends");
 }
-
-/// Another task takes the releaser's place while the one before sends a release: the release is made to its end.
-///
-/// # Panics
-///
-/// When it is not.
-pub fn a_release_outlives_its_task() {
-    let world = World::new(CountingStore::slow_to_send());
-    let releaser = Arc::clone(&world.leases.releaser);
-    let store: Arc<dyn Store> = Arc::clone(&world.store) as _;
-    let earlier = spawn(Arc::clone(&releaser).run(Arc::clone(&store)));
-    let holder = spawn(Arc::clone(&world).lock(End::Drop, None));
-    let later = spawn(async move { releaser.run(store).await });
-    block_on(async {
-        holder.await.expect("it ends");
-        // Before the close, which would wake a task that has missed it.
-        world.leases.releaser.unfinished.ended().await;
-        world.leases.releaser.close();
-        for task in [earlier, later] {
-            task.await.expect("it ends when nothing is left to release");
-        }
-    });
-    assert!(world.store.is_free(), "a hold was not released");
-}

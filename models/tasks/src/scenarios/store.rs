@@ -16,8 +16,6 @@ use crate::store::{
 #[derive(Debug, Default)]
 pub(super) struct CountingStore {
     state: Mutex<State>,
-    /// Whether other tasks may run while one sends a release: in the middle of a poll.
-    is_slow_to_send: bool,
 }
 
 #[derive(Debug, Default)]
@@ -34,11 +32,7 @@ struct State {
 impl CountingStore {
     pub(super) fn losing_answers(lost_answers: usize) -> Arc<Self> {
         let state = State { lost_answers, ..State::default() };
-        Arc::new(Self { state: Mutex::new(state), is_slow_to_send: false })
-    }
-
-    pub(super) fn slow_to_send() -> Arc<Self> {
-        Arc::new(Self { is_slow_to_send: true, ..Self::default() })
+        Arc::new(Self { state: Mutex::new(state) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -77,9 +71,6 @@ impl Store for CountingStore {
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         StoreFuture::new(async move {
-            if self.is_slow_to_send {
-                shuttle::thread::yield_now();
-            }
             shuttle::future::yield_now().await;
             let mut state = self.state();
             *state.releases.entry(request.owner.clone()).or_default() += 1;

@@ -55,25 +55,6 @@ async fn what_was_inherited_is_inside_wherever_it_is_polled() {
     guard.release().await.unwrap();
 }
 
-/// A task is handed what is around its caller without the links that another one hides: none of another lock, and none of
-/// another level, also where the code inside runs the guard around it.
-#[tokio::test(start_paused = true)]
-async fn what_was_inherited_hides_no_level() {
-    let client = LockClient::in_memory();
-    let (lock, other) = (client.mutex("outer"), client.mutex("other"));
-    let task = || async {
-        let lock = lock.clone();
-        lock_tests::spawn(scope::inherit(async move { is_inside(&lock).await })).await.unwrap()
-    };
-    let guard = lock.lock().await.unwrap();
-    assert_eq!(guard.run(other.run(task())).await.unwrap().unwrap(), INSIDE, "another lock");
-    let again = async {
-        let nested = lock.lock().await.unwrap();
-        nested.run(guard.run(task())).await.unwrap().unwrap()
-    };
-    assert_eq!(guard.run(again).await.unwrap(), INSIDE, "a level around its own");
-}
-
 /// Whether the caller's client is the one that holds "taken".
 async fn uses_its_client() -> bool {
     let Some(client) = LockClient::current() else { return false };
