@@ -59,11 +59,14 @@ impl<'a> Lock<'a> {
         let returns = self.returns(here, self.here.located_at(place_of_error));
         // A statement of its own, so that the borrows of the keys end before the body moves the arguments.
         let spec = quote_spanned!(self.here=> let __lock_spec = #spec #settings;);
+        let view = self
+            .sees_lock()
+            .then(|| quote_spanned!(self.here=> let __lock_view = __lock_spec.view();));
         let wait = (!self.is_plain()).then(|| quote_spanned!(here=> .await));
         let call = quote_spanned! {here=>
-            #root_there::private::v1::#entry(#body, __lock_spec, #returns) #wait
+            #root_there::private::v1::#entry(__lock_spec, #body, #returns) #wait
         };
-        quote_spanned!(self.here=> #spec #call)
+        quote_spanned!(self.here=> #spec #view #call)
     }
 
     /// True if the function is not async.
@@ -187,23 +190,23 @@ impl<'a> Lock<'a> {
         // An arm of a `match`, because elsewhere lints would report unnecessary braces around a one-line body, or
         // items after statements.
         let run = quote_spanned!(here=> match #seen { #name => #block });
-        let fallback = self.fallback_path().map(|path| self.fallback(path));
-        let run = match &fallback {
+        let run = match self.fallback_path().map(|path| self.fallback(path)) {
             None => run,
             Some(fallback) => quote_spanned! {here=>
                 match #view.is_busy() { false => #run, true => #fallback }
             },
         };
         let anchor = anchor(self.function, self.scope, self.innermost, &self.root);
-        let body = match self.is_plain() {
-            true => quote_spanned!(here=> move || { #anchor #run }),
-            false => quote_spanned!(here=> async move { #anchor #run }),
-        };
-        match guard.is_some() || fallback.is_some() {
-            // In a block, because the user's name may be that of the spec.
-            true => quote_spanned!(here=> { let #view = __lock_spec.view(); #body }),
-            false => body,
+        let bind = self.sees_lock().then(|| quote_spanned!(here=> let #view = __lock_view;));
+        match self.is_plain() {
+            true => quote_spanned!(here=> move || { #anchor #bind #run }),
+            false => quote_spanned!(here=> async move { #anchor #bind #run }),
         }
+    }
+
+    /// True if the body needs a view of its lock.
+    fn sees_lock(&self) -> bool {
+        self.args.guard.is_some() || self.fallback_path().is_some()
     }
 
     fn fallback_path(&self) -> Option<&ExprPath> {

@@ -59,8 +59,8 @@ fn other_settings_are_other_arguments() {
         ",lease=crate::locks::private::v1::WATCHDOG",
         ",on_lost=crate::locks::options::OnLost::Finish",
         ".names_guard()",
-        "crate::locks::private::v1::locked({lethold=__lock_spec.view();asyncmove{",
-        "matchhold.held(){hold=>{hold.token();}}",
+        "let__lock_view=__lock_spec.view();crate::locks::private::v1::locked(__lock_spec,asyncmove{",
+        "lethold=__lock_view;matchhold.held(){hold=>{hold.token();}}",
         "crate::locks::private::v1::SkipReturn::returns(crate::locks::private::v1::FromLockError::",
         "private::v1::never::<()>()",
     ] {
@@ -380,7 +380,7 @@ fn a_plain_function_is_called() {
             fn pay(id: u64) -> Result<u64, E> { hold.check()?; Ok(id) }
         },
     ));
-    let called = "::lock_runtime::private::v1::called({lethold=__lock_spec.view();move||{";
+    let called = "::lock_runtime::private::v1::called(__lock_spec,move||{";
     for part in [called, "hold=>{hold.check()?;Ok(id)}", "true=>{cached(id)}"] {
         assert!(found.contains(part), "{part} is not in {found}");
     }

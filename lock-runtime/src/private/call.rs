@@ -21,7 +21,7 @@ use crate::opaque::opaque_debug;
 ///
 /// If there is no client and the return type has no value for that: the body would never run.
 #[track_caller]
-pub fn locked<F, E>(body: F, spec: CallSpec, returns: Returns<F::Output, E>) -> Locked<F, E>
+pub fn locked<F, E>(spec: CallSpec, body: F, returns: Returns<F::Output, E>) -> Locked<F, E>
 where
     F: Future,
 {

@@ -16,7 +16,7 @@ use crate::own_runtime::block_on;
 /// If there is no client or the caller is an async task, and the return type has no value for that: the body would
 /// never run.
 #[track_caller]
-pub fn called<T, E>(body: impl FnOnce() -> T, spec: CallSpec, returns: Returns<T, E>) -> T {
+pub fn called<T, E>(spec: CallSpec, body: impl FnOnce() -> T, returns: Returns<T, E>) -> T {
     if !spec.is_wanted() {
         return body();
     }
