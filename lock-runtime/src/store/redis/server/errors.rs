@@ -223,6 +223,10 @@ fn about_server(error: &RedisError) -> (StoreErrorKind, Cow<'static, str>) {
         | "MISCONF" | "READONLY") => {
             return (NotReady, format!("cannot serve locks now ({code})").into());
         }
+        "NOSCRIPT" => (
+            NotReady,
+            "does not know scripts that it was just sent; a proxy before it must not share commands out to several servers",
+        ),
         "OOM" => (
             OutOfMemory,
             "is out of memory and grants no locks; raise its `maxmemory`, or delete other data",
@@ -347,6 +351,7 @@ mod tests {
             ("MISCONF", "Redis is configured to save RDB snapshots", NotReady),
             ("READONLY", "You can't write against a read only replica", NotReady),
             ("ERR", "max number of clients reached", NotReady),
+            ("NOSCRIPT", "No matching script. Please use EVAL.", NotReady),
             ("OOM", "command not allowed when used memory > 'maxmemory'", OutOfMemory),
             ("WRONGTYPE", "Operation against a key holding the wrong kind", WrongType),
             ("NOAUTH", "Authentication required", Denied),
