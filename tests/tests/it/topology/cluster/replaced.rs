@@ -150,3 +150,26 @@ async fn a_late_release_is_made_once_more() {
     assert!(matches!(released, Ok(ReleaseReply::Released { .. })), "{released:?}");
     assert_eq!(node.scripts(FIRST), 2);
 }
+
+/// A node that was just named by a redirection stays the owner, whatever a node says that has not heard of that yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_view_does_not_undo_a_redirection() {
+    let slots = Slots::default();
+    let new = Arc::new(Node::start(&slots, always(GRANT)).await);
+    let old = Node::start(&slots, {
+        let new = Arc::clone(&new);
+        move |_| Box::pin(ready(new.redirects_here(5_061)))
+    });
+    let old = old.await;
+    *slots.lock().unwrap() = vec![(0, 16_383, old.server.port())];
+    let store = ClusterStore::connect([old.server.url()]).await.unwrap();
+    let start = Instant::now();
+    for _ in 0..5 {
+        acquires(&store, FIRST).await;
+        sleep(ms(80)).await;
+    }
+    // After a second, what the nodes say counts again.
+    if start.elapsed() < ms(900) {
+        assert_eq!((old.scripts(FIRST), new.scripts(FIRST)), (1, 5));
+    }
+}
