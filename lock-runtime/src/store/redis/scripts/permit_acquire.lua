@@ -72,6 +72,6 @@ else
   call('SET', KEYS[1], rest, 'PX', expiry)
 end
 if ended > 0 and rest > 0 then
-  call('PUBLISH', ARGV[7], rest)
+  redis.pcall('PUBLISH', ARGV[7], rest)
 end
 return token
