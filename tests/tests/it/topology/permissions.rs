@@ -228,10 +228,15 @@ async fn a_lock_without_an_end_is_never_left() {
         // What was held before stays as it is.
         raw.cmd(&["ACL", "SETUSER", "locks", "+pexpire"]).await;
         assert!(matches!(acquire(2, SOON).await, Ok(AcquireReply::Granted(_))), "{target:?}");
-        if target.members().is_empty() {
-            raw.cmd(&["ACL", "SETUSER", "locks", "-pexpire"]).await;
-            acquire(2, SOON * 2).await.unwrap_err();
-            let left = raw.pttl(target.key().as_str()).await;
+        raw.cmd(&["ACL", "SETUSER", "locks", "-pexpire"]).await;
+        acquire(2, SOON * 2).await.unwrap_err();
+        let names = if target.members().is_empty() {
+            vec![target.key().as_str()]
+        } else {
+            vec!["one", "two"]
+        };
+        for name in names {
+            let left = raw.pttl(name).await;
             assert!(matches!(left, Ttl::Left(left) if left <= SOON), "{target:?}: {left:?}");
         }
         raw.cmd(&["FLUSHDB"]).await;
