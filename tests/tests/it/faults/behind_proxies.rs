@@ -1,4 +1,4 @@
-//! Proxies that share commands out to several servers.
+//! Proxies that share commands out to several servers, and that keep a connection while the server behind them restarts.
 
 use std::future::ready;
 
@@ -44,4 +44,26 @@ async fn a_script_that_is_never_known_is_an_error() {
             assert!(times <= ROUNDS * usize::try_from(crowd).unwrap(), "{times} times for {crowd}");
         }
     }
+}
+
+/// S-29: a restart of the server behind a proxy is noticed over the same connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_behind_a_proxy_is_noticed() {
+    let uptime = Arc::new(AtomicU64::new(100_000));
+    let behind = Arc::clone(&uptime);
+    let server = ScriptedServer::start(move |command| {
+        Box::pin(ready(match &*command.words[0] {
+            "INFO" => {
+                let info = format!("uptime_in_seconds:{}\r\n", behind.load(Ordering::SeqCst));
+                Scripted::Bytes(format!("${}\r\n{info}\r\n", info.len()))
+            }
+            _ => Scripted::Usual,
+        }))
+    });
+    let server = server.await;
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    assert!(store.age(SOON).await.unwrap() >= Some(secs(100_000)));
+    uptime.store(0, Ordering::SeqCst);
+    soon!("the restart is noticed", store.age(SOON).await.unwrap() < Some(secs(1_000)));
+    assert_eq!(server.accepted(), 1, "over another connection");
 }
