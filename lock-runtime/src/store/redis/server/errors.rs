@@ -315,9 +315,10 @@ pub(crate) fn connect_error_of(error: RedisError, info: &ConnectionInfo) -> Stor
     config_error(message).with_source(Cause(error))
 }
 
-/// True if no server accepted a connection in time.
+/// True if no server accepted a connection. One that stays silent may have: the attempt then waits in its queue.
 pub(crate) fn was_unreached(error: &StoreError) -> bool {
-    error.kind() == StoreErrorKind::Unavailable && !was_closed(error)
+    let was_reached = |cause: &RedisError| is_closed(cause) || cause.is_timeout();
+    error.kind() == StoreErrorKind::Unavailable && !cause(error).is_some_and(was_reached)
 }
 
 /// True if the server accepted the connection and closed it at once.
