@@ -6,6 +6,7 @@
 //! - [`redis_cluster`]: a throw-away cluster of them, whose slots can be moved,
 //! - [`raw_client`]: a side channel to it, to look at keys without the library under test,
 //! - [`proxy`]: a TCP proxy between client and server that delays, drops, resets, duplicates,
+//! - [`scripted_server`]: a server that answers as a test says,
 //! - [`leash`]: a child process that ends with the test process,
 //! - [`process`]: a worker in a process of its own, which can be stopped and killed,
 //! - [`preload`]: what the system tells a process, changed: the time of day, addresses of hosts,
@@ -43,6 +44,7 @@ pub mod raw_client;
 pub mod redis_cluster;
 pub mod redis_server;
 pub mod sampler;
+pub mod scripted_server;
 #[cfg(feature = "workers")]
 mod take;
 mod task;
@@ -59,6 +61,7 @@ pub use raw_client::{RawClient, Ttl};
 pub use redis_cluster::RedisCluster;
 pub use redis_server::RedisServer;
 pub use sampler::Sampler;
+pub use scripted_server::ScriptedServer;
 #[cfg(feature = "workers")]
 pub use take::take;
 pub use task::spawn;

@@ -1,7 +1,9 @@
 //! Redis's protocol by hand: bytes that no client library would send.
 
 use lock_tests::RedisServer;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+pub(crate) use lock_tests::scripted_server::read_command;
+use lock_tests::scripted_server::read_number;
+use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 /// A command as bytes.
@@ -13,25 +15,6 @@ pub(crate) fn command(words: &[&[u8]]) -> Vec<u8> {
         bytes.extend(b"\r\n");
     }
     bytes
-}
-
-/// Reads the words of one command; `None` at the end of the stream.
-pub(crate) async fn read_command(from: &mut (impl AsyncBufRead + Unpin)) -> Option<Vec<Vec<u8>>> {
-    let mut words = Vec::new();
-    for _ in 0..number(from).await? {
-        let mut word = vec![0; number(from).await? + 2];
-        from.read_exact(&mut word).await.ok()?;
-        word.truncate(word.len() - 2);
-        words.push(word);
-    }
-    Some(words)
-}
-
-/// The number in a line such as `*3` or `$12`.
-async fn number(from: &mut (impl AsyncBufRead + Unpin)) -> Option<usize> {
-    let mut line = String::new();
-    from.read_line(&mut line).await.ok()?;
-    line.get(1..)?.trim_end().parse().ok()
 }
 
 /// A connection that publishes.
@@ -49,7 +32,7 @@ impl Publisher {
         self.0.get_mut().write_all(&command.repeat(times)).await.unwrap();
         let mut received = 0;
         for _ in 0..times {
-            received += number(&mut self.0).await.expect("an integer") as u64;
+            received += read_number(&mut self.0).await.expect("an integer") as u64;
         }
         received
     }

@@ -10,12 +10,12 @@ use tokio::time::{Duration, advance};
 
 use super::store::CountingStore;
 use super::{Inside, LEASE, SOMEBODY, a_caller, target, unless};
+use crate::admin::waits::Asker;
 use crate::lease::manager::{LeaseManager, Timing};
 use crate::lease::{Hold, Taken};
 use crate::owned_hold::{LocalRelease, OwnedHold};
 use crate::queue::{Admission, Asked, Asking, Queues, Seat, Turn, Wanted};
 use crate::store::{AcquireReply, AcquireRequest, OwnerId, Store, Target};
-use crate::admin::waits::Asker;
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 

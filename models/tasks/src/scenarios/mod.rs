@@ -17,11 +17,11 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::bounded::Bounded;
+use crate::admin::waits::Asker;
 use crate::key::LockKey;
 use crate::options::Lease;
 use crate::queue::{Caller, Terms, WaitsFor};
 use crate::store::Target;
-use crate::admin::waits::Asker;
 
 const LEASE: Lease = Lease::Watchdog(Duration::from_secs(10));
 

@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant, advance};
 
 use super::{Inside, SOMEBODY, TERMS, a_caller, target, unless};
+use crate::admin::waits::Asker;
 use crate::lease::releaser::ClientJob;
 use crate::queue::{Admission, Asked, Asking, Queues, Seat, Ticket, Turn, Wanted};
 use crate::store::{OwnerId, Target};
-use crate::admin::waits::Asker;
 
 /// What is handed over: the seat, as if it were a hold.
 struct Handed(Seat<Handed>);

@@ -93,6 +93,35 @@ fn a_waker_of_a_subscription_may_end_another() {
     });
 }
 
+/// On a server, so does the message of a release, and a new connection.
+#[test]
+fn a_waker_of_a_subscription_on_a_server_may_end_another() {
+    for reconnects in [false, true] {
+        ends(async move || {
+            let server = RedisServer::start().await;
+            let (store, client) =
+                (RedisStore::connect(&server.url()).await.unwrap(), connect(&server).await);
+            let guard = client.mutex("a").lock().await.unwrap();
+            let target = Target::mutex(LockKey::new("a").unwrap());
+            let mut listens = store.subscribe(&target, SOON).await.unwrap();
+            let another = store.subscribe(&target, SOON).await.unwrap();
+            let (woken, is_woken) = channel();
+            let waker = Calls::waker(When::Woken, move || {
+                drop(another);
+                woken.send(()).unwrap();
+            });
+            let mut notified = Box::pin(listens.notified());
+            assert!(poll_with(&mut notified, &waker).is_pending());
+            if reconnects {
+                server.client_kill(ClientType::PubSub).await;
+            } else {
+                guard.release().await.unwrap();
+            }
+            soon!("it is woken", is_woken.try_recv().is_ok());
+        });
+    }
+}
+
 /// S-6: a re-entry that waits keeps the waker of its last poll until it is polled with another, or dropped.
 #[test]
 fn a_waker_of_a_re_entry_may_drop_another() {

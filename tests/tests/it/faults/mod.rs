@@ -3,6 +3,7 @@
 mod at_least_crashes;
 mod at_least_stalls;
 mod batches;
+mod behind_proxies;
 mod cancelled_in_outages;
 mod contained;
 mod counters;

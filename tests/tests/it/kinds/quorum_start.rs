@@ -1,5 +1,8 @@
 //! How a quorum (S-29) starts where servers refuse it, and over TLS.
 
+use lock_tests::ScriptedServer;
+use lock_tests::scripted_server::Scripted;
+
 use crate::prelude::*;
 use crate::support::authority::Authority;
 use crate::support::quorum::{on, quorum_of, servers};
@@ -110,4 +113,58 @@ async fn a_quorum_of_tls_servers_needs_their_authority() {
         assert_eq!(kind, StoreErrorKind::Config, "{sentence}");
         assert!(sentence.contains(says) && !sentence.contains("secret"), "{sentence}");
     }
+}
+
+/// S-15: a connection that opened slowly, while another one came and went, serves like any other: what is subscribed on
+/// it need not be subscribed again for each wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_was_overtaken_keeps_its_subscriptions() {
+    let (opens, subscribed) = (watch::Sender::new(false), Arc::new(Mutex::new(Vec::new())));
+    let (opening, subscriptions) = (opens.subscribe(), Arc::clone(&subscribed));
+    let third = ScriptedServer::start(move |command| {
+        let (mut opening, subscriptions) = (opening.clone(), Arc::clone(&subscriptions));
+        Box::pin(async move {
+            let (number, words) = (command.connection, command.words);
+            match &*words[0] {
+                "HELLO" if number != 2 => {
+                    let _ = opening.wait_for(|opens| *opens).await;
+                    if number > 2 {
+                        sleep(secs(1)).await;
+                    }
+                    Scripted::Usual
+                }
+                "EVALSHA" if number == 2 && *opening.borrow() => Scripted::Close,
+                // A release has one key, and an acquire two.
+                "EVALSHA" if words[2] == "1" => Scripted::Script(":-1".to_owned()),
+                "EVALSHA" => Scripted::Script(":9000".to_owned()),
+                "SUBSCRIBE" if words[1] == "redisson_lock__channel:{n}" => {
+                    subscriptions.lock().unwrap().push(number);
+                    Scripted::Usual
+                }
+                _ => Scripted::Usual,
+            }
+        })
+    });
+    let (servers, third) = (servers(2).await, third.await);
+    let holders = [connect(&servers[0]).await, connect(&servers[1]).await];
+    let _held = join_all(holders.iter().map(async |holder| holder.mutex("n").lock().await)).await;
+    let urls = [servers[0].url(), servers[1].url(), third.url()];
+    let builder = LockClient::builder().server_timeout(ms(200));
+    let quorum = builder.connect_quorum(urls, RestartGuard::Off).await.unwrap();
+    let waits_for = async |time| {
+        let refused = quorum.mutex("n").with(waits(time)).lock().await;
+        assert!(refused.is_err(), "{refused:?}");
+    };
+    let times =
+        |number: usize| subscribed.lock().unwrap().iter().filter(|other| **other == number).count();
+    waits_for(ms(300)).await;
+    assert_eq!((times(1), times(2)), (0, 1), "the second connection is in use");
+    opens.send_replace(true);
+    waits_for(ms(300)).await;
+    soon!("the first connection is in use", times(1) > 0);
+    let before = times(1);
+    for _ in 0..5 {
+        waits_for(ms(50)).await;
+    }
+    assert_eq!(times(1), before, "subscribed again for each wait");
 }

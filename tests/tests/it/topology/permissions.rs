@@ -158,6 +158,44 @@ async fn renewals_do_without_pexpireat() {
     guard.release().await.unwrap();
 }
 
+/// S-19: a lock is free once its hold is gone, so a release that may not publish its notification is a release.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_may_not_notify_is_a_release() {
+    for lacks in ["resetchannels", "-publish"] {
+        let mut rules = documented();
+        rules.push(lacks.to_owned());
+        let (server, url) = world(&rules).await;
+        let (client, admin) = (LockClient::connect(&url).await.unwrap(), connect(&server).await);
+        for (kind, _) in KINDS {
+            for kept in [None, Some(ms(100))] {
+                let options = kept.into_iter().fold(LockOptions::new(), LockOptions::at_least);
+                let guard = take_named(&client, kind, options).await.unwrap();
+                let waiting = lock_tests::spawn({
+                    let (admin, kind) = (admin.clone(), kind.to_owned());
+                    async move {
+                        let other = if kind == "read" { "write" } else { &kind };
+                        kinds::take(&admin, other, &kind, waits(SOON)).await.map(drop)
+                    }
+                });
+                sleep(ms(30)).await;
+                let released = guard.release().await;
+                assert!(released.is_ok(), "{lacks} {kind} {kept:?}: {released:?}");
+                waiting.abort();
+                let _ = waiting.await;
+                nothing_left(&server, kind).await;
+            }
+            let guard = take_named(&client, kind, LockOptions::new()).await.unwrap();
+            assert!(client.admin().force_release(kind).await.unwrap(), "{lacks} {kind}");
+            drop(guard);
+        }
+        let several = client.multi_lock(["{acl}:1", "{acl}:2"]).lock().await.unwrap();
+        several.release().await.unwrap();
+        let latch = client.latch("latch");
+        assert!(latch.try_set_count(1).await.unwrap());
+        assert_eq!(latch.count_down().await.unwrap(), 0);
+    }
+}
+
 /// S-10: a user who may not set expiries gets no lock, and leaves none that has no end: asked of the
 /// store itself, which gives nothing back afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,10 +228,15 @@ async fn a_lock_without_an_end_is_never_left() {
         // What was held before stays as it is.
         raw.cmd(&["ACL", "SETUSER", "locks", "+pexpire"]).await;
         assert!(matches!(acquire(2, SOON).await, Ok(AcquireReply::Granted(_))), "{target:?}");
-        if target.members().is_empty() {
-            raw.cmd(&["ACL", "SETUSER", "locks", "-pexpire"]).await;
-            acquire(2, SOON * 2).await.unwrap_err();
-            let left = raw.pttl(target.key().as_str()).await;
+        raw.cmd(&["ACL", "SETUSER", "locks", "-pexpire"]).await;
+        acquire(2, SOON * 2).await.unwrap_err();
+        let names = if target.members().is_empty() {
+            vec![target.key().as_str()]
+        } else {
+            vec!["one", "two"]
+        };
+        for name in names {
+            let left = raw.pttl(name).await;
             assert!(matches!(left, Ttl::Left(left) if left <= SOON), "{target:?}: {left:?}");
             // Nor does a waiter keep a place without an end.
             let owner = OwnerId::new("8f1c", 3, 1);

@@ -1,8 +1,8 @@
 //! Sends each request to the node that has its slot.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
@@ -216,10 +216,24 @@ impl Store for ClusterStore {
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         StoreFuture::new(async move {
-            self.at(way(&request.target)?, request.timeout, |store, timeout| {
-                store.release(ReleaseRequest { timeout, ..request.clone() })
-            })
-            .await
+            self.ensure_task();
+            let (slot, moving) = way(&request.target)?;
+            // Repeated, it no longer finds what it has freed before.
+            let released = Arc::new(OnceLock::new());
+            let answer =
+                self.shared.topology.settle(slot, request.timeout, moving, |store, timeout| {
+                    let released = Arc::clone(&released);
+                    let release = store.release(ReleaseRequest { timeout, ..request.clone() });
+                    StoreFuture::new(async move {
+                        Ok(match release.await? {
+                            ReleaseReply::NotOwner => {
+                                released.get().copied().unwrap_or(ReleaseReply::NotOwner)
+                            }
+                            reply => *released.get_or_init(|| reply),
+                        })
+                    })
+                });
+            answer.await
         })
     }
 

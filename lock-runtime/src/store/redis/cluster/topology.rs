@@ -3,6 +3,7 @@
 //! An outdated map only costs a redirection: a node that does not have the slot runs nothing and names the node that
 //! has it. A node that no answer names any more is dropped when the last call to it ends.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,6 +32,9 @@ const ASKED: usize = 3;
 
 /// How long a node without slots is kept after a redirection named it.
 const NAMED: Duration = Duration::from_secs(30);
+
+/// How long a redirection counts for more than what nodes say of all slots: they may not have heard of it yet.
+const TRUSTED: Duration = Duration::from_secs(1);
 
 /// A master.
 pub(super) struct Node {
@@ -97,6 +101,13 @@ impl Map {
         u16::try_from(place).unwrap_or(NONE)
     }
 
+    /// Makes the node the owner of the slot. False if it was that before.
+    fn give(&mut self, slot: u16, node: &Arc<Node>) -> bool {
+        let place = self.place(node);
+        let owner = self.owners.get_mut(usize::from(slot));
+        owner.is_some_and(|owner| std::mem::replace(owner, place) != place)
+    }
+
     fn has_same_owners(&self, other: &Self) -> bool {
         let owner = |map: &Self, slot| map.owner(slot).map(Arc::as_ptr);
         (0..SLOTS).all(|slot| owner(self, slot) == owner(other, slot))
@@ -109,8 +120,8 @@ pub(super) struct Topology {
     /// What all connections are called on the nodes.
     pub(super) name: ConnectionName,
     map: ArcSwap<Map>,
-    /// Held while the map is replaced.
-    changing: Mutex<()>,
+    /// Held while the map is replaced. The slots that redirections named an owner of, and when.
+    changing: Mutex<HashMap<u16, (Arc<Node>, Instant)>>,
     /// Counts changes of the map.
     pub(super) changes: watch::Sender<u64>,
     /// Notified when the map may be wrong or a subscription is lost.
@@ -167,7 +178,7 @@ impl Topology {
 
     /// Puts the answer of a node in place of the map.
     fn set(&self, ranges: &[Range]) -> Result<(), StoreError> {
-        let changing = self.changing.lock();
+        let mut changing = self.changing.lock();
         let (old, mut new) = (self.map(), Map::empty());
         for range in ranges {
             let node = self.known(&new, &old, &range.owner)?;
@@ -178,6 +189,10 @@ impl Topology {
         }
         for node in old.nodes.iter().filter(|node| node.was_named()) {
             new.place(node);
+        }
+        changing.retain(|_, (_, at)| at.elapsed() < TRUSTED);
+        for (slot, (node, _)) in &*changing {
+            new.give(*slot, node);
         }
         let changed = !new.has_same_owners(&old);
         self.map.store(Arc::new(new));
@@ -204,14 +219,16 @@ impl Topology {
 
     /// Adds a node that a redirection has named, as the owner of `slot`.
     fn redirected(&self, to: &NodeAddress, slot: Option<u16>) -> Result<Arc<Node>, StoreError> {
-        let changing = self.changing.lock();
+        let (mut changing, now) = (self.changing.lock(), Instant::now());
         let old = self.map();
         let node = self.known(&old, &old, to)?;
-        *node.named.lock() = Some(Instant::now());
+        *node.named.lock() = Some(now);
         let mut new = Map { nodes: old.nodes.clone(), owners: old.owners.clone() };
-        let place = new.place(&node);
-        let owner = slot.and_then(|slot| new.owners.get_mut(usize::from(slot)));
-        let has_changed = owner.is_some_and(|owner| std::mem::replace(owner, place) != place);
+        new.place(&node);
+        let has_changed = slot.is_some_and(|slot| {
+            changing.insert(slot, (Arc::clone(&node), now));
+            new.give(slot, &node)
+        });
         self.map.store(Arc::new(new));
         drop(changing);
         if has_changed {

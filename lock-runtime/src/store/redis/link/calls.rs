@@ -8,6 +8,10 @@ use tokio::time::{Instant, timeout_at};
 use super::{CallError, Connection, Link};
 use crate::store::redis::scripts::{Answer, ScriptCall, is_noscript};
 
+/// How often a script is sent that the server does not know. Behind a proxy that shares commands out to several servers, it
+/// may never know it.
+const ROUNDS: u32 = 3;
+
 impl Link {
     /// Sends one command and waits for its answer.
     pub(crate) async fn call(&self, cmd: &Cmd, deadline: Instant) -> Result<Value, CallError> {
@@ -27,21 +31,23 @@ impl Link {
     }
 
     /// Runs a script and waits for its answer. After NOSCRIPT, which means that nothing ran, loads the script
-    /// and runs it again.
+    /// and runs it again, a few times at most.
     pub(crate) async fn run(
         &self,
         call: &ScriptCall,
         deadline: Instant,
     ) -> Result<Answer, CallError> {
-        let mut is_known = true;
+        let mut round = 1;
         loop {
             let connection = self.connected(deadline).await?;
-            let reply = match is_known {
-                true => self.call_on(&connection, call.cmd(), deadline).await,
-                false => Box::pin(self.load_and_call(&connection, call, deadline)).await,
+            let reply = match round {
+                1 => self.call_on(&connection, call.cmd(), deadline).await,
+                _ => Box::pin(self.load_and_call(&connection, call, deadline)).await,
             };
             match reply.and_then(|reply| self.answer_of(&connection, call.number(), reply)) {
-                Err(CallError::Server(error, _)) if is_noscript(&error) => is_known = false,
+                Err(CallError::Server(error, _)) if is_noscript(&error) && round < ROUNDS => {
+                    round += 1;
+                }
                 result => return result,
             }
         }

@@ -121,7 +121,13 @@ impl Channels {
 
     /// Returns the counter of the channel's notifications, without listening to it.
     pub(crate) fn count(&self, name: &str) -> Option<watch::Receiver<u64>> {
-        self.by_name.lock().get(name).map(|channel| channel.notices.subscribe())
+        self.notices(name).map(|notices| notices.subscribe())
+    }
+
+    /// The counters of a channel. They are counted up after the unlock, since a listener's waker, or a function, may end
+    /// another subscription.
+    fn notices(&self, name: &str) -> Option<Arc<Notices>> {
+        self.by_name.lock().get(name).map(|channel| Arc::clone(&channel.notices))
     }
 
     /// Records that the server confirmed the subscription on this connection, unless it did on a later one.
@@ -135,41 +141,37 @@ impl Channels {
     /// Records that the server ended the subscription on this connection, and notifies the listeners, which
     /// miss all notifications until the channel is subscribed again. False if this process ended it.
     pub(crate) fn lose(&self, name: &str, connection: u64) -> bool {
-        match self.by_name.lock().get_mut(name) {
+        let lost = match self.by_name.lock().get_mut(name) {
             Some(channel) if channel.confirmed_on == connection => {
                 channel.confirmed_on = 0;
-                channel.notices.notify_all();
-                true
+                Arc::clone(&channel.notices)
             }
-            _ => false,
-        }
+            _ => return false,
+        };
+        lost.notify_all();
+        true
     }
 
     /// Passes a message to the listeners of its channel that it is for.
     pub(crate) fn deliver(&self, name: &str, message: &[u8]) {
-        let callbacks = {
-            let channels = self.by_name.lock();
-            let Some(channel) = channels.get(name) else { return };
-            channel.notices.count(message);
-            channel.notices.callbacks().cloned()
-        };
-        // After the unlock: a function may end its own listening.
-        if let Some(callbacks) = callbacks {
+        let Some(notices) = self.notices(name) else { return };
+        notices.count(message);
+        if let Some(callbacks) = notices.callbacks() {
             callbacks.call(message);
         }
     }
 
     /// Notifies the listeners of one channel, which may have missed messages.
     pub(crate) fn notify(&self, name: &str) {
-        if let Some(channel) = self.by_name.lock().get(name) {
-            channel.notices.notify_all();
-        }
+        self.notices(name).iter().for_each(|notices| notices.notify_all());
     }
 
     /// Notifies all listeners, which missed all notifications while there was no connection.
     // S-15.
     pub(crate) fn notify_all(&self) {
-        self.by_name.lock().values().for_each(|channel| channel.notices.notify_all());
+        let notices = |channel: &Channel| Arc::clone(&channel.notices);
+        let all: Vec<_> = self.by_name.lock().values().map(notices).collect();
+        all.iter().for_each(|notices| notices.notify_all());
     }
 
     /// The channels to subscribe on a new connection before any waiter relies on it; `all`, or those that are not left to
@@ -202,6 +204,8 @@ impl Channels {
     /// Forgets an unsubscribed channel. False if it has a listener again: subscribe it once more, since the two
     /// commands may have crossed.
     pub(crate) fn settle(&self, name: &str) -> bool {
+        // Dropped after the unlock, since that wakes who reads the counters.
+        let _forgotten;
         let mut channels = self.by_name.lock();
         match channels.get_mut(name) {
             Some(channel) if channel.listeners > 0 => {
@@ -210,7 +214,7 @@ impl Channels {
                 false
             }
             _ => {
-                channels.remove(name);
+                _forgotten = channels.remove(name);
                 true
             }
         }

@@ -305,15 +305,16 @@ impl Link {
     }
 
     async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
-        let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        let link = Arc::downgrade(self);
+        // Zero until the connection is in use; nothing is subscribed before.
+        let number = Arc::new(AtomicU64::new(0));
+        let (link, number_of_pushes) = (Arc::downgrade(self), Arc::clone(&number));
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(connect_timeout()))
             // Each call has its own deadline.
             .set_response_timeout(None)
             .set_pipeline_buffer_size(1024)
             .set_push_sender(move |push: PushInfo| {
-                on_push(&link, number, push);
+                on_push(&link, number_of_pushes.load(Ordering::Relaxed), push);
                 Ok::<_, redis::aio::SendError>(())
             });
         let (mut opened, master) = self.endpoint.connect(&config, connect_timeout()).await?;
@@ -328,10 +329,18 @@ impl Link {
         {
             return Err(connect_error(error, self.address_at(master.as_ref())));
         }
-        let connection = Arc::new(Connection::new(number, opened, master));
-        *self.failed.lock() = None;
-        let other = self.current.compare_and_swap(&None::<Arc<_>>, Some(Arc::clone(&connection)));
-        if other.is_some() {
+        let (connection, other) = {
+            // Under the mutex: of two connections, the one that is in use later has the higher number, whichever opened first.
+            let mut failed = self.failed.lock();
+            *failed = None;
+            let latest = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
+            number.store(latest, Ordering::Relaxed);
+            let connection = Arc::new(Connection::new(latest, opened, master));
+            let other =
+                self.current.compare_and_swap(&None::<Arc<_>>, Some(Arc::clone(&connection)));
+            (connection, other.is_some())
+        };
+        if other {
             // The task and the first attempt connect at once; requests may be under way on the other connection.
             return Ok(());
         }

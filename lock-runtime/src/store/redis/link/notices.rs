@@ -51,20 +51,18 @@ impl Notices {
     /// Counts a message: for the waiter that it names, if there is one, else for all listeners.
     pub(crate) fn count(&self, message: &[u8]) {
         let named = || std::str::from_utf8(message).ok()?.parse::<u64>().ok();
-        let waiters = self.waiters.lock();
-        if waiters.is_empty() {
-            drop(waiters);
-            return add_one(&self.all);
-        }
-        if let Some(counter) = named().and_then(|waiter| waiters.get(&waiter)) {
-            add_one(counter);
-        }
+        let counter = match &*self.waiters.lock() {
+            waiters if waiters.is_empty() => Some(self.all.clone()),
+            waiters => named().and_then(|waiter| waiters.get(&waiter).cloned()),
+        };
+        // After the unlock: a listener's waker may end another subscription.
+        counter.iter().for_each(add_one);
     }
 
     /// Notifies every listener, since messages may have been missed.
     pub(crate) fn notify_all(&self) {
-        add_one(&self.all);
-        self.waiters.lock().values().for_each(add_one);
+        let waiters: Vec<_> = self.waiters.lock().values().cloned().collect();
+        [self.all.clone()].iter().chain(&waiters).for_each(add_one);
     }
 }
 

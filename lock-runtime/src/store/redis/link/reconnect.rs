@@ -1,8 +1,8 @@
 //! How long a link pauses before it connects again.
 //!
 //! While no connection can be made, the pauses are short: an attempt costs the server nothing, and callers wait for
-//! its return. A server may also accept connections that then do not last: a replica that refuses every command, or a
-//! proxy without a server behind it. Each such connection costs a handshake and the scripts, so those pauses grow.
+//! its return. A server may also accept connections that then do not last: a replica that refuses every command, a
+//! proxy without a server behind it, or a server that is too busy to answer. Each such connection costs a handshake and the scripts, so those pauses grow.
 
 use std::time::Duration;
 

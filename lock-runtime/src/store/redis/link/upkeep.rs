@@ -145,7 +145,7 @@ impl Link {
         let limit = self.pulse(connection).timeout;
         let ended = timeout(limit, self.unsubscribe(connection, &stale)).await;
         let silent = ended.is_err();
-        let answered = self.judge(connection, ended).is_ok();
+        let answered = matches!(self.judge(connection, ended), Ok(()) | Err(CallError::Server(..)));
         if silent {
             self.give_up(connection);
         }

@@ -58,6 +58,16 @@ impl HoldRequest {
         })
     }
 
+    /// The work of the script, compared with that of a mutex. Read and write locks look at each reader.
+    pub(crate) fn work(&self) -> u32 {
+        let (target, owner, _) = self.parts();
+        match target.kind() {
+            HoldKind::Read | HoldKind::Write => 16,
+            HoldKind::Semaphore => owner.permits(),
+            _ => 1,
+        }
+    }
+
     /// The script that runs this request alone, and its number of keys.
     fn script(&self) -> (&'static Script, usize) {
         let members = self.target().members().len();

@@ -61,7 +61,10 @@ pub(crate) async fn warn_of_eviction(link: &Link) {
     }
 }
 
-/// The time since the server started. Asked once for each connection, since none survives a restart.
+/// How long an answer counts. A connection may go to a proxy, and then survives a restart of the server behind it.
+const AGE_COUNTS: Duration = Duration::from_secs(1);
+
+/// The time since the server started. Asked again on each connection, and after a second on the same.
 // S-29.
 #[derive(Default)]
 pub(crate) struct Age(Mutex<Option<Known>>);
@@ -79,6 +82,7 @@ impl Age {
         let connection = link.connection();
         if let Some(known) = *self.0.lock()
             && connection == Some(known.connection)
+            && known.at.elapsed() < AGE_COUNTS
         {
             return Ok(known.age + known.at.elapsed());
         }

@@ -87,6 +87,7 @@ impl Replicated {
         let link = self.link();
         let mut unsent = Unsent(Some(request.owner.clone()));
         let call = HoldRequest::Acquire(request).call(link.publish());
+        let mut is_loaded = false;
         let (connection, turn, answer, waiting) = loop {
             let connected = link.connected(deadline).await;
             // It is sent from here on, or has failed.
@@ -101,8 +102,9 @@ impl Replicated {
                     break (connection, turn, answer, waiting);
                 }
                 // Nothing ran.
-                Err(CallError::Server(error, _)) if is_noscript(&error) => {
+                Err(CallError::Server(error, _)) if is_noscript(&error) && !is_loaded => {
                     link.load(&call, deadline).await?;
+                    is_loaded = true;
                 }
                 Err(error) => return Err(error.within(limit).into()),
             }

@@ -14,7 +14,7 @@ local finish = {}
 function finish.hold(lock, _, field, _, channel)
   call('PEXPIRE', lock, later)
   call('HSET', lock, field, 0)
-  call('PUBLISH', channel, '0')
+  redis.pcall('PUBLISH', channel, '0')
 end
 
 function finish.fair(lock, queue, field, _, _, prefix)
@@ -54,7 +54,7 @@ function finish.read(lock, own, _, _, channel, prefix)
   if call('HGET', lock, 'mode') == 'read' or call('PTTL', lock) < ends then
     call('PEXPIRE', lock, ends)
   end
-  call('PUBLISH', channel, '0')
+  redis.pcall('PUBLISH', channel, '0')
 end
 
 function finish.write(lock, _, field, _, channel, prefix)
@@ -64,7 +64,7 @@ function finish.write(lock, _, field, _, channel, prefix)
   call('HSET', lock, field, 0)
   call('SET', prefix .. ':' .. field .. ':rwlock_timeout:1', '1', 'PX', later)
   call('PEXPIRE', lock, longest_reader(lock, prefix))
-  call('PUBLISH', channel, '1')
+  redis.pcall('PUBLISH', channel, '1')
 end
 
 function finish.permit(free, permits, field, count, channel)
@@ -81,7 +81,7 @@ function finish.permit(free, permits, field, count, channel)
     call('ZADD', permits, 'XX', string.format('%.0f', now + later) .. '.5',
       n == 1 and field or field .. ':' .. n)
   end
-  call('PUBLISH', channel, count)
+  redis.pcall('PUBLISH', channel, count)
 end
 
 local function is_held(manner, lock, own, field)

@@ -15,7 +15,7 @@ end
 -- and the message names the waiter; each waiter of Redisson has a channel of its own.
 local function notify_waiter(prefix, waiter)
   local client, number = our_client(waiter)
-  return call('PUBLISH', prefix .. ':' .. (client or waiter), number or '0')
+  return tonumber(redis.pcall('PUBLISH', prefix .. ':' .. (client or waiter), number or '0')) or 0
 end
 
 -- Notifies the head of the queue, and returns the number of subscribers. If the head does not listen, it may be dead;

@@ -57,7 +57,7 @@ local function free_sides(mode, fields)
     end
   end
   call('DEL', KEYS[1])
-  call('PUBLISH', ARGV[2], '1')
+  redis.pcall('PUBLISH', ARGV[2], '1')
   return held and 1 or 0
 end
 
@@ -67,7 +67,7 @@ local function free_mutex()
   local in_line = queue == 'list' and (ends == 'zset' or ends == 'none')
   call('DEL', KEYS[1])
   -- Redisson's fair lock looks like its plain one, so there may be waiters of both kinds.
-  call('PUBLISH', ARGV[1], '0')
+  redis.pcall('PUBLISH', ARGV[1], '0')
   local head = in_line and call('LINDEX', KEYS[2], 0)
   while head do
     local score = call('ZSCORE', KEYS[3], head)
@@ -106,7 +106,7 @@ local function free_permits()
     call('INCRBY', KEYS[1], all)
   end
   -- Redisson wakes as many waiters as the message says.
-  call('PUBLISH', ARGV[3], all)
+  redis.pcall('PUBLISH', ARGV[3], all)
   return 1
 end
 

@@ -21,7 +21,7 @@ if ARGV[2] == 'set' then
     return 0
   end
   call('SET', KEYS[1], ARGV[3], 'PX', latch_ms)
-  call('PUBLISH', ARGV[1], '1')
+  redis.pcall('PUBLISH', ARGV[1], '1')
   return 1
 end
 if not count then
@@ -40,5 +40,5 @@ if ARGV[2] == 'down' then
 end
 call('DEL', KEYS[1])
 -- Also when it is removed: on Redisson's own message for that, its waiters look again but do not wake up.
-call('PUBLISH', ARGV[1], '0')
+redis.pcall('PUBLISH', ARGV[1], '0')
 return ARGV[2] == 'down' and 0 or 1

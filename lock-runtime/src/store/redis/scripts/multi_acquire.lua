@@ -34,15 +34,17 @@ end
 for i = n + 1, 2 * n do
   call('SET', KEYS[i], highest, 'KEEPTTL')
 end
+local added = {}
 for i = 1, n do
   if call('HEXISTS', KEYS[i], ARGV[1]) == 0 then
     call('HSET', KEYS[i], ARGV[1], 1)
+    added[#added + 1] = KEYS[i]
   end
   if call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
-    local problem = set_end(KEYS[i], ARGV[2], true)
+    local problem = set_end(KEYS[i], ARGV[2])
     if problem then
-      for j = 1, i - 1 do
-        call('DEL', KEYS[j])
+      for _, key in ipairs(added) do
+        call('DEL', key)
       end
       return problem
     end

@@ -6,7 +6,7 @@ local told, all = 0, true
 for i, key in ipairs(KEYS) do
   if redis.pcall('HEXISTS', key, ARGV[1]) == 1 then
     call('DEL', key)
-    told = told + call('PUBLISH', ARGV[i + 1], '0')
+    told = told + (tonumber(redis.pcall('PUBLISH', ARGV[i + 1], '0')) or 0)
   else
     all = false
   end

@@ -7,4 +7,4 @@
 if call('HDEL', KEYS[1], ARGV[1]) == 0 then
   return -1
 end
-return call('PUBLISH', ARGV[2], '0')
+return tonumber(redis.pcall('PUBLISH', ARGV[2], '0')) or 0

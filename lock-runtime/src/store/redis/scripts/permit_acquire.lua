@@ -34,7 +34,7 @@ if not ours and over > 0 then
   local last = call('ZRANGEBYSCORE', KEYS[3], alive, '+inf', 'WITHSCORES', 'LIMIT', over - 1, 1)
   -- Redisson's score for a permit without a lease.
   local forever = not last[2] or tonumber(last[2]) >= 922337203685477
-  return forever and -1 or math.max(1, tonumber(last[2]) - now)
+  return forever and -1 or math.max(1, math.floor(last[2]) - now)
 end
 
 local token, problem = mint(KEYS[2], ARGV[3], ARGV[4])
@@ -72,6 +72,6 @@ else
   call('SET', KEYS[1], rest, 'PX', expiry)
 end
 if ended > 0 and rest > 0 then
-  call('PUBLISH', ARGV[7], rest)
+  redis.pcall('PUBLISH', ARGV[7], rest)
 end
 return token

@@ -16,5 +16,5 @@ if call('EXISTS', KEYS[1]) == 1 then
   -- Even if the key holds a user's data by now, the permits are free and the waiters are notified.
   redis.pcall('INCRBY', KEYS[1], freed)
 end
-local told = call('PUBLISH', ARGV[3], freed)
+local told = tonumber(redis.pcall('PUBLISH', ARGV[3], freed)) or 0
 return alive and told or -1

@@ -13,7 +13,7 @@ if call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   if place and call('HGET', KEYS[1], 'mode') ~= 'write' then
     if tonumber(place) > now_in_ms() then
       -- A writer may have waited for this due reader.
-      call('PUBLISH', ARGV[2], '0')
+      redis.pcall('PUBLISH', ARGV[2], '0')
     end
   end
   return -1
@@ -58,8 +58,8 @@ elseif kept or not write then
 end
 if kept then
   -- The lock may end earlier now, also for readers.
-  told = call('PUBLISH', ARGV[2], '1')
+  told = tonumber(redis.pcall('PUBLISH', ARGV[2], '1')) or 0
 elseif not write and longest <= 0 then
-  told = call('PUBLISH', ARGV[2], '0')
+  told = tonumber(redis.pcall('PUBLISH', ARGV[2], '0')) or 0
 end
 return alive and told or -1

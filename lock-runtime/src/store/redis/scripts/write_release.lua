@@ -12,7 +12,7 @@ if call('HDEL', KEYS[1], ARGV[1] .. ':write') == 0 then
     local last = call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
     if not last[2] or tonumber(last[2]) <= now then
       -- Readers may have let this writer go first.
-      call('PUBLISH', ARGV[2], '1')
+      redis.pcall('PUBLISH', ARGV[2], '1')
     end
   end
   return -1
@@ -35,4 +35,4 @@ else
   call('DEL', KEYS[1])
 end
 -- Notifies all readers, also after a downgrade, where Redisson does not.
-return call('PUBLISH', ARGV[2], '1')
+return tonumber(redis.pcall('PUBLISH', ARGV[2], '1')) or 0

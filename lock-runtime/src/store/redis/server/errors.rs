@@ -223,6 +223,10 @@ fn about_server(error: &RedisError) -> (StoreErrorKind, Cow<'static, str>) {
         | "MISCONF" | "READONLY") => {
             return (NotReady, format!("cannot serve locks now ({code})").into());
         }
+        "NOSCRIPT" => (
+            NotReady,
+            "does not know scripts that it was just sent; a proxy before it must not share commands out to several servers",
+        ),
         "OOM" => (
             OutOfMemory,
             "is out of memory and grants no locks; raise its `maxmemory`, or delete other data",
@@ -311,9 +315,10 @@ pub(crate) fn connect_error_of(error: RedisError, info: &ConnectionInfo) -> Stor
     config_error(message).with_source(Cause(error))
 }
 
-/// True if no server accepted a connection in time.
+/// True if no server accepted a connection. One that stays silent may have: the attempt then waits in its queue.
 pub(crate) fn was_unreached(error: &StoreError) -> bool {
-    error.kind() == StoreErrorKind::Unavailable && !was_closed(error)
+    let was_reached = |cause: &RedisError| is_closed(cause) || cause.is_timeout();
+    error.kind() == StoreErrorKind::Unavailable && !cause(error).is_some_and(was_reached)
 }
 
 /// True if the server accepted the connection and closed it at once.
@@ -347,6 +352,7 @@ mod tests {
             ("MISCONF", "Redis is configured to save RDB snapshots", NotReady),
             ("READONLY", "You can't write against a read only replica", NotReady),
             ("ERR", "max number of clients reached", NotReady),
+            ("NOSCRIPT", "No matching script. Please use EVAL.", NotReady),
             ("OOM", "command not allowed when used memory > 'maxmemory'", OutOfMemory),
             ("WRONGTYPE", "Operation against a key holding the wrong kind", WrongType),
             ("NOAUTH", "Authentication required", Denied),

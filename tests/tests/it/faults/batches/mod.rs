@@ -127,6 +127,23 @@ async fn many_locks_share_scripts() {
     }
 }
 
+/// A script delays all other clients, so requests with much work do not share one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_for_many_permits_share_no_script() {
+    const REQUESTS: u64 = 64;
+    let (server, proxy, client) = world().await;
+    proxy.delay(ms(3));
+    server.reset_stats().await;
+    let tasks = (0..REQUESTS).map(|number| {
+        let semaphore = client.semaphore(format!("many:{number}"), 1_000);
+        lock_tests::spawn(async move { semaphore.acquire_many(1_000).await.unwrap() })
+    });
+    let guards = joined(tasks).await;
+    let scripts = server.command_calls().await["evalsha"];
+    assert!(scripts >= REQUESTS, "{scripts} scripts for {REQUESTS} requests");
+    release_all(guards).await;
+}
+
 /// S-8: what requests of one script have in common is sent once, and each gets its own lease all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_lease_is_its_own() {

@@ -7,5 +7,6 @@ mod kinds;
 mod moving;
 mod permissions;
 mod removed;
+mod replaced;
 mod turns;
 mod world;

@@ -62,8 +62,12 @@ const MANY: usize = 40;
 /// The number of scripts under way at once, unless requests are overdue. More would make batches smaller.
 const SIDE_BY_SIDE: usize = 2;
 
-/// The maximum number of requests in one script.
+/// The maximum number of requests in one script. Those of a read or write lock have more keys than four, and more
+/// [work](MAX_WORK).
 const MAX_BATCH: usize = MAX_KEYS / 4;
+
+/// The maximum work of one script, of which a mutex is one: others wait for the whole script.
+const MAX_WORK: u32 = 256;
 
 /// For how long the scripts under way may delay the queue.
 const OVERDUE: Duration = Duration::from_millis(1);

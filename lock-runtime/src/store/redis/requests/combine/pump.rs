@@ -142,16 +142,13 @@ impl Combiner {
         let answers_of = |reply: Result<Value, CallError>| {
             reply.and_then(|reply| self.link.answers_of(&connection, &call, requests, reply))
         };
-        let is_unknown = |answers: &Result<_, CallError>| matches!(answers, Err(CallError::Server(error, _)) if is_noscript(error));
         let mut answers = answers_of(reply);
-        if is_unknown(&answers) {
+        if matches!(&answers, Err(CallError::Server(error, _)) if is_noscript(error)) {
             answers =
                 answers_of(Box::pin(self.link.load_and_call(&connection, &call, until)).await);
         }
         match answers {
             Ok(answers) => return batch.answer(&connection, answers),
-            // Flushed once more. Nothing ran.
-            answers if is_unknown(&answers) => batch.put_back(false),
             Err(CallError::Server(error, _)) if error.code() == Some("NOPERM") && requests > 1 => {
                 // Nothing ran, perhaps because of a key that only one of the requests has.
                 batch.put_back(true);

@@ -9,12 +9,10 @@ use slab::Slab;
 use tokio::runtime::Id;
 use tokio::time::Instant;
 
-use super::{Answered, FEW, HoldRequest, MANY, MAX_BATCH, SIDE_BY_SIDE, overdue};
+use super::{Answered, FEW, HoldRequest, MANY, MAX_BATCH, MAX_WORK, SIDE_BY_SIDE, overdue};
 use crate::error::StoreError;
 use crate::store::HoldKind;
-use crate::store::redis::scripts::{
-    BATCH, FAIR_BATCH, MAX_KEYS, MUTEX_BATCH, Part, Publish, ScriptCall,
-};
+use crate::store::redis::scripts::{BATCH, FAIR_BATCH, MUTEX_BATCH, Part, Publish, ScriptCall};
 
 /// A request and its place in the table. The number tells it from a later request at the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,7 +253,7 @@ impl Queue {
         self.crowd = (self.alone + self.requests.len()).max(self.crowd / 2);
         let most = self.unsent.len().min(most);
         let (mut batch, mut later) = (Vec::with_capacity(most), Vec::with_capacity(most));
-        let mut keys = 0;
+        let mut work = 0;
         while batch.len() + later.len() < most
             && let Some(key) = self.unsent.pop_front()
         {
@@ -264,9 +262,9 @@ impl Queue {
             else {
                 continue;
             };
-            keys += entry.part.keys;
+            work += entry.request.work();
             let alone = entry.alone;
-            if (alone || keys > MAX_KEYS) && !is_first {
+            if (alone || work > MAX_WORK) && !is_first {
                 self.unsent.push_front(key);
                 break;
             }

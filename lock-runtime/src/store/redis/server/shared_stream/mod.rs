@@ -23,6 +23,7 @@
 mod exchange;
 mod task;
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Weak};
@@ -74,7 +75,7 @@ struct State {
     filled: usize,
     scanned: usize,
     /// What was read during an exchange and belongs to the task.
-    for_task: Vec<u8>,
+    for_task: VecDeque<u8>,
     /// True until the task reads again after it was given something: it works that off first.
     is_behind: bool,
 }
@@ -158,7 +159,7 @@ impl State {
             buffer: vec![0; ROOM],
             filled: 0,
             scanned: 0,
-            for_task: Vec::new(),
+            for_task: VecDeque::new(),
             is_behind: false,
         }
     }
@@ -262,7 +263,7 @@ impl State {
                 self.pass_on(end, self.filled);
                 return Some((answer, is_first));
             }
-            self.for_task.extend_from_slice(&self.buffer[..end]);
+            self.for_task.extend(&self.buffer[..end]);
             self.buffer.copy_within(end..self.filled, 0);
             self.filled -= end;
             self.scanned = 0;
@@ -277,7 +278,7 @@ impl State {
 
     /// Leaves a part of the buffer to the task, and empties the buffer.
     fn pass_on(&mut self, from: usize, to: usize) {
-        self.for_task.extend_from_slice(&self.buffer[from..to]);
+        self.for_task.extend(&self.buffer[from..to]);
         (self.filled, self.scanned) = (0, 0);
         if self.buffer.len() > AT_ONCE {
             self.buffer = vec![0; ROOM];
@@ -329,11 +330,12 @@ impl State {
 
     /// Passes on what belongs to the task.
     fn fill(&mut self, buf: &mut ReadBuf<'_>) {
-        let count = self.for_task.len().min(buf.remaining());
-        buf.put_slice(&self.for_task[..count]);
+        let (first, _) = self.for_task.as_slices();
+        let count = first.len().min(buf.remaining());
+        buf.put_slice(&first[..count]);
         self.for_task.drain(..count);
         if self.for_task.is_empty() && self.for_task.capacity() > AT_ONCE {
-            self.for_task = Vec::new();
+            self.for_task = VecDeque::new();
         }
     }
 
