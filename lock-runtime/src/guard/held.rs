@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::LockGuard;
+use super::parts::Parts;
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::lease::reentries::Level;
@@ -18,6 +20,8 @@ pub(crate) struct Held {
     /// `None` once it was given away.
     owned: Option<Arc<OwnedHold>>,
     nested: Option<Nested>,
+    /// For several locks that were acquired in turn, of which this is the first: the others.
+    pub(super) parts: Option<Box<Parts>>,
 }
 
 const IS_THERE: &str = "only the end of a guard gives its hold away";
@@ -39,13 +43,13 @@ impl Nested {
 impl Held {
     /// The hold of an outermost guard.
     pub(super) fn outermost(owned: Arc<OwnedHold>) -> Self {
-        Self { owned: Some(owned), nested: None }
+        Self { owned: Some(owned), nested: None, parts: None }
     }
 
     /// The hold of the first of several guards that share it concurrently.
     pub(super) fn first_of_many(owned: Arc<OwnedHold>) -> Self {
         let nested = Some(Nested::new(None));
-        Self { owned: Some(owned), nested }
+        Self { owned: Some(owned), nested, parts: None }
     }
 
     /// A hold that the caller has re-entered at that level.
@@ -54,7 +58,7 @@ impl Held {
         if level.is_none() {
             owned.hold.count_in();
         }
-        Self { owned: Some(owned), nested: Some(Nested::new(level)) }
+        Self { owned: Some(owned), nested: Some(Nested::new(level)), parts: None }
     }
 
     /// True if something else keeps the hold: it may end before this does.
@@ -102,20 +106,37 @@ impl Held {
         }
     }
 
-    /// Gives the hold a higher token, unless other guards share it.
+    /// Gives the hold a higher token, unless other guards share it. Those that hand it on count from this one.
     // S-23.
     pub(crate) fn raise_token(&mut self, token: FencingToken) {
-        if self.nested.is_some() || token <= self.token {
-            return;
+        if self.nested.is_none() && token > self.token {
+            self.change(|owned| {
+                owned.token = token;
+                owned.hold.set_token(token);
+            });
         }
+    }
+
+    /// Changes what it owns, unless other guards share it. Out of its `Arc`, to which ended scopes may refer.
+    fn change(&mut self, change: impl FnOnce(&mut OwnedHold)) {
         let Some(owned) = self.owned.take() else { return };
-        // Not in its `Arc`, to which ended scopes may refer. Those that hand it on count from this token.
-        let raised = Arc::try_unwrap(owned).map(|mut owned| {
-            owned.token = token;
-            owned.hold.set_token(token);
+        let changed = Arc::try_unwrap(owned).map(|mut owned| {
+            change(&mut owned);
             Arc::new(owned)
         });
-        self.owned = Some(raised.unwrap_or_else(|shared| shared));
+        self.owned = Some(changed.unwrap_or_else(|shared| shared));
+    }
+
+    /// Ends the guard of several locks, and returns those of all but the first. After the loss of one, `at_least` keeps none.
+    pub(super) fn end_parts(&mut self) -> Vec<LockGuard> {
+        let Some(mut parts) = self.parts.take() else { return Vec::new() };
+        if parts.hold.check().is_err() {
+            self.change(|owned| owned.keep_until = None);
+            for guard in &mut parts.others {
+                guard.owned.change(|owned| owned.keep_until = None);
+            }
+        }
+        std::mem::take(&mut parts.others)
     }
 
     /// Ends it. False if nothing else keeps the hold: then it is as that of an outermost guard.
@@ -171,6 +192,9 @@ impl Deref for Held {
 impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
+        if self.parts.is_some() {
+            drop(self.end_parts());
+        }
         self.leave();
     }
 }

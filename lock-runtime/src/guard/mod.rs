@@ -21,7 +21,6 @@ use futures_util::future::try_join_all;
 use tokio::task::coop::consume_budget;
 
 pub(crate) use self::held::Held;
-use self::parts::Parts;
 #[cfg(feature = "redis")]
 pub use self::redis_command::RedisCommand;
 pub(crate) use self::release::BoundedRelease;
@@ -71,8 +70,6 @@ use crate::scope::{self, Link};
 #[must_use = "the lock is released as soon as the guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct LockGuard {
-    /// For several locks that were acquired in turn: the others. Dropped first, so that the guard ends before its locks do.
-    parts: Option<Box<Parts>>,
     /// Shared by nested guards; dropping the last one ends it.
     pub(crate) owned: Held,
     pub(crate) on_lost: OnLost,
@@ -93,11 +90,11 @@ impl LockGuard {
 
     #[inline]
     pub(crate) fn of(owned: Held, on_lost: OnLost) -> Self {
-        Self { parts: None, owned, on_lost, is_shadow: false }
+        Self { owned, on_lost, is_shadow: false }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
-        match &self.parts {
+        match &self.owned.parts {
             None => &self.owned.hold,
             Some(parts) => &parts.hold,
         }
@@ -116,7 +113,7 @@ impl LockGuard {
     fn link(&self) -> Arc<Link> {
         let link = |outer, held: &Held| Some(Link::hold(held, held.share(), self.is_shadow, outer));
         let innermost = self.each().fold(scope::innermost(), link);
-        match (innermost, &self.parts) {
+        match (innermost, &self.owned.parts) {
             (Some(link), None) => link,
             (outer, _) => Link::guard(self.watched(), self.is_shadow, outer),
         }
@@ -124,7 +121,7 @@ impl LockGuard {
 
     /// What its observers observe.
     fn watched(&self) -> Watched {
-        let share = match &self.parts {
+        let share = match &self.owned.parts {
             None => self.owned.share(),
             Some(_) => Share::Whole,
         };
@@ -178,7 +175,7 @@ impl LockGuard {
     // S-23.
     #[must_use]
     pub fn token(&self) -> FencingToken {
-        match &self.parts {
+        match &self.owned.parts {
             None => self.owned.token,
             Some(parts) => parts.hold.token(),
         }

@@ -17,7 +17,7 @@ pub(super) struct Parts {
     pub(super) hold: Arc<Hold>,
     /// The guards of the others, the last first: an acquire of the same locks in the same order then finds the others free once it
     /// has the first.
-    others: Vec<LockGuard>,
+    pub(super) others: Vec<LockGuard>,
 }
 
 impl Drop for Parts {
@@ -34,30 +34,27 @@ impl LockGuard {
         let holds = guards.iter().map(|guard| Arc::clone(guard.hold())).collect();
         let hold = Arc::new(Hold::of_parts(whole, holds, meter));
         let others = guards.split_off(1).into_iter().rev().collect();
-        let first = guards.remove(0);
-        Self { parts: Some(Box::new(Parts { hold, others })), ..first }
+        let mut first = guards.remove(0);
+        first.owned.parts = Some(Box::new(Parts { hold, others }));
+        first
     }
 
     /// The holds that it keeps: one for each part.
     pub(super) fn each(&self) -> impl Iterator<Item = &Held> {
-        let others = self.parts.iter().flat_map(|parts| &parts.others);
+        let others = self.owned.parts.iter().flat_map(|parts| &parts.others);
         std::iter::once(&self.owned).chain(others.map(|guard| &guard.owned))
     }
 
     pub(crate) fn set_shadow(&mut self, is_shadow: bool) {
         self.is_shadow = is_shadow;
-        let others = self.parts.iter_mut().flat_map(|parts| &mut parts.others);
+        let others = self.owned.parts.iter_mut().flat_map(|parts| &mut parts.others);
         others.for_each(|guard| guard.is_shadow = is_shadow);
     }
 
     /// Releases all its parts, even if one fails. A loss of one is the result, whatever the others answer.
     pub(super) async fn release_parts(mut self) -> Result<(), LockError> {
         let held = self.hold().ensure_held().map(drop);
-        let mut guards = match &mut self.parts {
-            Some(parts) => std::mem::take(&mut parts.others),
-            None => Vec::new(),
-        };
-        self.parts = None;
+        let mut guards = self.owned.end_parts();
         guards.push(self);
         let released = join_all(guards.into_iter().map(Self::release)).await;
         let failed = std::iter::once(held).chain(released).filter_map(Result::err);

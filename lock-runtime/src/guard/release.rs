@@ -62,7 +62,7 @@ impl Release {
         // Apart from the rest, whose frame is large: that would be a tenth of a re-entry's time.
         if let ReleaseState::Start(guard) = &mut self.0
             && guard.owned.is_shared()
-            && guard.parts.is_none()
+            && guard.owned.parts.is_none()
         {
             let held = guard.hold().ensure_held();
             if guard.owned.end_shared() {
@@ -78,7 +78,7 @@ impl Release {
 
     fn poll_outermost(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
         let mut release: Releasing = match std::mem::replace(&mut self.0, ReleaseState::Done) {
-            ReleaseState::Start(guard) if guard.parts.is_some() => {
+            ReleaseState::Start(guard) if guard.owned.parts.is_some() => {
                 Releasing::new(guard.release_parts())
             }
             ReleaseState::Start(guard) => {

@@ -23,14 +23,17 @@ use crate::scope::{self, Link};
 pin_project! {
     /// Wakes its task when a hold is lost: by a timer at the deadline, or earlier by the store's answer. Costs
     /// nothing until it is first polled.
-    #[derive(Default)]
-    pub(crate) struct Alarm {
-        #[pin]
-        told: Option<OwnedNotified>,
-        #[pin]
-        timer: Option<Sleep>,
-        // Of several locks, one for each of their holds.
-        parts: Vec<Pin<Box<Alarm>>>,
+    #[project = AlarmProjection]
+    pub(crate) enum Alarm {
+        One { #[pin] told: Option<OwnedNotified>, #[pin] timer: Option<Sleep> },
+        // Of several locks: one for each of their holds, and one for the hold of all of them.
+        Several { alarms: Vec<Pin<Box<Alarm>>> },
+    }
+}
+
+impl Default for Alarm {
+    fn default() -> Self {
+        Self::One { told: None, timer: None }
     }
 }
 
@@ -46,47 +49,64 @@ impl Alarm {
 
     /// Resolves once `check` fails: it is called after each notification of `told`, and at the deadline.
     pub(super) fn poll_until(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         hold: &Arc<Hold>,
         told: impl Fn() -> Arc<Notify>,
         check: impl Fn() -> Result<Tick, LossCause>,
         cx: &mut Context<'_>,
     ) -> Poll<LossCause> {
-        let mut this = self.project();
-        let parts = hold.parts().iter().filter(|part| !Arc::ptr_eq(part, hold));
-        for (at, part) in parts.enumerate() {
-            if this.parts.len() == at {
-                this.parts.push(Box::pin(Self::default()));
-            }
-            // The check below finds the same.
-            let _ = this.parts[at].as_mut().poll_lost(part, cx);
+        let parts = hold.parts();
+        if parts.len() > 1 && matches!(*self, Self::One { .. }) {
+            let alarms = (0..=parts.len()).map(|_| Box::pin(Self::default()));
+            self.set(Self::Several { alarms: alarms.collect() });
         }
+        if let AlarmProjection::Several { alarms } = self.as_mut().project() {
+            for (alarm, part) in alarms.iter_mut().zip(parts) {
+                // The check below finds the same.
+                let _ = alarm.as_mut().poll_lost(part, cx);
+            }
+            let Some(whole) = alarms.last_mut() else { return Poll::Pending };
+            return whole.as_mut().poll_one(hold, told, check, cx);
+        }
+        self.poll_one(hold, told, check, cx)
+    }
+
+    fn poll_one(
+        self: Pin<&mut Self>,
+        hold: &Hold,
+        told: impl Fn() -> Arc<Notify>,
+        check: impl Fn() -> Result<Tick, LossCause>,
+        cx: &mut Context<'_>,
+    ) -> Poll<LossCause> {
+        let AlarmProjection::One { told: mut notified, mut timer } = self.project() else {
+            return Poll::Pending;
+        };
         loop {
             // Register, then check, then wait: a loss in between is found by the check.
-            if this.told.is_none() {
-                this.told.set(Some(told().notified_owned()));
+            if notified.is_none() {
+                notified.set(Some(told().notified_owned()));
             }
-            if let Some(told) = this.told.as_mut().as_pin_mut()
-                && told.poll(cx).is_ready()
+            if let Some(its) = notified.as_mut().as_pin_mut()
+                && its.poll(cx).is_ready()
             {
-                this.told.set(None);
+                notified.set(None);
             }
             if let Err(cause) = check() {
                 return Poll::Ready(cause);
             }
-            if this.told.is_none() {
+            if notified.is_none() {
                 continue;
             }
-            if this.timer.is_none() {
+            if timer.is_none() {
                 // Also wakes in between, to check that renewals go on.
                 let soon = hold.clock().now().after(hold.lease.duration() / 3);
                 let look = hold.clock().timer_for(hold.deadline().min(soon));
-                this.timer.set(Some(sleep_until(look)));
+                timer.set(Some(sleep_until(look)));
             }
             // Renewals extend the deadline; the timer notices when it fires.
-            let Some(timer) = this.timer.as_mut().as_pin_mut() else { continue };
-            ready!(timer.poll(cx));
-            this.timer.set(None);
+            let Some(its) = timer.as_mut().as_pin_mut() else { continue };
+            ready!(its.poll(cx));
+            timer.set(None);
         }
     }
 }
