@@ -209,8 +209,8 @@ impl CallSpec {
         if let (Err(error), false) = (&client, can_say.errors) {
             panic!("{error}");
         }
-        // A call that another process makes in its place does not wait for that process, and one with a fallback has
-        // better to do.
+        // A call that another process makes in its place does not wait for that process, and a call with a fallback runs
+        // the fallback at once.
         let unless_said = (can_say.skipped || has_fallback).then_some(Wait::None);
         let resolved = client.and_then(|client| {
             let resolved = resolve(&client, site, options, unless_said)?;
@@ -314,10 +314,11 @@ impl Lock {
         }
     }
 
-    /// Returns true if the call goes on after a failed acquire: with its fallback, which it is told, or without a lock.
+    /// Returns true if the call goes on after a failed acquire: with its fallback, or without a lock.
     pub(super) fn goes_on_without(&self, error: &LockError) -> bool {
         let falls_back = self.enforced && self.has_fallback && error.is_contended();
         if let (true, Some(view)) = (falls_back, &self.view) {
+            // The body looks here and runs the fallback.
             view.show(Seen::Busy);
         }
         falls_back || !self.enforced
