@@ -158,10 +158,12 @@ async fn a_connection_that_was_overtaken_keeps_its_subscriptions() {
     let times =
         |number: usize| subscribed.lock().unwrap().iter().filter(|other| **other == number).count();
     waits_for(ms(300)).await;
-    assert_eq!((times(1), times(2)), (0, 1), "the second connection is in use");
+    assert!(times(1) == 0 && times(2) > 0, "the second connection is not in use");
     opens.send_replace(true);
     waits_for(ms(300)).await;
     soon!("the first connection is in use", times(1) > 0);
+    // A waiter and the new connection may both subscribe at first.
+    sleep(ms(100)).await;
     let before = times(1);
     for _ in 0..5 {
         waits_for(ms(50)).await;
