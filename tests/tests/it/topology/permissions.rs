@@ -172,7 +172,10 @@ async fn a_release_that_may_not_notify_is_a_release() {
                 let guard = take_named(&client, kind, options).await.unwrap();
                 let released = guard.release().await;
                 assert!(released.is_ok(), "{lacks} {kind} {kept:?}: {released:?}");
-                nothing_left(&server, kind).await;
+                // The number of free permits outlasts the hold.
+                if kind != "semaphore" {
+                    nothing_left(&server, kind).await;
+                }
             }
             let guard = take_named(&client, kind, LockOptions::new()).await.unwrap();
             assert!(client.admin().force_release(kind).await.unwrap(), "{lacks} {kind}");
