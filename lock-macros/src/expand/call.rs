@@ -58,15 +58,17 @@ impl<'a> Lock<'a> {
         let body = self.body(block);
         let returns = self.returns(here, self.here.located_at(place_of_error));
         // A statement of its own, so that the borrows of the keys end before the body moves the arguments.
-        let spec = quote_spanned!(self.here=> let __lock_spec = #spec #settings;);
-        let view = self
-            .sees_lock()
-            .then(|| quote_spanned!(self.here=> let __lock_view = __lock_spec.view();));
+        let spec = match self.sees_lock() {
+            false => quote_spanned!(self.here=> let __lock_spec = #spec #settings;),
+            true => quote_spanned! {self.here=>
+                let (__lock_spec, __lock_view) = #spec #settings.with_view();
+            },
+        };
         let wait = (!self.is_plain()).then(|| quote_spanned!(here=> .await));
         let call = quote_spanned! {here=>
             #root_there::private::v1::#entry(__lock_spec, #body, #returns) #wait
         };
-        quote_spanned!(self.here=> #spec #view #call)
+        quote_spanned!(self.here=> #spec #call)
     }
 
     /// True if the function is not async.

@@ -50,7 +50,7 @@ fn other_settings_are_other_arguments() {
         ),
     ));
     for part in [
-        "#![allow(unused)]let",
+        "#![allow(unused)]let(__lock_spec,__lock_view)=",
         ".text(\"a:\").raw(&(x+1))",
         ".client(&(self.client()))",
         ".semaphore(limit)",
@@ -59,7 +59,7 @@ fn other_settings_are_other_arguments() {
         ",lease=crate::locks::private::v1::WATCHDOG",
         ",on_lost=crate::locks::options::OnLost::Finish",
         ".names_guard()",
-        "let__lock_view=__lock_spec.view();crate::locks::private::v1::locked(__lock_spec,asyncmove{",
+        ").with_view();crate::locks::private::v1::locked(__lock_spec,asyncmove{",
         "lethold=__lock_view;matchhold.held(){hold=>{hold.token();}}",
         "crate::locks::private::v1::SkipReturn::returns(crate::locks::private::v1::FromLockError::",
         "private::v1::never::<()>()",

@@ -206,7 +206,7 @@ impl Hold {
     }
 
     /// The holds in the store: those of its parts, or itself.
-    pub(crate) fn parts<'a>(self: &'a Arc<Self>) -> &'a [Arc<Self>] {
+    pub(crate) fn parts(self: &Arc<Self>) -> &[Arc<Self>] {
         self.parts.as_ref().map_or(std::slice::from_ref(self), |parts| parts)
     }
 

@@ -136,9 +136,11 @@ impl CallSpec {
         self
     }
 
-    /// Returns the view of the body, if one of the two is set.
-    pub fn view(&self) -> View {
-        self.view.clone().unwrap_or_default()
+    /// Returns the view of the body as well, if one of the two is set. In one step: a variable that is used twice would keep the
+    /// spec, and lints would have it dropped earlier.
+    pub fn with_view(self) -> (Self, View) {
+        let view = self.view.clone().unwrap_or_default();
+        (self, view)
     }
 
     /// `kind = semaphore(…)`
