@@ -243,7 +243,7 @@ pub(crate) fn enclosing_guard() -> Option<Watched> {
             Some(Watched::new(hold, owned.token, &owned.leases, share.clone()))
         }
         Enclosing::Guard { watched: Watched { hold, .. }, is_shadow }
-            if hold.is_released() || *is_shadow && hold.check().is_err() =>
+            if hold.is_released() || *is_shadow && hold.peek_remaining().is_zero() =>
         {
             None
         }

@@ -135,7 +135,9 @@ impl Request {
                 self.spec.engine.leases.give_job(Box::new(job));
             }
         }
-        raise_tokens(kept).await.map_err(|error| (first, error.into()))
+        // As if another part had failed: the acquire waits for that next, for as long as its patience lasts.
+        let other = usize::from(first == 0);
+        raise_tokens(kept).await.map_err(|error| (other, error.into()))
     }
 
     /// Waits for a part if it `is_first`, and else tries it.
@@ -170,7 +172,7 @@ impl Request {
             replicas => Arc::new(part.target.with_replicas(replicas)),
         };
         let spec = Spec::Once(AcquireSpec { engine: Arc::clone(&part.engine), target, options });
-        let request = Arc::new(self.inner(spec, part.permits, now));
+        let request = Arc::new(self.part(spec, part.permits, now));
         request.acquire_to_end(false).await.map_err(|error| match error {
             LockError::Timeout { key, holder_remaining, local_holder, .. } => {
                 let waited = self.started.elapsed();
@@ -186,8 +188,14 @@ impl Request {
         let is_same = how.windows(2).all(|two| two[0] == two[1]);
         let how = how.first().copied().filter(|_| is_same).unwrap_or(AcquireOutcome::Acquired);
         let highest = guards.iter().map(LockGuard::token).max();
-        if let Some(highest) = highest {
-            guards.iter_mut().for_each(|guard| guard.owned.raise_token(highest));
+        let at_least = self.spec.options.at_least;
+        for guard in &mut guards {
+            if let Some(highest) = highest {
+                guard.owned.raise_token(highest);
+            }
+            if let Some(at_least) = at_least {
+                guard.owned.keep_for(at_least);
+            }
         }
         let meter = Meter::new(self.label.clone(), HoldKind::Multi);
         (how, LockGuard::of_parts(guards, Arc::clone(&self.spec.target), meter))

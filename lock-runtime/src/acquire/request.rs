@@ -40,6 +40,8 @@ pub(super) struct Request {
     waits: AtomicBool,
     /// For a read inside of a write hold, and for one of several locks, the request of the same acquire that its caller looks at.
     outer: Option<Arc<Self>>,
+    /// True for one of several locks that are acquired in turn.
+    is_part: bool,
     /// When the holder's lease ends, by the store's last answer to this request.
     // The task that asks writes it, and the caller reads it for an error or a log line. No other mutex is taken under it.
     holder_ends: Mutex<Option<Instant>>,
@@ -59,7 +61,19 @@ impl Request {
         let asker = Asker { site: label.call_site(), around: crate::scope::surroundings() };
         let (inside, outer, waits, holder_ends) =
             (None, None, AtomicBool::new(false), Mutex::default());
-        Self { spec, permits, label, started, asker, inside, waits, outer, holder_ends, span }
+        Self {
+            spec,
+            permits,
+            label,
+            started,
+            asker,
+            inside,
+            waits,
+            outer,
+            is_part: false,
+            holder_ends,
+            span,
+        }
     }
 
     /// The same, inside of a write hold.
@@ -78,9 +92,17 @@ impl Request {
             inside: None,
             waits: AtomicBool::new(false),
             outer: Some(Arc::clone(self)),
+            is_part: false,
             holder_ends: Mutex::default(),
             span: self.span.clone(),
         }
+    }
+
+    /// The same for one of several locks. What it acquires may be given back before the others are there, so `at_least` does not
+    /// keep it: that is for the guard of all.
+    // S-28.
+    pub(super) fn part(self: &Arc<Self>, spec: Spec, permits: u32, started: Instant) -> Self {
+        Self { is_part: true, ..self.inner(spec, permits, started) }
     }
 
     /// Boxes what a task of the client does for it.
@@ -231,6 +253,7 @@ impl Request {
     /// Returns a guard on the owned hold, which may be lost by now.
     pub(super) fn guard_on(&self, mut owned: Arc<OwnedHold>, now: Tick) -> LockGuard {
         if let Some(at_least) = self.spec.options.at_least
+            && !self.is_part
             // Nothing else knows it before its guard does.
             && let Some(owned) = Arc::get_mut(&mut owned)
         {

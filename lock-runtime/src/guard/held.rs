@@ -117,6 +117,14 @@ impl Held {
         }
     }
 
+    /// Has the store keep the hold for so long from now on, however soon it ends, unless it is one around the caller.
+    pub(crate) fn keep_for(&mut self, at_least: Duration) {
+        if self.nested.is_none() {
+            let until = self.leases.clock.now().after(at_least);
+            self.change(|owned| owned.keep_until = Some(until));
+        }
+    }
+
     /// Changes what it owns, unless other guards share it. Out of its `Arc`, to which ended scopes may refer.
     fn change(&mut self, change: impl FnOnce(&mut OwnedHold)) {
         let Some(owned) = self.owned.take() else { return };

@@ -25,9 +25,12 @@ pub(crate) struct ClientTask {
     wake: Arc<Notify>,
     /// Has the keepers look at once.
     look: Arc<Notify>,
-    /// The number of the last task.
-    last: AtomicU64,
-    /// The number of the task that runs; zero if none does.
+    /// The last number that was given to a task.
+    given: AtomicU64,
+    /// The highest number of a task that was polled: only that task works.
+    // A runtime that ends drops a task before its first poll, which then takes nobody's place.
+    works: AtomicU64,
+    /// The highest number of a task that exists; zero if none does.
     running: AtomicU64,
     /// How often a task has looked for work.
     // Relaxed: a keeper compares what it saw some looks ago.
@@ -49,7 +52,8 @@ impl ClientTask {
             store,
             wake,
             look,
-            last: AtomicU64::new(0),
+            given: AtomicU64::new(0),
+            works: AtomicU64::new(0),
             running: AtomicU64::new(0),
             rounds: AtomicU64::new(0),
             in_flight: InFlight::default(),
@@ -75,12 +79,9 @@ impl ClientTask {
     /// A task, which takes the place of an earlier one. It ends when the client has ended and nothing is left to release, when a later
     /// task has its place, or with its runtime, which may drop it before its first poll.
     pub(crate) fn run(self: Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
-        let number = self.last.fetch_add(1, Ordering::AcqRel) + 1;
-        // From here on the earlier task ends at its next look at the number, and its `Running` finds a number that is not its own.
-        // The larger number stays: a later task may have begun meanwhile.
+        let number = self.given.fetch_add(1, Ordering::Relaxed) + 1;
+        // The larger number stays: a later task may have been made meanwhile.
         self.running.fetch_max(number, Ordering::AcqRel);
-        // An earlier task may not be polled, and would keep the next notification to itself.
-        self.wake.notify_waiters();
         let running = Running { task: Arc::clone(&self), number };
         async move {
             // Dropped after what the task has begun, which puts releases back into the queue.
@@ -90,6 +91,10 @@ impl ClientTask {
     }
 
     async fn work(&self, number: u64) {
+        // From here on the earlier task ends at its next look at the number.
+        self.works.fetch_max(number, Ordering::AcqRel);
+        // An earlier task may not be polled, and would keep the next notification to itself.
+        self.wake.notify_waiters();
         let mut begun = self.in_flight.begin(number);
         self.releaser.begin_reports();
         let mut look_at = Some(Instant::now());
@@ -98,9 +103,8 @@ impl ClientTask {
             let woken = self.wake.notified();
             // Puts back what the earlier task has begun.
             begun.end_earlier();
-            if self.last.load(Ordering::Acquire) != number {
-                // It may have kept a notification from the later task, which now has what it had begun.
-                return self.wake.notify_one();
+            if self.works.load(Ordering::Acquire) != number {
+                return;
             }
             self.rounds.fetch_add(1, Ordering::Relaxed);
             self.watchdog.begin_due(&self.store, &mut look_at, &begun);
@@ -125,7 +129,10 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let ClientTask { running, releaser, look, .. } = &*self.task;
+        let ClientTask { watchdog, wake, running, releaser, look, .. } = &*self.task;
+        // What it was told, or has looked at last, may have been meant for the task that has its place now.
+        watchdog.call();
+        wake.notify_one();
         // Unless another has taken its place.
         let ended = running.compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Relaxed);
         if ended.is_ok() {

@@ -1,8 +1,8 @@
 //! [`LeaseManager`]: the store, the watchdog and the releaser of a client, and the task that drives them.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
@@ -48,6 +48,9 @@ impl Timing {
         self.handoff_window.min(lease / 3)
     }
 }
+
+/// The pause before the client's task starts anew after a panic.
+const AFTER_PANIC: Duration = Duration::from_millis(50);
 
 /// Numbers the lease managers of this process.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -161,7 +164,10 @@ impl LeaseManager {
         self.spawn(stalls, || {
             // Weak: the task lives as long as its runtime, and must not keep the client.
             let (running, leases) = (Arc::clone(&self.task).run(), Arc::downgrade(self));
+            let successor = AfterPanic(Weak::clone(&leases));
             async move {
+                // Dropped after the task.
+                let _successor = successor;
                 running.await;
                 // Where there is a later task, this runtime goes on to watch that.
                 if let Some(leases) = leases.upgrade() {
@@ -235,6 +241,26 @@ impl LeaseManager {
             meter: hold.release_meter(),
             after,
         });
+    }
+}
+
+/// Has the client's task start anew after a panic in it, of a waker or of a subscriber of the log: holds must be renewed.
+struct AfterPanic(Weak<LeaseManager>);
+
+impl Drop for AfterPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let leases = Weak::clone(&self.0);
+            runtime.spawn(async move {
+                // What panicked may do so again, each time.
+                tokio::time::sleep(AFTER_PANIC).await;
+                if let Some(leases) = leases.upgrade() {
+                    leases.revive(false);
+                }
+            });
+        }
     }
 }
 

@@ -157,6 +157,11 @@ impl Watchdog {
         self.wake.notify_one();
     }
 
+    /// Has the next round of a task look at what is due.
+    pub(super) fn call(&self) {
+        self.queue.lock().is_called = true;
+    }
+
     fn wake_for(&self, queue: &mut Queue, at: Tick) {
         if queue.sleeping_until.is_none_or(|until| at < until) {
             // Only once for the earliest: the task sets it again when it goes back to sleep.

@@ -95,7 +95,7 @@ impl<H> Queues<H> {
             return Admission::Busy(BusyReason::TooManyWaiters);
         }
         let key = shard.get_or_insert(target);
-        if others == 0 {
+        if others == 0 && key.is_free() {
             key.wanted_since = caller.now;
         }
         self.count_in_store(key, number, Member::new(None, caller.now));

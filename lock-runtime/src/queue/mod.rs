@@ -196,7 +196,7 @@ impl<H> Queues<H> {
         }
         let number = shard.next_number();
         let key = shard.get_or_insert(target);
-        if key.is_free() {
+        if key.is_free() && key.in_store() == 0 {
             key.wanted_since = now;
         }
         // A caller that asks itself and is refused queues under the number of its seat: one that has a place would lose it.

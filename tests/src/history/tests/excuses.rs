@@ -60,7 +60,8 @@ fn what_was_forgotten_excuses_tokens_and_overlaps() {
     // A reader whose hold was forgotten, and who ends last.
     const READ: Row = (R, 0, 3, 1, 2, 60);
     const WRITE: Row = (W, 6, 90, 20, 21, 30);
-    let rows: [(&str, &[Row], (u64, u64), (usize, usize)); 19] = [
+    type Case<'a> = (&'a str, &'a [Row], (u64, u64), (usize, usize));
+    let rows: [Case<'_>; 19] = [
         ("granted, forgotten, and granted to the next", &[LATE, NEXT], (6, 7), (0, 1)),
         ("both were granted after it", &[LATE, NEXT], (2, 3), (1, 0)),
         ("both were granted before it", &[LATE, NEXT], (12, 13), (1, 0)),

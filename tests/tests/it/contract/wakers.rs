@@ -147,3 +147,27 @@ fn a_waker_of_a_re_entry_may_drop_another() {
         guard.run(body).await.unwrap();
     });
 }
+
+/// S-10: the client's task runs wakers, and renews all holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waker_that_panics_stops_no_renewal() {
+    let store = MemoryStore::new();
+    let client = LockClient::builder().memory(store.peer()).unwrap();
+    let other = LockClient::builder().memory(store).unwrap();
+    let lease = LockOptions::new().lease(Lease::Watchdog(secs(1)));
+    let kept = client.mutex("kept").with(lease).lock().await.unwrap();
+    let held = other.mutex("held").lock().await.unwrap();
+    let mut waiting = Box::pin(client.mutex("held").lock());
+    let (panics, panicked) = channel();
+    let waker = Calls::waker(When::Woken, move || {
+        panics.send(()).unwrap();
+        panic!("a waker panics");
+    });
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    held.release().await.unwrap();
+    soon!("it was woken", panicked.try_recv().is_ok());
+    sleep(secs(3)).await;
+    assert!(!kept.is_lost());
+    waiting.await.unwrap().release().await.unwrap();
+    kept.release().await.unwrap();
+}

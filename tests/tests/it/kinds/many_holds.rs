@@ -114,17 +114,3 @@ async fn a_renewal_costs_two_commands_a_hold() {
         .into();
     assert_eq!(cost, [2, 2, 256, 256, 0, 0, 0], "{calls:?}");
 }
-
-/// What a client knows of locks that are not used goes when there is much of it, and what waits stays.
-#[tokio::test(start_paused = true)]
-async fn many_other_names_forget_no_waiter() {
-    let client = LockClient::in_memory();
-    let held = client.mutex("held").lock().await.unwrap();
-    let mut waiter = Box::pin(client.mutex("held").lock());
-    assert!(poll!(waiter.as_mut()).is_pending());
-    for number in 0..HOLDS {
-        client.mutex(format!("other:{number}")).lock().await.unwrap().release().await.unwrap();
-    }
-    held.release().await.unwrap();
-    timeout(SOON, waiter).await.expect("it was forgotten").unwrap().release().await.unwrap();
-}

@@ -62,6 +62,25 @@ async fn all_or_none_over_two_servers() {
     soon!("both are free", world.held().await == [false, false]);
 }
 
+/// S-28: `at_least` keeps what a guard of all has had, and nothing that was given back before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parts_that_are_given_back_are_not_kept() {
+    let world = World::new().await;
+    let [one, two] = &world.clients;
+    let held = two.mutex("b").lock().await.unwrap();
+    let long = world.both().at_least(secs(60));
+    assert!(long.try_lock().await.unwrap().is_none());
+    soon!("a is free", one.mutex("a").try_lock().await.unwrap().is_some());
+    let both = world.both().at_least(ms(500));
+    let waiter = lock_tests::spawn(async move { both.lock().await.unwrap() });
+    soon!("it waits for b", !two.admin().waiting().is_empty());
+    held.release().await.unwrap();
+    let guard = timeout(SOON, waiter).await.expect("it waits for itself").unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(world.held().await, [true, true], "not kept");
+    soon!("both end", world.held().await == [false, false]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn opposite_orders_never_deadlock() {
     let world = World::new().await;

@@ -117,7 +117,14 @@ impl Topology {
         // Declared before the request under way, so that it is dropped after that.
         let mut sent_before = None;
         loop {
-            let (answer, by) = self.routed(slot, deadline, moving, &call).await?;
+            let routed = self.routed(slot, deadline, moving, &call).await;
+            // An earlier request was answered, so what this one says of itself, such as that it did not run, is not all.
+            let (answer, by) = routed.map_err(|error| {
+                match sent_before.is_some() && error.kind().is_transient() {
+                    true => error.of_kind(StoreErrorKind::OutcomeUnknown),
+                    false => error,
+                }
+            })?;
             sent_before.get_or_insert(SentBefore);
             match by {
                 AnsweredBy::Importer => return Ok(answer),

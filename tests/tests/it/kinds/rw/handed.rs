@@ -110,3 +110,24 @@ async fn a_reader_that_is_dropped_lets_the_next_writer_go() {
         nothing_left(&server, "left").await;
     }
 }
+
+/// The same for readers that share no hold, whose queue is in the store: they do not hide those that came before.
+#[tokio::test(start_paused = true)]
+async fn a_reader_of_its_own_hides_no_earlier_reader() {
+    let client = LockClient::builder().handoff_window(PROMPTLY);
+    let client = client.memory(MemoryStore::new()).unwrap();
+    let lock = client.rw_lock("h");
+    let first = lock.write().await.unwrap();
+    let [second] = lined_up([write(&lock)]).await;
+    let [reader] = lined_up([read(&lock)]).await;
+    tokio::time::advance(ms(1)).await;
+    let [mut third] = lined_up([write(&lock)]).await;
+    tokio::time::advance(ms(1)).await;
+    let [_own] = lined_up([read(&lock.clone().at_least(ms(1)))]).await;
+    first.release().await.unwrap();
+    let second = ready(second).await;
+    second.release().await.unwrap();
+    let reader = ready(reader).await;
+    assert!(poll!(&mut third).is_pending(), "a writer overtook a reader");
+    drop(reader);
+}
