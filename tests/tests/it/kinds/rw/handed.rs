@@ -111,23 +111,23 @@ async fn a_reader_that_is_dropped_lets_the_next_writer_go() {
     }
 }
 
-/// The same for readers that share no hold, whose queue is in the store: they do not hide those that came before.
-#[tokio::test(start_paused = true)]
+/// The same with a reader that shares no hold, and so queues in the store: it does not hide those that came before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_of_its_own_hides_no_earlier_reader() {
+    let server = RedisServer::start().await;
     let client = LockClient::builder().handoff_window(PROMPTLY);
-    let client = client.memory(MemoryStore::new()).unwrap();
+    let client = client.connect(&server.url()).await.unwrap();
     let lock = client.rw_lock("h");
-    let first = lock.write().await.unwrap();
-    let [second] = lined_up([write(&lock)]).await;
-    let [reader] = lined_up([read(&lock)]).await;
-    tokio::time::advance(ms(1)).await;
+    let (first, second) = first_of_two_writers(&server, &client, "h").await;
+    let reader = reading(&client, "h");
+    due(&server, "h").await;
     let [mut third] = lined_up([write(&lock)]).await;
-    tokio::time::advance(ms(1)).await;
-    let [_own] = lined_up([read(&lock.clone().at_least(ms(1)))]).await;
+    let [own] = lined_up([read(&lock.clone().at_least(ms(1)))]).await;
     first.release().await.unwrap();
-    let second = ready(second).await;
-    second.release().await.unwrap();
-    let reader = ready(reader).await;
-    assert!(poll!(&mut third).is_pending(), "a writer overtook a reader");
-    drop(reader);
+    ready(second).await.release().await.unwrap();
+    let reader = got(reader, at_once()).await;
+    assert!(poll!(&mut third).is_pending(), "a writer beside a reader");
+    drop((reader, own));
+    ready(third).await.release().await.unwrap();
+    nothing_left(&server, "h").await;
 }
