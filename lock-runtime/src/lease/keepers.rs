@@ -159,14 +159,14 @@ async fn keep(keeper: Keeper, look: Arc<Notify>) {
         // Not kept while this sleeps: the client ends with its last user, and that tells this, too.
         drop(leases);
         tokio::select! {
-                    () = told => {}
-                    () = sleep(LOOK) => {
-                        let Some(leases) = keeper.leases.upgrade() else { return };
-                        // A task that was only slow goes on until it finds the later number. Until then both may send: a renewal twice
-                        // does no harm, and a release is idempotent.
-        leases.revive(stall.note(leases.task.unattended()));
-                    }
-                }
+            () = told => {}
+            () = sleep(LOOK) => {
+                let Some(leases) = keeper.leases.upgrade() else { return };
+                // A task that was only slow goes on until it finds the later number. Until then both may send: a renewal twice
+                // does no harm, and a release is idempotent.
+                leases.revive(stall.note(leases.task.unattended()));
+            }
+        }
     }
 }
 

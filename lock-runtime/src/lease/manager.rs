@@ -74,7 +74,7 @@ pub(crate) struct LeaseManager {
     client_text: Arc<str>,
     /// Number of the last hold.
     holds: AtomicU64,
-    // Stores release and loads acquire, for no more than the number: what its tasks share is behind mutexes.
+    /// The task that renews and releases.
     pub(crate) task: Arc<ClientTask>,
     /// The runtimes that keep the task alive.
     pub(super) keepers: Keepers,
