@@ -363,7 +363,7 @@ impl LockGuard {
     }
 
     /// Returns the innermost hold around the calling code: that of [`run`](Self::run), of an annotated
-    /// function, or one that [`scope::inherit`](crate::scope::inherit) carried here. `None` outside of every
+    /// function, or one that [`scope::inherit`] carried here. `None` outside of every
     /// hold, or once its guards are dropped.
     ///
     /// # Examples

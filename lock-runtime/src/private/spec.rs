@@ -186,6 +186,7 @@ impl CallSpec {
     }
 
     /// Returns the site of the attribute.
+    #[cfg(feature = "blocking")]
     pub(super) fn site(&self) -> &'static LockSite {
         self.site
     }
