@@ -328,7 +328,7 @@ fn failed(mut recorder: AcquireRecorder, target: &Target, error: LockError) -> S
     Started::Failed(error)
 }
 
-/// Sees to it that the client's tasks run, and tells the lock order of an acquire that is no re-entry.
+/// Sees to it that the client's task runs, and tells the lock order of an acquire that is no re-entry.
 fn prepare(
     engine: &Arc<Engine>,
     target: &Target,
