@@ -1,4 +1,4 @@
-//! A search in graphs that are small: who waits for whom, and what is acquired inside of what.
+//! The search for a shortest path, which finds deadlocks among waiting tasks and circles in the lock order. Both graphs are small.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};

@@ -28,7 +28,7 @@ pub(crate) struct ClientTask {
     /// The last number that was given to a task.
     given: AtomicU64,
     /// The highest number of a task that was polled: only that task works.
-    // A runtime that ends drops a task before its first poll, which then takes nobody's place.
+    // A runtime that ends may drop a task before its first poll. Such a task must not end the one that works.
     works: AtomicU64,
     /// The highest number of a task that exists; zero if none does.
     running: AtomicU64,

@@ -120,7 +120,8 @@ pub(crate) struct Hold {
 struct Told {
     /// Made for the first of them: most holds end before a task waits for that.
     tasks: Option<Arc<Notify>>,
-    /// True once one of them waits for the end of a guard. Guards of re-entries end often, and wake nobody before that.
+    /// True once one of them waits for the end of a guard. Until then the end of a guard, which is frequent with re-entries, wakes no
+    /// task.
     are_guards_watched: bool,
 }
 

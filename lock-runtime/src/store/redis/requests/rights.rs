@@ -112,7 +112,7 @@ const RIGHTS: &[Right] = &[
 const OUTSIDE_CLUSTERS: &[Right] = &[
     tried("subscribe", Trial::Subscribe, WAITING),
     tried("unsubscribe", Trial::Unsubscribe, WAITING),
-    right("publish", "PUBLISH KEY x", RELEASING),
+    right("publish", "PUBLISH KEY x", WAITING),
 ];
 
 /// On each node of a cluster. The channels `a` and `b` are in different slots, which the server refuses.
@@ -121,7 +121,7 @@ const IN_CLUSTERS: &[Right] = &[
     tried("asking", Trial::Asking, SLOTS),
     right("ssubscribe", "SSUBSCRIBE a b", WAITING),
     right("sunsubscribe", "SUNSUBSCRIBE KEY", WAITING),
-    right("spublish", "SPUBLISH KEY x", RELEASING),
+    right("spublish", "SPUBLISH KEY x", WAITING),
 ];
 
 /// On a server that sentinels name.

@@ -71,7 +71,7 @@ async fn readers_go_before_the_writers_that_came_after_them() {
         end(ready(third).await).await;
         nothing_left(&server, "n").await;
     }
-    // Nobody writes, so readers join one another.
+    // No task writes now, so a second reader joins the first.
     let one = lock.read().await.unwrap();
     let more = timeout(at_once(), lock.read()).await.unwrap().unwrap();
     assert_eq!(more.token(), one.token());
