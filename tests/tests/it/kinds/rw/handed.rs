@@ -109,24 +109,3 @@ async fn a_reader_that_is_dropped_lets_the_next_writer_go() {
         nothing_left(&server, "left").await;
     }
 }
-
-/// The same with a reader that shares no hold, and so queues in the store: it does not hide those that came before.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_of_its_own_hides_no_earlier_reader() {
-    let server = RedisServer::start().await;
-    let client = LockClient::builder().handoff_window(PROMPTLY);
-    let client = client.connect(&server.url()).await.unwrap();
-    let lock = client.rw_lock("h");
-    let (first, second) = first_of_two_writers(&server, &client, "h").await;
-    let reader = reading(&client, "h");
-    due(&server, "h").await;
-    let [mut third] = lined_up([write(&lock)]).await;
-    let [own] = lined_up([read(&lock.clone().at_least(ms(1)))]).await;
-    first.release().await.unwrap();
-    ready(second).await.release().await.unwrap();
-    let reader = got(reader, at_once()).await;
-    assert!(poll!(&mut third).is_pending(), "a writer beside a reader");
-    drop((reader, own));
-    ready(third).await.release().await.unwrap();
-    nothing_left(&server, "h").await;
-}
