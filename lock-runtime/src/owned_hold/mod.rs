@@ -27,7 +27,7 @@ use crate::store::{HoldKind, Target};
 ///
 /// | step | from | to |
 /// |---|---|---|
-/// | the next waiter takes over the hold | `HoldAndPlace` | the same, with its `Arc`; `Nothing` if what it needs is taken out |
+/// | the next waiter takes over the hold | `HoldAndPlace` | `Nothing`; what it needs is taken out |
 /// | the store confirms the release | any | `Nothing`; the next waiter is admitted |
 /// | the owned hold is dropped | any but `Nothing` | `Nothing`; the releaser does the rest, place included |
 ///

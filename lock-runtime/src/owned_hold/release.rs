@@ -36,32 +36,14 @@ impl OwnedHold {
     }
 
     /// Ends the owned hold without the store, if it is lost, passes to a task of this process or is kept by other guards.
-    pub(crate) fn release_here(mut owned: Arc<Self>) -> LocalRelease {
-        // Without a spare token it has no next waiter, and leaves its `Arc` in any case. Nor may what refers to it weakly,
-        // such as a scope that has ended, find the next holder.
-        let has_tokens = owned.token < owned.last_token;
-        let Some(whole) = has_tokens.then(|| Arc::get_mut(&mut owned)).flatten() else {
-            return Self::alone(owned).map_or_else(LocalRelease::Done, Self::release_moved);
-        };
-        // A loss is reported without the store (S-12); the releaser cleans up.
-        let now = match whole.hold.ensure_held() {
-            Ok(now) => now,
-            Err(lost) => return LocalRelease::Done(Err(lost)),
-        };
-        match whole.choose_next(Some(now)) {
-            Some((next, now)) => {
-                whole.depart_to_next(now);
-                next.hand(owned);
-                LocalRelease::Done(Ok(()))
-            }
-            None => Self::alone(owned)
-                .map_or_else(LocalRelease::Done, |owned| LocalRelease::NeedsStore(owned, now)),
-        }
+    // The next holder gets an `Arc` of its own: what refers to this one weakly, such as a scope that has ended, must not find it.
+    pub(crate) fn release_here(owned: Arc<Self>) -> LocalRelease {
+        Self::alone(owned).map_or_else(LocalRelease::Done, Self::release_alone)
     }
 
-    /// As [`release_here`](Self::release_here), out of its `Arc`.
-    pub(crate) fn release_moved(mut self) -> LocalRelease {
+    fn release_alone(mut self) -> LocalRelease {
         match self.hold.ensure_held() {
+            // A loss is reported without the store (S-12); the releaser cleans up.
             Err(lost) => LocalRelease::Done(Err(lost)),
             Ok(now) if self.pass_on(Some(now)) => LocalRelease::Done(Ok(())),
             Ok(now) => LocalRelease::NeedsStore(self, now),
@@ -72,7 +54,7 @@ impl OwnedHold {
     ///
     /// Dropping the future leaves the rest to the releaser.
     pub(crate) async fn release(self) -> Result<(), LockError> {
-        match self.release_moved() {
+        match self.release_alone() {
             LocalRelease::Done(released) => released,
             LocalRelease::NeedsStore(owned, now) => owned.release_from(now).await,
         }

@@ -3,17 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
 use super::Key;
 use crate::store::Target;
 
 /// A shard with fewer keys is not swept.
 const SWEPT_FROM: usize = 64;
-
-/// Most keys of a shard that are kept only because other processes go first.
-// S-14: without such a key, a process only asks without a head start for the others, once.
-const MOST_UNUSED: usize = 16;
 
 pub(super) struct Shard<H> {
     // A key is in the map while a task uses it, or other processes go first. References to it do not outlive the mutex's lock, so
@@ -44,19 +38,16 @@ impl<H> Shard<H> {
         self.keys.entry(Arc::clone(target)).or_insert_with(Key::free)
     }
 
-    pub(super) fn sweep(&mut self) {
+    fn sweep(&mut self) {
         if self.keys.len() < self.sweep_at {
             return;
         }
-        let now = Instant::now();
         let is_used = |key: &Key<H>| !key.is_free() || key.in_store() > 0;
-        self.keys.retain(|_, key| is_used(key) || key.lets_others_first(now));
-        if self.keys.values().filter(|key| !is_used(key)).count() > MOST_UNUSED {
-            // The turns of other processes are not worth more memory.
-            self.keys.retain(|_, key| {
-                is_used(key) || key.others_first().is_some_and(|it| it.head_start_end().is_some())
-            });
-        }
+        // Later turns of other processes are not worth the memory: without such a key, a process asks without a head start for the
+        // others, once (S-14).
+        self.keys.retain(|_, key| {
+            is_used(key) || key.others_first().is_some_and(|it| it.head_start_end().is_some())
+        });
         // Twice what is left: so each key pays for a constant number of looks.
         self.sweep_at = (self.keys.len() * 2).max(SWEPT_FROM);
     }

@@ -332,3 +332,63 @@ async fn a_waiter_asks_when_no_other_task_is_left() {
         assert!(matches!(outcome, Err(LockError::Store(_))), "{outcome:?}");
     }
 }
+
+/// S-27: readers who waited together share what the first was granted, however soon each ends: also if that took one request of
+/// its own, and also if another client's writer waits, which would otherwise have a turn between them.
+#[tokio::test(start_paused = true)]
+async fn quick_readers_share_one_grant() {
+    for waits_for_writer in [false, true] {
+        let (store, late) = (MemoryStore::new(), ms(20));
+        let other = LockClient::builder().store(store.peer()).unwrap();
+        let held = match waits_for_writer {
+            true => Some(other.rw_lock("r").write().await.unwrap()),
+            false => None,
+        };
+        let (scripted, client) = scripted(store);
+        scripted.script().acquire_answers_after = late;
+        let read = |_| {
+            let lock = client.rw_lock("r");
+            lock_tests::spawn(async move { lock.read().await.unwrap().token() })
+        };
+        let reads: Vec<_> = (0..8).map(read).collect();
+        // All wait, for the answer to the first or for the writer.
+        sleep(late / 2).await;
+        let next_writer = lock_tests::spawn(other.rw_lock("r").write());
+        if let Some(held) = held {
+            sleep(late).await;
+            held.release().await.unwrap();
+        }
+        let tokens = joined(reads).await;
+        assert!(tokens.iter().all(|token| *token == tokens[0]), "{waits_for_writer}: {tokens:?}");
+        next_writer.await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// S-33: a request that gets no answer does not end the wait of a caller that was refused before, and has time left.
+#[tokio::test(start_paused = true)]
+async fn a_wait_goes_on_after_a_refusal_and_a_silence() {
+    let (held, store, client) = contended().await;
+    let waiter = lock_tests::spawn(client.mutex("m").lock());
+    let asked = async |count| {
+        eventually(SOON, "it asks", async || store.script().tokens_asked.len() >= count).await;
+    };
+    // Refused twice: before and after it listens.
+    asked(2).await;
+    store.script().acquires_before_silence = Some(0);
+    held.release().await.unwrap();
+    asked(4).await;
+    store.script().acquires_before_silence = None;
+    timeout(MINUTE, waiter).await.unwrap().unwrap().unwrap().release().await.unwrap();
+}
+
+/// S-33: a try behind a release that gets no answer is told that the store is silent, and not that the lock is busy.
+#[tokio::test(start_paused = true)]
+async fn a_try_behind_a_silent_release_knows_nothing() {
+    let (store, client) = scripted(MemoryStore::new());
+    let guard = client.mutex("m").lock().await.unwrap();
+    store.script().release_starts_after = secs(20);
+    let mut release = Box::pin(guard.release());
+    assert!(poll!(&mut release).is_pending());
+    let error = timeout(MINUTE, client.mutex("m").try_lock()).await.unwrap().unwrap_err();
+    assert_eq!(store_kind(&error), Some(StoreErrorKind::Unavailable), "{error:?}");
+}

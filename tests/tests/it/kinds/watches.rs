@@ -1,6 +1,7 @@
 //! A `LockWatch` is over when its guard is, whatever becomes of the lock (S-12).
 
 use lock_runtime::guard::LockWatch;
+use lock_runtime::scope;
 
 use crate::prelude::*;
 use crate::support::kinds::{KINDS_AND_SEVERAL, take_one_or_several};
@@ -157,4 +158,28 @@ async fn a_loss_before_the_release_stays_a_loss() {
         assert_eq!(cause(&guard.release().await.unwrap_err()), LossCause::Deadline, "{kind}");
         is_over(kind, &watch, LossCause::Deadline).await;
     }
+}
+
+/// A future that outlives the guards it was made under is inside of the innermost one that is not over.
+#[tokio::test(start_paused = true)]
+async fn the_innermost_guard_is_one_that_is_not_over() {
+    let client = client();
+    let lock = client.rw_lock("shared");
+    let (one, other) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+    let several = client.multi_lock(["a", "b"]).lock().await.unwrap();
+    let names = || {
+        [(); 3].map(|()| {
+            Box::pin(scope::inherit(async {
+                LockGuard::current().map(|watch| watch.key().clone())
+            }))
+        })
+    };
+    let [all, without_read, none] = several.run(one.run(async { names() })).await.unwrap().unwrap();
+    assert_eq!(all.await.as_ref(), Some(one.key()));
+    // The hold goes on for the other reader.
+    one.release().await.unwrap();
+    assert_eq!(without_read.await.as_ref(), Some(several.key()));
+    several.release().await.unwrap();
+    assert_eq!(none.await, None);
+    drop(other);
 }

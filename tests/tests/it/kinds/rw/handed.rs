@@ -24,7 +24,8 @@ fn write(lock: &RwLock) -> Waiting {
     Box::pin(lock.write())
 }
 
-/// A writer of `client` behind which a second one has lined up, so that it has a token to hand on.
+/// A writer of `client` behind which a second one has lined up. A third has left, so there is a token to hand on for each, and
+/// one more.
 async fn first_of_two_writers(
     server: &RedisServer,
     client: &LockClient,
@@ -35,9 +36,11 @@ async fn first_of_two_writers(
     let lock = client.rw_lock(name);
     let first = lock_tests::spawn(lock.write());
     announced(server, name, 1).await;
-    let [second] = lined_up([write(&lock)]).await;
+    let [second, third] = lined_up([write(&lock), write(&lock)]).await;
     held.release().await.unwrap();
-    (got(first, PROMPTLY).await, second)
+    let first = got(first, PROMPTLY).await;
+    drop(third);
+    (first, second)
 }
 
 /// Otherwise steady writers of a process would keep its readers out for as long as the hand-off window lasts.

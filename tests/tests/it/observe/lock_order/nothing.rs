@@ -114,3 +114,43 @@ async fn a_spawned_task_and_a_plain_guard() {
     guard.run(async { spawned(Box::pin(scope::inherit(acquire()))).await }).await.unwrap();
     assert_eq!(warnings.lines().len(), 1);
 }
+
+/// A task that outlives its guard is not inside of that lock, also if another task has been handed the hold.
+#[tokio::test]
+async fn a_lock_that_was_released_or_handed_on() {
+    let client = LockClient::builder().lock_order(true).handoff_window(SOON).in_memory().unwrap();
+    let lock = client.mutex("over-a");
+    for is_handed_on in [false, true] {
+        let held = lock.lock().await.unwrap();
+        // The second has a token to hand on for the third.
+        let mut waiting = [(); 3].map(|()| Box::pin(lock.lock()));
+        for waiter in &mut waiting {
+            assert!(poll!(waiter).is_pending());
+        }
+        held.release().await.unwrap();
+        let [second, third, fourth] = waiting;
+        let second = second.await.unwrap();
+        let late = second
+            .run(async { Box::pin(scope::inherit(nest(&client, &["over-b"]))) })
+            .await
+            .unwrap();
+        let token = second.token().get();
+        drop(fourth);
+        let next = match is_handed_on {
+            true => {
+                second.release().await.unwrap();
+                let third = third.await.unwrap();
+                assert_eq!(third.token().get(), token + 1, "not handed on without the store");
+                Some(third)
+            }
+            false => {
+                drop(third);
+                second.release().await.unwrap();
+                None
+            }
+        };
+        late.await;
+        assert_eq!(edges(&client.admin().lock_order(), &["over-a"]), [], "{is_handed_on}");
+        drop(next);
+    }
+}
