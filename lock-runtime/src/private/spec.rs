@@ -228,7 +228,6 @@ impl CallSpec {
         let locked = keys.and_then(|keys| {
             let kind = options.kind.unwrap_or_default();
             let options = options.over_shared(&over);
-            options.check()?;
             let terms = options.release_terms();
             let lock = match keys {
                 Keys::One(key) => client.any_lock_with(kind, key, options),

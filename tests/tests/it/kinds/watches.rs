@@ -166,7 +166,8 @@ async fn the_innermost_guard_is_one_that_is_not_over() {
     let client = client();
     let lock = client.rw_lock("shared");
     let (one, other) = (lock.read().await.unwrap(), lock.read().await.unwrap());
-    let several = client.multi_lock(["a", "b"]).lock().await.unwrap();
+    let several = MultiLock::of([client.mutex("a").into(), client.fair_mutex("b").into()]);
+    let several = several.lock().await.unwrap();
     let names = || {
         [(); 3].map(|()| {
             Box::pin(scope::inherit(async {
