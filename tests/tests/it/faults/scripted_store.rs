@@ -344,7 +344,9 @@ async fn quick_readers_share_one_grant() {
             true => Some(other.rw_lock("r").write().await.unwrap()),
             false => None,
         };
-        let (scripted, client) = scripted(store);
+        let (scripted, _) = scripted(store);
+        // For as long as an answer takes, and longer: then a hold is kept for those who wait.
+        let client = LockClient::builder().handoff_window(SOON).store(scripted.clone()).unwrap();
         scripted.script().acquire_answers_after = late;
         let read = |_| {
             let lock = client.rw_lock("r");
