@@ -129,11 +129,10 @@ impl Origin {
     }
 
     /// Refuses a call in a fork of that process: it would share the connections of its parent, and has none of its tasks.
-    /// Only a call that blocks, or of a client with a `home`, asks the operating system: other calls need a tokio runtime, and
-    /// none survives a fork.
+    /// Only a call that blocks asks the operating system: other calls need a tokio runtime, and none survives a fork.
     #[inline]
-    pub(crate) fn check(self, home: Option<&Home>) -> Result<(), LockError> {
-        if home.is_none() && !IS_INSIDE.get() || self.0 == process::id() {
+    pub(crate) fn check(self) -> Result<(), LockError> {
+        if !IS_INSIDE.get() || self.0 == process::id() {
             return Ok(());
         }
         let message = "this process is a fork and has no connections and no thread for the client of its parent: make the \
@@ -145,8 +144,8 @@ impl Origin {
 /// The runtime of blocking calls, in a thread that lives as long as the process.
 // One for each client would be a field of every lock and guard, and a guard that outlives its client would need rules of its own.
 #[derive(Debug, Clone)]
-pub(crate) struct Home {
-    pub(crate) handle: Handle,
+struct Home {
+    handle: Handle,
     /// The process that has the thread: a fork has only a copy of the rest.
     process: u32,
 }
@@ -161,12 +160,6 @@ impl Home {
             Some(home) if !home.is_of_a_parent() => Ok(home.clone()),
             _ => Ok(started.insert(Self::start()?).clone()),
         }
-    }
-
-    /// Returns it where a blocking call makes a client.
-    pub(crate) fn entered() -> Option<Self> {
-        let current = Handle::try_current().ok()?;
-        HOME.lock().clone().filter(|home| home.handle.id() == current.id())
     }
 
     fn start() -> Result<Self, LockError> {
@@ -200,10 +193,9 @@ mod tests {
             let Err(LockError::Store(error)) = result else { panic!("{result:?}") };
             assert!(error.to_string().contains("fork"), "{error}");
         };
-        refused(parent.check(Some(&home)));
-        refused(block_on(async { parent.check(None) }));
-        parent.check(None).unwrap();
-        Origin::of_this_process().check(Some(&home)).unwrap();
+        refused(block_on(async { parent.check() }));
+        parent.check().unwrap();
+        block_on(async { Origin::of_this_process().check() }).unwrap();
         let of_parent = HOME.lock().replace(home).unwrap();
         block_on(async { Ok(()) }).unwrap();
         let own = HOME.lock().replace(of_parent).unwrap();

@@ -115,7 +115,9 @@ fn a_busy_lock_is_handled_as_the_attribute_says() {
         assert_eq!(falls_back(3).unwrap(), "fresh 3 false");
         assert_eq!(stacked().unwrap(), "job");
         let _held = client.mutex("job").blocking_lock().unwrap();
+        let log = lock_tests::Log::start();
         assert_eq!(skips(), None);
+        assert_eq!(log.lines_with("skipped: another holder has the lock").len(), 1);
         assert_eq!(falls_back(3).unwrap(), "cached 3");
         assert_eq!(conditional(true).unwrap(), 2);
         assert!(conditional(false).unwrap_err().is_busy());
