@@ -385,3 +385,23 @@ async fn a_wait_goes_on_after_a_refusal_and_a_silence() {
     store.script().acquires_before_silence = None;
     timeout(MINUTE, waiter).await.unwrap().unwrap().unwrap().release().await.unwrap();
 }
+
+/// S-20: a shutdown ends a wait at once, also if its request has no answer yet.
+#[tokio::test(start_paused = true)]
+async fn a_wait_without_an_answer_ends_with_a_shutdown() {
+    let (held, store, client) = contended().await;
+    let waiter = lock_tests::spawn(client.mutex("m").lock());
+    let asked = async |count| {
+        eventually(SOON, "it asks", async || store.script().tokens_asked.len() >= count).await;
+    };
+    asked(2).await;
+    store.script().acquires_before_silence = Some(0);
+    held.release().await.unwrap();
+    asked(3).await;
+    let start = Instant::now();
+    let ended = async { (waiter.await.unwrap().map(drop), start.elapsed()) };
+    let (report, (result, waited)) = tokio::join!(client.shutdown(MINUTE), ended);
+    assert!(matches!(result, Err(LockError::Closed)), "{result:?}");
+    assert!(waited < ms(10), "waited for {waited:?}");
+    assert!(report.is_clean(), "{report:?}");
+}

@@ -80,3 +80,13 @@ async fn an_extension_does_not_pass_to_the_next() {
         extensions_end(&client, &peer).await;
     }
 }
+
+/// What the hold already has needs no server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_extension_that_changes_nothing_needs_no_server() {
+    let (server, client) = world().await;
+    let guard = client.mutex("long").with(fixed(LONG)).lock().await.unwrap();
+    server.kill();
+    guard.extend(LEASE).await.unwrap();
+    assert!(guard.remaining() > LEASE);
+}

@@ -81,6 +81,21 @@ async fn parts_that_are_given_back_are_not_kept() {
     soon!("both end", world.held().await == [false, false]);
 }
 
+/// S-28: nor once one of them was lost: the task is not inside of all any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loss_of_one_ends_at_least_for_all() {
+    let world = World::new().await;
+    let [one, two] = &world.clients;
+    let both = world.both().at_least(secs(60));
+    for (client, lost) in [(one, "a"), (two, "b")] {
+        let guard = both.lock().await.unwrap();
+        assert!(client.admin().force_release(lost).await.unwrap());
+        assert!(guard.extend(secs(90)).await.unwrap_err().is_lost());
+        assert!(guard.release().await.unwrap_err().is_lost());
+        soon!("the other is free", world.held().await == [false, false]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn opposite_orders_never_deadlock() {
     let world = World::new().await;

@@ -73,3 +73,17 @@ fn an_ended_runtime_is_passed_over() {
         });
     }
 }
+
+/// What a client keeps running in a runtime is a task or two, however often runtimes take turns.
+#[test]
+fn runtimes_that_take_turns_have_few_tasks() {
+    let (client, runtimes) = (LockClient::in_memory(), [(); 3].map(|()| runtime()));
+    for _ in 0..20 {
+        for runtime in &runtimes {
+            let pair = async { client.mutex("k").lock().await.unwrap().release().await };
+            runtime.block_on(pair).unwrap();
+        }
+    }
+    let tasks = runtimes.each_ref().map(|runtime| runtime.metrics().num_alive_tasks());
+    assert!(tasks.iter().all(|tasks| *tasks <= 2), "{tasks:?}");
+}
