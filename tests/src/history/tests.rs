@@ -131,35 +131,6 @@ proptest! {
         misordered.dedup();
         prop_assert_eq!(found, misordered);
     }
-
-    #[test]
-    fn a_line_gives_its_event_back(
-        nanos in any::<u64>(),
-        process in any::<u32>(),
-        task in any::<u64>(),
-        object in ".{0,40}",
-        fault in ".{0,40}",
-        token in any::<Option<u64>>(),
-        until in any::<Option<u64>>(),
-        count in any::<u32>(),
-    ) {
-        let valid_until = until.map(at);
-        let share = Share::Permits { count, limit: count };
-        let mut ops = vec![
-            Op::AcquireInvoked, Op::Acquired { share, token, valid_until }, Op::NotAcquired, Op::Effect,
-            Op::WriteCancelled, Op::Lost, Op::ReleaseInvoked, Op::Released, Op::NotReleased { lost: true }, Op::Killed,
-            Op::Queued { place: nanos }, Op::Updated { from: nanos, to: task },
-            Op::FaultBegan { fault: fault.clone(), may: May::Forget, befalls: Some(count) },
-            Op::FaultEnded { fault },
-        ];
-        ops.extend(valid_until.map(|valid_until| Op::Extended { valid_until }));
-        for op in ops {
-            let event = Event { at: at(nanos), process, task, object: object.clone(), op };
-            let line = event.to_string();
-            prop_assert!(!line.contains('\n'));
-            prop_assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
-        }
-    }
 }
 
 #[test]
