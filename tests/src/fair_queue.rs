@@ -73,32 +73,24 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_moves_on_passes_no_waiter() {
-        let before = queue(0, "a", &["b", "c", "d"]);
-        for later in [
-            queue(1, "a", &["b", "c", "d", "e"]),
-            queue(1, "b", &["c", "d"]),
-            queue(1, "", &["d", "a"]),
-            queue(1, "c", &["d", "b2", "a"]),
-            queue(1, "e", &[]),
-        ] {
-            assert!(before.passed(&later).is_empty(), "{later:?}");
-        }
-    }
-
-    #[test]
     fn a_waiter_that_another_goes_before_is_found() {
-        let before = queue(0, "a", &["b", "c"]);
-        assert_eq!(before.passed(&queue(1, "c", &["b"])), [("b", "c")], "behind it");
-        assert_eq!(before.passed(&queue(1, "e", &["c"])), [("c", "e")], "not in the queue");
-        assert_eq!(before.passed(&queue(1, "a", &["c", "b"])), [("b", "c")], "in the queue");
-        assert_eq!(before.passed(&queue(1, "a", &["b", "e", "c"])), [("c", "e")], "a newcomer");
-    }
-
-    #[test]
-    fn a_dead_waiter_has_no_place() {
-        let before = queue(0, "a", &["b", "c"]);
-        assert!(before.passed(&queue(100, "c", &["b"])).is_empty());
-        assert_eq!(before.passed(&queue(99, "c", &["b"])), [("b", "c")]);
+        let before = queue(0, "a", &["b", "c", "d"]);
+        for (later, passed) in [
+            (queue(1, "a", &["b", "c", "d", "e"]), &[][..]),
+            (queue(1, "b", &["c", "d"]), &[]),
+            (queue(1, "", &["d", "a"]), &[]),
+            (queue(1, "c", &["d", "b2", "a"]), &[]),
+            (queue(1, "e", &[]), &[]),
+            // Behind it, not in the queue, in the queue, and a newcomer.
+            (queue(1, "d", &["b", "c"]), &[("b", "d"), ("c", "d")]),
+            (queue(1, "e", &["d"]), &[("d", "e")]),
+            (queue(1, "a", &["c", "b", "d"]), &[("b", "c")]),
+            (queue(1, "a", &["b", "c", "e", "d"]), &[("d", "e")]),
+            // A dead waiter has no place.
+            (queue(100, "c", &["b"]), &[]),
+            (queue(99, "c", &["b"]), &[("b", "c")]),
+        ] {
+            assert_eq!(before.passed(&later), passed, "{later:?}");
+        }
     }
 }

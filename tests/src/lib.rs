@@ -66,6 +66,22 @@ pub use scripted_server::ScriptedServer;
 pub use take::take;
 pub use task::spawn;
 
+/// A test that starts something and works with it: `test_with!(name, start(), async |it| { … })`.
+#[macro_export]
+macro_rules! test_with {
+    ($name:ident, $start:expr, $body:expr) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            $crate::work_with($start, $body).await;
+        }
+    };
+}
+
+/// Runs the body of a [`test_with!`].
+pub async fn work_with<W>(start: impl Future<Output = W>, body: impl AsyncFnOnce(W)) {
+    body(start.await).await;
+}
+
 /// The manuals of the macros: their examples need what a compiler plug-in cannot depend on.
 #[cfg(doctest)]
 mod manuals {

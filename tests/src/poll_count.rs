@@ -121,18 +121,6 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_poll_reaches_one_await_further() {
-        for (polls, steps) in [(0, 0), (1, 0), (2, 1), (3, 2)] {
-            let reached = Cell::new(0);
-            assert_eq!(poll_then_drop(three_awaits(&reached), polls).await, Polled::Dropped);
-            assert_eq!(reached.get(), steps, "after {polls} polls");
-        }
-        let reached = Cell::new(0);
-        let polled = poll_then_drop(three_awaits(&reached), 4).await;
-        assert_eq!(polled, Polled::Completed("done"));
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn every_await_is_dropped_once_and_checked() {
         let lock = AsyncMutex::new(());
         let reached = Cell::new(0);

@@ -5,8 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-mod excuses;
-mod rules;
+mod planted;
 
 const OBJECT: &str = "order 42";
 
@@ -36,13 +35,6 @@ fn at(nanos: u64) -> Stamp {
 fn event(nanos: u64, holder: u32, op: Op) -> Event {
     let task = u64::from(holder % 3);
     Event { at: at(nanos), process: holder / 3, task, object: OBJECT.to_owned(), op }
-}
-
-/// What a task did that asked at 1, was granted the lock at 2 until then, and went on so.
-fn granted(holder: u32, until: Option<u64>, then: &[(u64, Op)]) -> Vec<Event> {
-    let begins = [(1, Op::AcquireInvoked), (2, acquired(Some(1), until.map(at)))];
-    let ops = begins.iter().chain(then);
-    ops.map(|(nanos, op)| event(*nanos, holder, op.clone())).collect()
 }
 
 /// One hold in a history that is made up: asked for, held during a range, with a token.
@@ -139,110 +131,38 @@ proptest! {
         misordered.dedup();
         prop_assert_eq!(found, misordered);
     }
-
-    #[test]
-    fn a_line_gives_its_event_back(
-        nanos in any::<u64>(),
-        process in any::<u32>(),
-        task in any::<u64>(),
-        object in ".{0,40}",
-        fault in ".{0,40}",
-        token in any::<Option<u64>>(),
-        until in any::<Option<u64>>(),
-        count in any::<u32>(),
-    ) {
-        let valid_until = until.map(at);
-        let share = Share::Permits { count, limit: count };
-        let mut ops = vec![
-            Op::AcquireInvoked, Op::Acquired { share, token, valid_until }, Op::NotAcquired, Op::Effect,
-            Op::WriteCancelled, Op::Lost, Op::ReleaseInvoked, Op::Released, Op::NotReleased { lost: true }, Op::Killed,
-            Op::Queued { place: nanos }, Op::Updated { from: nanos, to: task },
-            Op::FaultBegan { fault: fault.clone(), may: May::Forget, befalls: Some(count) },
-            Op::FaultEnded { fault },
-        ];
-        ops.extend(valid_until.map(|valid_until| Op::Extended { valid_until }));
-        for op in ops {
-            let event = Event { at: at(nanos), process, task, object: object.clone(), op };
-            let line = event.to_string();
-            prop_assert!(!line.contains('\n'));
-            prop_assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
-        }
-    }
 }
 
 #[test]
 fn a_claim_ends_at_the_first_of_what_can_end_it() {
-    let extended = |until| Op::Extended { valid_until: at(until) };
-    let end = |until, ops: &[(u64, Op)]| {
-        let history = History::from_events(granted(0, until, ops));
-        assert_eq!(overlaps(&history), []);
-        history.claims()[0].end
-    };
-    assert_eq!(end(None, &[]), Stamp::MAX);
-    assert_eq!(end(Some(9), &[]), at(9));
-    assert_eq!(end(Some(9), &[(5, Op::ReleaseInvoked), (6, Op::Released)]), at(5));
-    assert_eq!(end(Some(9), &[(5, Op::Lost), (6, Op::ReleaseInvoked)]), at(5));
-    assert_eq!(end(Some(9), &[(20, Op::Lost)]), at(9));
-    assert_eq!(end(Some(9), &[(5, extended(15)), (20, Op::Lost)]), at(15));
-    assert_eq!(end(Some(9), &[(5, extended(8)), (20, Op::Lost)]), at(9));
-    assert_eq!(end(None, &[(5, Op::Killed)]), at(5));
-}
-
-#[test]
-fn a_grant_that_came_after_its_deadline_is_no_claim() {
-    let acquired = |token, until| acquired(Some(token), Some(at(until)));
-    let history = |late_invoked| {
-        History::from_events(vec![
-            event(2, 0, Op::AcquireInvoked),
-            event(4, 0, acquired(2, 20)),
-            event(late_invoked, 1, Op::AcquireInvoked),
-            event(10, 1, acquired(1, 9)),
-        ])
-    };
-    // Held before the other, and told of it when that had begun.
-    assert_eq!(overlaps(&history(1)), []);
-    assert_eq!(out_of_order(&history(1)), []);
-    // Asked for after the other had begun: its token must be greater, claim or not.
-    assert_eq!(overlaps(&history(6)), []);
-    assert!(matches!(&out_of_order(&history(6))[..], [Violation::TokenOrder(..)]));
-}
-
-#[test]
-fn a_kill_ends_the_claims_of_its_process_only() {
-    let events = [0, 1, 3].into_iter().flat_map(|holder| {
-        let object = format!("object of {holder}");
-        let named = move |event| Event { object: object.clone(), ..event };
-        [Op::AcquireInvoked, acquired(None, None)].map(|op| named(event(1, holder, op)))
-    });
-    let killed = Event { object: String::new(), task: 0, ..event(5, 0, Op::Killed) };
-    let history = History::from_events([killed].into_iter().chain(events).collect());
-    let mut ends: Vec<_> =
-        history.claims().iter().map(|claim| (claim.process, claim.task, claim.end)).collect();
-    ends.sort();
-    assert_eq!(ends, [(0, 0, at(5)), (0, 1, at(5)), (1, 0, Stamp::MAX)]);
-}
-
-#[test]
-fn a_history_that_cannot_be_is_reported() {
-    let acquired = || acquired(Some(1), None);
-    for ops in [
-        vec![acquired()],
-        vec![Op::AcquireInvoked, acquired(), acquired()],
-        vec![Op::AcquireInvoked, acquired(), Op::AcquireInvoked, acquired()],
-        vec![Op::AcquireInvoked, Op::NotAcquired, acquired()],
-        vec![Op::Extended { valid_until: at(9) }],
+    for (text, end) in [
+        ("w0 1+2", Stamp::MAX),
+        ("w0 1+2<9", at(9)),
+        ("w0 1+2<9 ends@5 ended@6", at(5)),
+        ("w0 1+2<9 lost@5 ends@6", at(5)),
+        ("w0 1+2<9 lost@20", at(9)),
+        ("w0 1+2<9 moved@5:15 lost@20", at(15)),
+        ("w0 1+2<9 moved@5:8 lost@20", at(9)),
+        ("w0 1+2 kill@5", at(5)),
+        // Of its process only.
+        ("w0 1+2; w3 kill@5", Stamp::MAX),
+        ("w1 1+2; w0 kill@5", at(5)),
     ] {
-        let events = (1..).zip(&ops).map(|(nanos, op)| event(nanos, 0, op.clone())).collect();
-        let found = found(&History::from_events(events));
-        assert!(matches!(&found[..], [Violation::OutOfPlace(_)]), "{ops:?}: {found:?}");
+        assert_eq!(planted::history(text).claims()[0].end, end, "{text}");
     }
 }
 
 #[test]
-fn a_hold_without_a_token_is_reported() {
-    let events = vec![event(1, 0, Op::AcquireInvoked), event(2, 0, acquired(None, None))];
-    let found = found(&History::from_events(events));
-    assert!(matches!(&found[..], [Violation::NoToken(_)]), "{found:?}");
+fn a_report_names_what_it_found() {
+    let text = "w1 1+10-30 read@12:7; w2 1+20<90 lost@40; repeat 50-";
+    let report = planted::history(text).check(&Rules::default());
+    let text = report.to_string();
+    let counts = "2 locks acquired, 1 updates, 1 losses, 1 faults; 9 events\n";
+    assert!(text.starts_with(counts), "{text}");
+    assert!(text.contains("VIOLATION: held at the same time: order 42 by task 1"), "{text}");
+    assert!(text.ends_with("2 violations"), "{text}");
+    let panicked = std::panic::catch_unwind(|| report.assert_clean()).unwrap_err();
+    assert_eq!(panicked.downcast_ref::<String>(), Some(&text));
 }
 
 #[test]

@@ -10,9 +10,7 @@ use tokio::task::LocalSet;
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hold_belongs_to_its_guard() {
-    let server = RedisServer::start().await;
+test_with!(a_hold_belongs_to_its_guard, RedisServer::start(), async |server| {
     let client = LockClient::connect(&server.url()).await.unwrap();
     for job in [Job::Mutex, Job::Fair, Job::Write, Job::Pair] {
         let name = own_name(job);
@@ -47,4 +45,4 @@ async fn a_hold_belongs_to_its_guard() {
         tokio::task::spawn_blocking(|| thread.join()).await.unwrap().unwrap().unwrap();
         acquire(short).await.unwrap().release().await.unwrap();
     }
-}
+});

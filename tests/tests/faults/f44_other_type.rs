@@ -6,9 +6,7 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_is_a_collision() {
-    let server = RedisServer::start().await;
+test_with!(it_is_a_collision, RedisServer::start(), async |server| {
     let connect = async || LockClient::connect(&server.url()).await.unwrap();
     let (raw, client) = (server.client(), connect().await);
     let warm = client.mutex("warm").lock().await.unwrap();
@@ -52,4 +50,4 @@ async fn it_is_a_collision() {
         assert_eq!(raw.cmd(&["DUMP", "theirs"]).await, before, "{create:?}");
         raw.del("theirs").await;
     }
-}
+});

@@ -7,9 +7,7 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_renewal_mends_it() {
-    let server = RedisServer::start().await;
+test_with!(a_renewal_mends_it, RedisServer::start(), async |server| {
     let (raw, client) = (server.client(), LockClient::connect(&server.url()).await.unwrap());
     let lease = 3 * LEASE;
     for kind in ["mutex", "fair", "read", "write"] {
@@ -20,11 +18,9 @@ async fn a_renewal_mends_it() {
         assert!(!guard.is_lost(), "{kind}");
         guard.release().await.unwrap();
     }
-}
+});
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_holder_is_waited_for_and_freed() {
-    let server = RedisServer::start().await;
+test_with!(a_dead_holder_is_waited_for_and_freed, RedisServer::start(), async |server| {
     let cap = ms(300);
     let builder = LockClient::builder().poll_cap(cap);
     let (raw, client) = (server.client(), builder.connect(&server.url()).await.unwrap());
@@ -52,4 +48,4 @@ async fn a_dead_holder_is_waited_for_and_freed() {
         assert!(client.admin().force_release(kind).await.unwrap());
         timeout(SOON, waiter).await.expect("not freed").unwrap().unwrap().release().await.unwrap();
     }
-}
+});

@@ -6,9 +6,7 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_recovers() {
-    let mut world = Failover::start(RedisServer::builder(), 1).await;
+test_with!(every_lock_recovers, Failover::start(RedisServer::builder(), 1), async |mut world| {
     world.defaults = "replicas = { acks = 1, timeout = '250ms' }";
     let mut drill = Drill::among(world, Habits { replicas: 1, ..Habits::default() }).await;
     let cut_off = async |drill: &mut Drill<Failover>| {
@@ -34,4 +32,4 @@ async fn every_lock_recovers() {
     };
     drill.fault(May::Delay, cut_off).await;
     drill.end(secs(5)).await;
-}
+});

@@ -12,9 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_is_woken_at_a_time() {
-    let server = RedisServer::start().await;
+test_with!(one_is_woken_at_a_time, RedisServer::start(), async |server| {
     // What a fair mutex asks for each waiter is its place and its turn.
     for (kind, waiters, most) in [("mutex", 1_000, 1), ("write", 500, 1), ("fair", 200, 4)] {
         for waiters in [waiters / 10, waiters] {
@@ -22,7 +20,7 @@ async fn one_is_woken_at_a_time() {
             assert!(scripts <= most * waiters, "{kind}: {scripts} scripts for {waiters}");
         }
     }
-}
+});
 
 /// Has so many tasks of two clients wait for a lock and get it. Returns how many scripts that took.
 async fn crowd(server: &RedisServer, kind: &'static str, waiters: usize) -> usize {

@@ -9,9 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_writer_is_served() {
-    let server = RedisServer::start().await;
+test_with!(the_writer_is_served, RedisServer::start(), async |server| {
     let connect = async || LockClient::connect(&server.url()).await.unwrap();
     let (one, other, writer) = (connect().await, connect().await, connect().await);
     let mut readers = JoinSet::new();
@@ -39,4 +37,4 @@ async fn the_writer_is_served() {
     eprintln!("the longest wait of a writer: {longest:?}");
     assert!(longest < patience(secs(3)), "a writer waited {longest:?}");
     assert!(readers.try_join_next().is_none(), "a reader has failed");
-}
+});

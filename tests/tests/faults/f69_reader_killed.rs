@@ -11,9 +11,7 @@ const LEASE: Duration = secs(6);
 /// Less than the lock would last if the dead reader still counted: the others have renewed it at most a third of a lease ago.
 const AT_ONCE: Duration = secs(3);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn its_part_ends_alone() {
-    let server = RedisServer::start().await;
+test_with!(its_part_ends_alone, RedisServer::start(), async |server| {
     let connect = async || LockClient::connect(&server.url()).await.unwrap();
     let clients = [connect().await, connect().await];
     let mut reading = Vec::new();
@@ -52,4 +50,4 @@ async fn its_part_ends_alone() {
     }
     timeout(AT_ONCE, waiter).await.expect("kept out by a dead reader").unwrap().unwrap();
     checked(history.path(), 2);
-}
+});

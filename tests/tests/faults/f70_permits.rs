@@ -6,9 +6,7 @@
 
 use crate::prelude::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lower_limit_counts_at_once() {
-    let server = RedisServer::start().await;
+test_with!(a_lower_limit_counts_at_once, RedisServer::start(), async |server| {
     let connect = async || LockClient::connect(&server.url()).await.unwrap();
     let (before, after) = (connect().await, connect().await);
     let mut held = Vec::new();
@@ -23,11 +21,9 @@ async fn a_lower_limit_counts_at_once() {
     let second = timeout(SOON, lowered.acquire()).await.expect("there is room").unwrap();
     assert!(lowered.try_acquire().await.unwrap().is_none());
     second.release().await.unwrap();
-}
+});
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn permits_of_the_dead_come_back() {
-    let server = RedisServer::start().await;
+test_with!(permits_of_the_dead_come_back, RedisServer::start(), async |server| {
     // It asks by itself later than this test ends.
     let client = LockClient::builder().poll_cap(SOON * 2).connect(&server.url()).await.unwrap();
     let history = tempfile::tempdir().unwrap();
@@ -51,4 +47,4 @@ async fn permits_of_the_dead_come_back() {
     let all = permits.acquire_many(3).await.unwrap();
     all.release().await.unwrap();
     checked(history.path(), 3);
-}
+});

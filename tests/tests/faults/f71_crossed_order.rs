@@ -12,9 +12,7 @@ use crate::prelude::*;
 
 const KINDS: [LockKind; 3] = [LockKind::Mutex, LockKind::Fair, LockKind::Write];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn there_is_no_deadlock() {
-    let server = RedisServer::start().await;
+test_with!(there_is_no_deadlock, RedisServer::start(), async |server| {
     let connect = async || LockClient::connect(&server.url()).await.unwrap();
     let (one, other) = (connect().await, connect().await);
     for kind in KINDS {
@@ -39,11 +37,9 @@ async fn there_is_no_deadlock() {
     }
     let tokens = |key: &String| key.starts_with("redisson_lock_token:");
     assert!(server.client().keys().await.iter().all(tokens), "{:?}", server.client().keys().await);
-}
+});
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_goes_on_after_a_loss() {
-    let server = RedisServer::start().await;
+test_with!(a_release_goes_on_after_a_loss, RedisServer::start(), async |server| {
     let (raw, client) = (server.client(), LockClient::connect(&server.url()).await.unwrap());
     for kind in KINDS {
         let names = [format!("{kind}:a"), format!("{kind}:b")];
@@ -56,4 +52,4 @@ async fn a_release_goes_on_after_a_loss() {
             }
         }
     }
-}
+});

@@ -149,9 +149,7 @@ async fn versions_work_side_by_side() {
     drill.end(secs(3)).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_later_version_left_is_respected() {
-    let server = RedisServer::start().await;
+test_with!(what_a_later_version_left_is_respected, RedisServer::start(), async |server| {
     let (raw, client) = (server.client(), LockClient::connect(&server.url()).await.unwrap());
     // A lock of a kind that there is not yet, and a companion key of one that there is.
     let owner = "0f1e2d3c-4b5a-4968-8778-9695a4b3c2d1:1";
@@ -167,4 +165,4 @@ async fn what_a_later_version_left_is_respected() {
     assert_eq!(raw.hgetall("later").await, before);
     let note: String = raw.get(&["GET", "redisson_lock_note:{mutex}"]).await;
     assert_eq!(note, "written later");
-}
+});

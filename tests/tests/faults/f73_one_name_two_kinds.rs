@@ -8,9 +8,7 @@ use crate::prelude::*;
 
 const KINDS: [&str; 5] = ["mutex", "fair", "read", "write", "semaphore"];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_second_is_told() {
-    let server = RedisServer::start().await;
+test_with!(the_second_is_told, RedisServer::start(), async |server| {
     let connect = async || LockClient::connect(&server.url()).await.unwrap();
     let (raw, first, second) = (server.client(), connect().await, connect().await);
     let is_side = |kind: &str| kind == "read" || kind == "write";
@@ -29,4 +27,4 @@ async fn the_second_is_told() {
             raw.cmd(&["FLUSHALL"]).await;
         }
     }
-}
+});

@@ -30,9 +30,7 @@ async fn pay_in_turn(_: Request<Full<Bytes>>) -> Result<Response<Full<Bytes>>, I
     Ok(Response::new(Full::from("paid")))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_rest_is_refused() {
-    let server = RedisServer::start().await;
+test_with!(the_rest_is_refused, RedisServer::start(), async |server| {
     let client = LockClient::connect(&server.url()).await.unwrap();
     let layer = LockLayer::http().key("order:{path.id}").route("/orders/{id}/pay");
     let layer = layer.client(client.clone()).max_waiters(WAITERS).build().unwrap();
@@ -67,4 +65,4 @@ async fn the_rest_is_refused() {
     assert_eq!(pay().await.unwrap().status(), StatusCode::OK);
     let left = server.client().keys().await;
     assert_eq!(left, ["redisson_lock_token:{order:42}"]);
-}
+});

@@ -15,7 +15,7 @@ pub(crate) use lock_tests::history::{May, Recorder, Share, Violation};
 pub(crate) use lock_tests::redis_server::ClientType;
 pub(crate) use lock_tests::witness::Witness;
 pub(crate) use lock_tests::{
-    Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually, patience, take,
+    Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually, patience, take, test_with,
 };
 pub(crate) use tokio::time::{Instant, sleep, timeout};
 

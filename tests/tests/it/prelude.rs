@@ -40,7 +40,7 @@ pub(crate) use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_d
 pub(crate) use lock_tests::raw_client::SURVEYS;
 pub(crate) use lock_tests::redis_server::{ClientType, Sentinels};
 pub(crate) use lock_tests::{
-    Log, Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually, patience,
+    Log, Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually, patience, test_with,
 };
 pub(crate) use tokio::sync::{Notify, mpsc, watch};
 pub(crate) use tokio::task::JoinHandle;

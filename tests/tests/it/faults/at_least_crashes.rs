@@ -23,10 +23,8 @@ async fn take_and_die(
     tokio::task::spawn_blocking(dies).await.unwrap();
 }
 
-/// S-10: a process that dies before it lets go keeps its lock for `at_least`, if that is more than its lease.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_dies_early_keeps_it() {
-    let server = RedisServer::start().await;
+// S-10: a process that dies before it lets go keeps its lock for `at_least`, if that is more than its lease.
+test_with!(a_process_that_dies_early_keeps_it, RedisServer::start(), async |server| {
     let (in_memory, peer) = two_in_memory();
     let servers: Vec<_> = (0..3).map(|_| MemoryStore::new()).collect();
     let quorum = || {
@@ -56,4 +54,4 @@ async fn a_process_that_dies_early_keeps_it() {
     let (start, client) = (Instant::now(), quorum());
     take_and_die(async || client, "mutex", options).await;
     is_kept("quorum", "mutex", start, quorum()).await;
-}
+});

@@ -58,21 +58,21 @@ async fn all_are_kept(
     join_all(ended).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stall_of_the_server_does_not_end_it() {
-    let (server, client, other) = world_of_two().await;
+test_with!(a_stall_of_the_server_does_not_end_it, world_of_two(), async |(
+    server,
+    client,
+    other,
+)| {
     let raw = server.client();
     let stall = async || {
         let millis = STALL.as_millis().to_string();
         raw.cmd(&["CLIENT", "PAUSE", &millis, "ALL"]).await;
     };
     all_are_kept(&client, &other, &KINDS_AND_SEVERAL, stall).await;
-}
+});
 
-/// S-29: all servers of a quorum stand still.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stall_of_a_quorum_does_not_end_it() {
-    let servers = servers(3).await;
+// S-29: all servers of a quorum stand still.
+test_with!(a_stall_of_a_quorum_does_not_end_it, servers(3), async |servers| {
     let (client, other) = (quorum_of(&servers).await, quorum_of(&servers).await);
     let stall = async || {
         let millis = STALL.as_millis().to_string();
@@ -82,7 +82,7 @@ async fn a_stall_of_a_quorum_does_not_end_it() {
         join_all(paused).await;
     };
     all_are_kept(&client, &other, &["mutex"], stall).await;
-}
+});
 
 #[tokio::test(start_paused = true)]
 async fn a_stall_of_the_store_in_memory_does_not_end_it() {

@@ -68,10 +68,12 @@ async fn what_was_not_sent_for_replicas_is_not_released() {
     is_clean(&server, &proxy, &client, "replicas").await;
 }
 
-/// S-28: a part that another server has granted is released, although the last request was not sent.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn parts_that_were_granted_are_released() {
-    let (_server, proxy, client) = world_cut_off().await;
+// S-28: a part that another server has granted is released, although the last request was not sent.
+test_with!(parts_that_were_granted_are_released, world_cut_off(), async |(
+    _server,
+    proxy,
+    client,
+)| {
     let (near, other) = world().await;
     for (here, there) in [("a", "b"), ("b", "a")] {
         let lock = MultiLock::of([other.mutex(here).into(), client.mutex(there).into()]);
@@ -86,4 +88,4 @@ async fn parts_that_were_granted_are_released() {
         soon!("the part is free", !raw.exists(here).await);
     }
     proxy.pass();
-}
+});

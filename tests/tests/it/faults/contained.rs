@@ -5,10 +5,8 @@ use crate::prelude::*;
 
 const PROMPTLY: Duration = secs(3);
 
-/// S-12, S-17: whoever keeps a guard after its loss keeps nobody of its own process waiting.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_guard_delays_no_waiter() {
-    let (_server, client) = world().await;
+// S-12, S-17: whoever keeps a guard after its loss keeps nobody of its own process waiting.
+test_with!(a_lost_guard_delays_no_waiter, world(), async |(_server, client)| {
     let hanging = client.mutex("h").with(watched(ms(600))).lock().await.unwrap();
     let waiter = lock_tests::spawn(client.mutex("h").lock());
     assert!(client.admin().force_release("h").await.unwrap());
@@ -18,12 +16,10 @@ async fn a_lost_guard_delays_no_waiter() {
     assert!(matches!(hanging.release().await, Err(LockError::Lost { .. })));
     assert!(!guard.is_lost(), "the lost guard's release ended its successor's hold");
     guard.release().await.unwrap();
-}
+});
 
-/// S-9: a user who lost the right to one key keeps what it has under the others.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_forbidden_key_costs_only_its_own_hold() {
-    let server = RedisServer::start().await;
+// S-9: a user who lost the right to one key keeps what it has under the others.
+test_with!(a_forbidden_key_costs_only_its_own_hold, RedisServer::start(), async |server| {
     let raw = server.client();
     raw.cmd(&["ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all"]).await;
     let url = format!("redis://u:pw@127.0.0.1:{}", server.port());
@@ -36,12 +32,10 @@ async fn a_forbidden_key_costs_only_its_own_hold() {
     sleep(lease).await;
     assert!(!mine.is_lost(), "lost for another's key");
     mine.release().await.unwrap();
-}
+});
 
-/// S-26: members without a score are given one all at once, and hold nobody up one by one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn members_without_a_score_cost_one_lease_in_all() {
-    let server = RedisServer::start().await;
+// S-26: members without a score are given one all at once, and hold nobody up one by one.
+test_with!(members_without_a_score_cost_one_lease_in_all, RedisServer::start(), async |server| {
     let raw = server.client();
     raw.cmd(&["RPUSH", "redisson_lock_queue:{f}", "dead:1", "dead:2", "dead:3"]).await;
     // And one with a score and no place: an owner, as anything else may be a user's data.
@@ -58,12 +52,14 @@ async fn members_without_a_score_cost_one_lease_in_all() {
     for key in ["redisson_lock_queue:{f}", "redisson_lock_timeout:{f}"] {
         assert!(!raw.exists(key).await, "{key} is left");
     }
-}
+});
 
-/// S-27, S-33: a short wait over a slow network joins readers as it would take a lock.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_short_wait_joins_over_a_slow_network() {
-    let (_server, proxy, client) = far_world().await;
+// S-27, S-33: a short wait over a slow network joins readers as it would take a lock.
+test_with!(a_short_wait_joins_over_a_slow_network, far_world(), async |(
+    _server,
+    proxy,
+    client,
+)| {
     let first = client.rw_lock("r").read().await.unwrap();
     proxy.delay(ms(15));
     let short = waits(ms(15));
@@ -80,12 +76,10 @@ async fn a_short_wait_joins_over_a_slow_network() {
     assert!(matches!(error, LockError::Store(_)), "silence was taken for a holder: {error:?}");
     proxy.pass();
     first.release().await.unwrap();
-}
+});
 
-/// S-31: asked for again until the wait ends, and not only for as long as the store may fail.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replicas_are_waited_for_as_long_as_was_said() {
-    let server = RedisServer::start().await;
+// S-31: asked for again until the wait ends, and not only for as long as the store may fail.
+test_with!(replicas_are_waited_for_as_long_as_was_said, RedisServer::start(), async |server| {
     let builder = LockClient::builder().store_patience(ms(300));
     let client = builder.connect(&server.url()).await.unwrap();
     let options = LockOptions::new().wait(ms(1_500)).replicas(Replicas::new(1, ms(50)));
@@ -94,4 +88,4 @@ async fn replicas_are_waited_for_as_long_as_was_said() {
     assert!(matches!(error, LockError::NotReplicated { acked: 0, wanted: 1, .. }), "{error:?}");
     assert!(start.elapsed() >= ms(1_200), "gave up after {:?}", start.elapsed());
     soon!("it is undone", !server.client().exists("alone").await);
-}
+});

@@ -23,10 +23,8 @@ async fn next(client: &LockClient) -> u64 {
     token
 }
 
-/// Text that cannot count and values of another type are left as they are, with their end.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_count_is_a_collision() {
-    let (server, client) = world().await;
+// Text that cannot count and values of another type are left as they are, with their end.
+test_with!(what_cannot_count_is_a_collision, world(), async |(server, client)| {
     let raw = server.client();
     let texts = ["inf", "nan", "-5", "+5", "1e3", "0x10", "5.0", " 5", "5\n", ""].into_iter();
     // More digits than the server can add to, or than a counter comes to in 30 000 years.
@@ -60,11 +58,9 @@ async fn what_cannot_count_is_a_collision() {
         assert!(matches!(error, LockError::KeyCollision { .. }), "{kind}: {error:?}");
         assert!(!raw.exists(kind).await, "{kind}: a lock was left without a token");
     }
-}
+});
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_number_is_counted_on_from() {
-    let (server, client) = world().await;
+test_with!(every_number_is_counted_on_from, world(), async |(server, client)| {
     let raw = server.client();
     let (ahead, beyond_doubles) = (ahead(&raw).await, (1 << 53) + 1);
     let far = [100_000_000_000_000_000, 999_999_999_999_999_990];
@@ -80,7 +76,7 @@ async fn every_number_is_counted_on_from() {
         assert_eq!(raw.get::<u64>(&["GET", COUNTER]).await, last);
         assert!(!raw.exists("c").await);
     }
-}
+});
 
 /// S-21: a counter that goes wrong between a grant that no client heard of and the next attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -131,12 +127,10 @@ async fn ahead(raw: &RawClient) -> u64 {
     (raw.time_millis().await + 60_000) * 1000
 }
 
-/// S-23: Redisson renews no expiry. A counter that it made would start again a day after our last hold, so it
-/// keeps having none, also where it is ahead of the clock. One with an end has it moved when it is used, at the latest 100 s after
-/// it was moved before, and a new one gets one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_counter_has_its_end_moved_if_it_has_one() {
-    let (server, client) = world().await;
+// S-23: Redisson renews no expiry. A counter that it made would start again a day after our last hold, so it
+// keeps having none, also where it is ahead of the clock. One with an end has it moved when it is used, at the latest 100 s after
+// it was moved before, and a new one gets one.
+test_with!(a_counter_has_its_end_moved_if_it_has_one, world(), async |(server, client)| {
     let raw = server.client();
     let far = 100_000_000_000_000_000;
     for value in [7, ahead(&raw).await, far] {
@@ -156,7 +150,7 @@ async fn a_counter_has_its_end_moved_if_it_has_one() {
     raw.cmd(&["FLUSHALL"]).await;
     next(&client).await;
     assert!(is_moved(raw.pttl(COUNTER).await));
-}
+});
 
 /// The last microsecond of the 100 seconds that the server's time is in, and stays in during a test.
 async fn border(raw: &RawClient) -> u64 {
@@ -170,10 +164,8 @@ async fn border(raw: &RawClient) -> u64 {
     }
 }
 
-/// S-23: the expiry is renewed by what goes beyond the 100 seconds, and not before.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_tokens_beyond_the_border_move_the_end() {
-    let (server, client) = world().await;
+// S-23: the expiry is renewed by what goes beyond the 100 seconds, and not before.
+test_with!(the_tokens_beyond_the_border_move_the_end, world(), async |(server, client)| {
     let raw = server.client();
     let (border, minute) = (border(&raw).await, ["PX", "60000"]);
     // A counter that is ahead of the clock.
@@ -191,7 +183,7 @@ async fn the_tokens_beyond_the_border_move_the_end() {
     request.tokens = 100_000_000;
     assert!(matches!(store.acquire(request).await, Ok(AcquireReply::Granted(_))));
     assert!(is_moved(raw.pttl(COUNTER).await));
-}
+});
 
 /// S-23: how many commands on the counter an acquire costs, by where it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -67,10 +67,8 @@ async fn after_a_silent_ping_of_each_kind_and_in_batches() {
     after_a_silent_ping(many.collect()).await;
 }
 
-/// The server says that it is a replica by now, and a grant of it is on its way behind that.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_readonly() {
-    let world = World::new().await;
+// The server says that it is a replica by now, and a grant of it is on its way behind that.
+test_with!(after_readonly, World::new(), async |world| {
     let (client, old) = (world.client().await, world.old.client());
     old.cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     world.proxy.retarget(world.new.port());
@@ -89,7 +87,7 @@ async fn after_readonly() {
         world.proxy.pass();
         guard.release().await.unwrap();
     }
-}
+});
 
 /// The store is closed while a grant is on its way; also on the connection for locks that replicas have to
 /// know of.

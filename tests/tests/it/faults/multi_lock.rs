@@ -35,11 +35,9 @@ impl World {
     }
 }
 
-/// S-21, S-28: a reply is lost, and before the next question another task has one of the names: the
-/// other is given back and not kept while waiting.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_names_keep_nothing_after_a_lost_reply() {
-    let world = World::new().await;
+// S-21, S-28: a reply is lost, and before the next question another task has one of the names: the
+// other is given back and not kept while waiting.
+test_with!(several_names_keep_nothing_after_a_lost_reply, World::new(), async |world| {
     let (proxy, raw) = (&world.proxies[0], world.servers[0].client());
     let names = world.clients[0].multi_lock(["m1", "m2"]);
     names.lock().await.unwrap().release().await.unwrap();
@@ -60,13 +58,11 @@ async fn several_names_keep_nothing_after_a_lost_reply() {
     raw.cmd(&["PUBLISH", "redisson_lock__channel:{m2}", "0"]).await;
     let guard = timeout(SOON, waiter).await.expect("never had").unwrap().unwrap();
     guard.release().await.unwrap();
-}
+});
 
-/// S-21, S-28: the same over two servers, where the part of the lost reply could not be given back at
-/// once and the other has been taken by another client.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_servers_keep_nothing_after_a_lost_reply() {
-    let world = World::new().await;
+// S-21, S-28: the same over two servers, where the part of the lost reply could not be given back at
+// once and the other has been taken by another client.
+test_with!(two_servers_keep_nothing_after_a_lost_reply, World::new(), async |world| {
     let other = LockClient::connect(&world.servers[1].url()).await.unwrap();
     let held = other.mutex("b").lock().await.unwrap();
     let both = world.both();
@@ -86,7 +82,7 @@ async fn two_servers_keep_nothing_after_a_lost_reply() {
     let guard = timeout(SOON, waiter).await.expect("never had").unwrap().unwrap();
     guard.release().await.unwrap();
     assert_eq!(world.held().await, [false, false]);
-}
+});
 
 #[tokio::test(start_paused = true)]
 async fn a_part_that_cannot_be_released_is_not_renewed() {
@@ -168,10 +164,8 @@ async fn differing_permits_of_one_semaphore_are_refused() {
     drop((permit, guard));
 }
 
-/// S-9: each client holds its own part of a lock, which is late when that client cannot renew it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_client_knows_of_its_part() {
-    let world = World::new().await;
+// S-9: each client holds its own part of a lock, which is late when that client cannot renew it.
+test_with!(each_client_knows_of_its_part, World::new(), async |world| {
     let lease = ms(3_000);
     let guard = world.both().with(watched(lease)).lock().await.unwrap();
     for (client, name) in world.clients.iter().zip(["a", "b"]) {
@@ -196,4 +190,4 @@ async fn each_client_knows_of_its_part() {
     for client in &world.clients {
         assert_eq!(client.admin().held(), []);
     }
-}
+});

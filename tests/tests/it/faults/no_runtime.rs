@@ -48,10 +48,8 @@ async fn every_call_says_what_is_missing() {
     check("a quorum", on_a_thread(LockClient::builder().connect_quorum([&url], RestartGuard::Off)));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thread_that_enters_the_runtime_takes_locks() {
-    let (_server, client) = world().await;
+test_with!(a_thread_that_enters_the_runtime_takes_locks, world(), async |(_server, client)| {
     let runtime = tokio::runtime::Handle::current();
     let thread = std::thread::spawn(move || runtime.block_on(client.mutex("a").lock()).map(drop));
     tokio::task::spawn_blocking(|| thread.join()).await.unwrap().unwrap().unwrap();
-}
+});

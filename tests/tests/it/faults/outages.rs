@@ -103,43 +103,43 @@ async fn many_subscriptions_over_a_slow_network_are_restored() {
     assert_eq!(proxy.accepted(), accepted + 1);
 }
 
-/// A connection that ends before it has been used is none.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_breaks_at_once_fails_the_start() {
-    let server = RedisServer::start().await;
-    let breaking = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("redis://{}", breaking.local_addr().unwrap());
-    let port = server.port();
-    let serving = lock_tests::spawn(async move {
-        loop {
-            let (mut client, _) = breaking.accept().await.unwrap();
-            let mut behind = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-            let (mut request, mut reply) = ([0; 4096], [0; 4096]);
+// A connection that ends before it has been used is none.
+test_with!(
+    a_connection_that_breaks_at_once_fails_the_start,
+    RedisServer::start(),
+    async |server| {
+        let breaking = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", breaking.local_addr().unwrap());
+        let port = server.port();
+        let serving = lock_tests::spawn(async move {
             loop {
-                tokio::select! {
-                    read = client.read(&mut request) => {
-                        let request = &request[..read.unwrap_or(0)];
-                        if request.is_empty() || request.windows(7).any(|at| at == b"SETNAME") {
-                            break;
+                let (mut client, _) = breaking.accept().await.unwrap();
+                let mut behind = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                let (mut request, mut reply) = ([0; 4096], [0; 4096]);
+                loop {
+                    tokio::select! {
+                        read = client.read(&mut request) => {
+                            let request = &request[..read.unwrap_or(0)];
+                            if request.is_empty() || request.windows(7).any(|at| at == b"SETNAME") {
+                                break;
+                            }
+                            behind.write_all(request).await.unwrap();
                         }
-                        behind.write_all(request).await.unwrap();
-                    }
-                    read = behind.read(&mut reply) => {
-                        client.write_all(&reply[..read.unwrap()]).await.unwrap();
+                        read = behind.read(&mut reply) => {
+                            client.write_all(&reply[..read.unwrap()]).await.unwrap();
+                        }
                     }
                 }
             }
-        }
-    });
-    let error = RedisStore::connect(&url).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
-    serving.abort();
-}
+        });
+        let error = RedisStore::connect(&url).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+        serving.abort();
+    }
+);
 
-/// S-20: a shutdown with an acquire under way waits for its end and leaves nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn shutdown_waits_for_what_is_under_way() {
-    let (server, proxy, client) = far_world().await;
+// S-20: a shutdown with an acquire under way waits for its end and leaves nothing.
+test_with!(shutdown_waits_for_what_is_under_way, far_world(), async |(server, proxy, client)| {
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     proxy.delay_replies(ms(300));
     let mutex = client.mutex("under-way");
@@ -149,13 +149,11 @@ async fn shutdown_waits_for_what_is_under_way() {
     assert!(client.shutdown(SOON).await.is_clean());
     assert!(!raw.exists("under-way").await, "called clean, and left a lock");
     assert!(matches!(acquire.await.unwrap(), Err(LockError::Closed)));
-}
+});
 
-/// A shutdown waits for a release that its caller is still waiting for: cut off, it would leave the lock
-/// until its lease is over, and the shutdown would call that clean.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shutdown_waits_for_a_release_under_way() {
-    let (server, client) = world().await;
+// A shutdown waits for a release that its caller is still waiting for: cut off, it would leave the lock
+// until its lease is over, and the shutdown would call that clean.
+test_with!(a_shutdown_waits_for_a_release_under_way, world(), async |(server, client)| {
     let guard = client.mutex("order:42").lock().await.unwrap();
     server.pause();
     let mut release = std::pin::pin!(guard.release());
@@ -167,4 +165,4 @@ async fn a_shutdown_waits_for_a_release_under_way() {
     released.unwrap();
     assert!(left.is_clean(), "{left:?}");
     assert!(!server.client().exists("order:42").await);
-}
+});

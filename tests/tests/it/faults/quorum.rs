@@ -26,10 +26,8 @@ async fn acquired_and_released(quorum: &LockClient) {
     quorum.mutex("r").lock().await.unwrap().release().await.unwrap();
 }
 
-/// S-29, S-33: three of five dead are an error, no "busy", and leave nothing on the other two.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_of_five_dead_fail_cleanly() {
-    let servers = servers(5).await;
+// S-29, S-33: three of five dead are an error, no "busy", and leave nothing on the other two.
+test_with!(three_of_five_dead_fail_cleanly, servers(5), async |servers| {
     let quorum = connect(impatient(ms(100)), &servers).await;
     acquired_and_released(&quorum).await;
     servers[2..].iter().for_each(RedisServer::kill);
@@ -52,12 +50,10 @@ async fn three_of_five_dead_fail_cleanly() {
         "a majority is enough",
         quorum.mutex("gone").try_lock().await.is_ok_and(|guard| guard.is_some())
     );
-}
+});
 
-/// S-29: a server that is known to be silent is not waited for, although its vote would decide.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_silent_server_has_no_casting_vote() {
-    let servers = servers(3).await;
+// S-29: a server that is known to be silent is not waited for, although its vote would decide.
+test_with!(a_silent_server_has_no_casting_vote, servers(3), async |servers| {
     // Less than it takes to find out that its connection is dead.
     let limit = secs(1);
     let quorum = connect(LockClient::builder().server_timeout(limit), &servers).await;
@@ -78,13 +74,11 @@ async fn a_silent_server_has_no_casting_vote() {
     held.release().await.unwrap();
     servers[0].resume();
     soon!("nothing is left", on(&servers, "r").await == 0);
-}
+});
 
-/// S-21, S-29: what is granted after the vote was lost is given back: two servers have the lock of another client, the third takes
-/// its time, within limits.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn late_grants_are_given_back() {
-    let servers = servers(3).await;
+// S-21, S-29: what is granted after the vote was lost is given back: two servers have the lock of another client, the third takes
+// its time, within limits.
+test_with!(late_grants_are_given_back, servers(3), async |servers| {
     let proxies = proxies(&servers).await;
     let quorum = through(impatient(LONG), &proxies).await;
     acquired_and_released(&quorum).await;
@@ -98,7 +92,7 @@ async fn late_grants_are_given_back() {
     assert!(start.elapsed() < patience(LONG / 2), "waited for the slow one: {:?}", start.elapsed());
     soon!("the late grant", on(&servers[2..], "redisson_lock_token:{late}").await == 1);
     eventually(LONG, "it is given back", async || on(&servers, "late").await == 2).await;
-}
+});
 
 /// S-29: a server that was still busy with an earlier request of the same acquire when the others had decided gets the hold,
 /// too. Otherwise the next server to fail would end it.
@@ -125,11 +119,9 @@ async fn a_server_that_answers_late_gets_the_hold_too() {
     guard.release().await.unwrap();
 }
 
-/// S-21: nor does one whose requests take longer than the releases that undo them: the servers know
-/// the script for the one and not for the other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_never_overtakes_its_acquire() {
-    let servers = servers(3).await;
+// S-21: nor does one whose requests take longer than the releases that undo them: the servers know
+// the script for the one and not for the other.
+test_with!(a_release_never_overtakes_its_acquire, servers(3), async |servers| {
     let proxies = proxies(&servers).await;
     // A second release, which would hide the matter, comes after so long.
     let client = LockClient::builder().command_timeout(SOON);
@@ -143,12 +135,10 @@ async fn a_release_never_overtakes_its_acquire() {
     let counted = async || on(&servers, "redisson_lock_token:{dropped}").await == 3;
     eventually(SOON, "it reaches the servers", counted).await;
     eventually(LONG, "nothing is left", async || on(&servers, "dropped").await == 0).await;
-}
+});
 
-/// S-12: a majority that has forgotten the hold is its end at once; a minority is not.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_majority_that_forgot_is_a_loss() {
-    let servers = servers(3).await;
+// S-12: a majority that has forgotten the hold is its end at once; a minority is not.
+test_with!(a_majority_that_forgot_is_a_loss, servers(3), async |servers| {
     let quorum = connect(LockClient::builder(), &servers).await;
     let lease = ms(1_500);
     let guard = quorum.mutex("f").with(watched(lease)).lock().await.unwrap();
@@ -161,12 +151,10 @@ async fn a_majority_that_forgot_is_a_loss() {
     assert!(matches!(lost, LockError::Lost { cause: LossCause::NotOwner, .. }), "{lost:?}");
     assert!(guard.release().await.unwrap_err().is_lost());
     eventually(LONG, "the third is given back", async || on(&servers, "f").await == 0).await;
-}
+});
 
-/// S-8, S-29: a hold is good for its lease less the time that asking took and a margin for drift.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn validity_counts_from_before_the_question() {
-    let servers = servers(3).await;
+// S-8, S-29: a hold is good for its lease less the time that asking took and a margin for drift.
+test_with!(validity_counts_from_before_the_question, servers(3), async |servers| {
     let proxies = proxies(&servers).await;
     // Time for some round trips.
     let quorum = through(patient_for(ms(1_500), LONG), &proxies).await;
@@ -182,12 +170,10 @@ async fn validity_counts_from_before_the_question() {
     let error = quorum.mutex("v").with(fixed(short)).lock().await.unwrap_err();
     assert!(error.to_string().contains("takes longer"), "{error:?}");
     eventually(LONG, "nothing is left", async || on(&servers, "v").await == 0).await;
-}
+});
 
-/// S-19, S-29: releasing needs a majority; what a slower server has goes when it answers.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_reaches_every_server_in_the_end() {
-    let servers = servers(3).await;
+// S-19, S-29: releasing needs a majority; what a slower server has goes when it answers.
+test_with!(a_release_reaches_every_server_in_the_end, servers(3), async |servers| {
     let quorum = connect(impatient(LONG), &servers).await;
     let guard = quorum.mutex("e").lock().await.unwrap();
     soon!("it is on all", on(&servers, "e").await == 3);
@@ -205,12 +191,10 @@ async fn a_release_reaches_every_server_in_the_end() {
     assert!(matches!(guard.release().await, Err(LockError::Store(_))));
     servers[1..].iter().for_each(RedisServer::resume);
     eventually(LONG, "all is given back", async || on(&servers, "e").await == 0).await;
-}
+});
 
-/// S-19, S-29: a shutdown waits for what slower servers have to release, since the process may end next.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shutdown_leaves_nothing_on_slower_servers() {
-    let servers = servers(3).await;
+// S-19, S-29: a shutdown waits for what slower servers have to release, since the process may end next.
+test_with!(a_shutdown_leaves_nothing_on_slower_servers, servers(3), async |servers| {
     let proxies = proxies(&servers).await;
     proxies[2].delay_requests(ms(300));
     for among_others in [false, true] {
@@ -237,16 +221,14 @@ async fn a_shutdown_leaves_nothing_on_slower_servers() {
         process.await.unwrap();
         assert_eq!(on(&servers, "s").await, 0, "among others: {among_others}");
     }
-}
+});
 
-/// A server that does not answer delays a shutdown by a second.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shutdown_gives_a_silent_server_up() {
-    let servers = servers(3).await;
+// A server that does not answer delays a shutdown by a second.
+test_with!(a_shutdown_gives_a_silent_server_up, servers(3), async |servers| {
     let quorum = connect(impatient(LONG), &servers).await;
     servers[2].pause();
     acquired_and_released(&quorum).await;
     let start = Instant::now();
     assert!(quorum.shutdown(SOON).await.is_clean());
     assert!(start.elapsed() < patience(LONG), "{:?}", start.elapsed());
-}
+});

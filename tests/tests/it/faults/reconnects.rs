@@ -55,10 +55,8 @@ async fn a_closing_proxy_is_connected_to_once_a_second_at_most() {
     asking.abort();
 }
 
-/// Once a connection has lived, it is replaced at once, whatever came before.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_has_lived_ends_the_pauses() {
-    let (server, proxy) = proxied().await;
+// Once a connection has lived, it is replaced at once, whatever came before.
+test_with!(a_connection_that_has_lived_ends_the_pauses, proxied(), async |(server, proxy)| {
     let asking = keeps_asking(proxy.url()).await;
     server.client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     soon!("ten connections have failed", proxy.accepted() > 10);
@@ -73,7 +71,7 @@ async fn a_connection_that_has_lived_ends_the_pauses() {
     eventually(SOON, "it is acquired again", locked).await;
     assert!(start.elapsed() < patience(ms(800)), "{:?}", start.elapsed());
     asking.abort();
-}
+});
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fleet_spreads() {
@@ -91,9 +89,7 @@ async fn a_fleet_spreads() {
     fleet.iter().for_each(JoinHandle::abort);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_slowest_client_is_back_in_half_a_second() {
-    let server = RedisServer::start().await;
+test_with!(the_slowest_client_is_back_in_half_a_second, RedisServer::start(), async |server| {
     let client =
         || async { LockClient::builder().store_patience(SOON).connect(&server.url()).await };
     let clients: Vec<_> =
@@ -114,4 +110,4 @@ async fn the_slowest_client_is_back_in_half_a_second() {
     let granted = join_all(locks).await.into_iter().map(|granted| granted.unwrap().0);
     let slowest = granted.max().unwrap().saturating_duration_since(answers);
     assert!(slowest < patience(ms(500)), "{slowest:?} after the server answers again");
-}
+});

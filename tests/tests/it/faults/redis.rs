@@ -15,10 +15,8 @@ async fn unix_sockets_and_databases_work() {
     guard.release().await.unwrap();
 }
 
-/// S-32: another type at the name, or another kind of lock.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_foreign_value_is_a_collision() {
-    let (server, client) = world().await;
+// S-32: another type at the name, or another kind of lock.
+test_with!(a_foreign_value_is_a_collision, world(), async |(server, client)| {
     let raw = server.client();
     raw.cmd(&["SADD", "set", "x"]).await;
     raw.cmd(&["SET", "string", "x", "NX"]).await;
@@ -41,4 +39,4 @@ async fn a_foreign_value_is_a_collision() {
     let left: String = raw.get(&["GET", "redisson_lock_token:{fence}"]).await;
     assert_eq!(left, "words", "another program's value was overwritten");
     assert!(!raw.exists("fence").await, "a lock was left without a token");
-}
+});

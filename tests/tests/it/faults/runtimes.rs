@@ -139,17 +139,15 @@ async fn a_client_that_was_not_driven_can_be_used_elsewhere() {
     lock.lock().await.unwrap().release().await.unwrap();
 }
 
-/// Nothing else uses the client after its first runtime: a renewal brings the connection back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn renewals_alone_go_on() {
-    let server = RedisServer::start().await;
+// Nothing else uses the client after its first runtime: a renewal brings the connection back.
+test_with!(renewals_alone_go_on, RedisServer::start(), async |server| {
     let first = First::start(Some(server.url()), MemoryStore::new()).await;
     let kept = first.client.mutex("kept").lock().await.unwrap();
     let (_client, _rest) = first.then(Then::Ends).await;
     sleep(LEASE + secs(1)).await;
     assert!(!kept.is_lost());
     kept.release().await.unwrap();
-}
+});
 
 /// A runtime that rested, and does not use the client again, keeps its holds when the one ends that took its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -147,13 +147,11 @@ async fn eviction_is_warned_of() {
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_silent_idle_connection_is_replaced() {
-    let (_server, proxy, client) = far_world().await;
+test_with!(a_silent_idle_connection_is_replaced, far_world(), async |(_server, proxy, client)| {
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
     let connections = proxy.accepted();
     proxy.black_hole();
     // 15 s of silence, a second for the answer, and a busy machine.
     let anew = async || proxy.accepted() > connections;
     eventually(ms(25_000), "it connects anew", anew).await;
-}
+});

@@ -94,10 +94,8 @@ async fn a_grant_is_of_the_lock_that_was_asked_for() {
     }
 }
 
-/// Requests that share a script, and one that went out alone before them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn grants_of_a_batch_are_of_the_locks_that_were_asked_for() {
-    let world = World::new().await;
+// Requests that share a script, and one that went out alone before them.
+test_with!(grants_of_a_batch_are_of_the_locks_that_were_asked_for, World::new(), async |world| {
     world.direct.acquire(acquire(&mutex("held"), &owner())).await.unwrap();
     let many = join_all((0..40).map(async |n| {
         let target = mutex(&if n % 2 == 0 { format!("free:{n}") } else { "held".to_owned() });
@@ -114,35 +112,41 @@ async fn grants_of_a_batch_are_of_the_locks_that_were_asked_for() {
         }
     }
     assert!(many.iter().any(|(_, answer)| answer.is_err()), "the connection was not dropped");
-}
+});
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_and_a_renewal_are_of_the_hold_that_was_asked_for() {
-    let world = World::new().await;
-    let (held, owner_of_held) = (mutex("second"), owner());
-    for _ in 0..2 {
-        world.direct.acquire(acquire(&held, &owner_of_held)).await.unwrap();
-        let first = |store: Arc<RedisStore>| {
-            StoreFuture::new(async move { store.release(release(&mutex("first"), &owner())).await })
-        };
-        let second = world.store.release(release(&held, &owner_of_held));
-        is_unknown(world.one_after_the_other(first, second).await);
-        world.direct.acquire(acquire(&held, &owner_of_held)).await.unwrap();
-        let first = |store: Arc<RedisStore>| {
-            StoreFuture::new(
-                async move { store.renew(renew(&mutex("first"), &owner()), SOON).await },
-            )
-        };
-        let second = world.store.renew(renew(&held, &owner_of_held), SOON);
-        is_unknown(world.one_after_the_other(first, second).await);
+test_with!(
+    a_release_and_a_renewal_are_of_the_hold_that_was_asked_for,
+    World::new(),
+    async |world| {
+        let (held, owner_of_held) = (mutex("second"), owner());
+        for _ in 0..2 {
+            world.direct.acquire(acquire(&held, &owner_of_held)).await.unwrap();
+            let first = |store: Arc<RedisStore>| {
+                StoreFuture::new(
+                    async move { store.release(release(&mutex("first"), &owner())).await },
+                )
+            };
+            let second = world.store.release(release(&held, &owner_of_held));
+            is_unknown(world.one_after_the_other(first, second).await);
+            world.direct.acquire(acquire(&held, &owner_of_held)).await.unwrap();
+            let first = |store: Arc<RedisStore>| {
+                StoreFuture::new(async move {
+                    store.renew(renew(&mutex("first"), &owner()), SOON).await
+                })
+            };
+            let second = world.store.renew(renew(&held, &owner_of_held), SOON);
+            is_unknown(world.one_after_the_other(first, second).await);
+        }
     }
-}
+);
 
-/// With no later request, the sign of life that is asked for finds it out: its answer comes in place of the
-/// one that was swallowed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sign_of_life_is_no_answer_to_a_script() {
-    let (server, proxy, client) = far_world().await;
+// With no later request, the sign of life that is asked for finds it out: its answer comes in place of the
+// one that was swallowed.
+test_with!(a_sign_of_life_is_no_answer_to_a_script, far_world(), async |(
+    server,
+    proxy,
+    client,
+)| {
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     let connections = proxy.accepted();
     proxy.swallow_next_reply_to("alone");
@@ -151,4 +155,4 @@ async fn a_sign_of_life_is_no_answer_to_a_script() {
     assert!(proxy.accepted() > connections, "the connection is still in use");
     guard.release().await.unwrap();
     assert!(!server.client().exists("alone").await);
-}
+});

@@ -2,10 +2,8 @@
 
 use crate::prelude::*;
 
-/// Redisson's hash while held, nothing but the fencing counter afterwards, and its message.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hold_has_redissons_layout() {
-    let (server, client) = world().await;
+// Redisson's hash while held, nothing but the fencing counter afterwards, and its message.
+test_with!(a_hold_has_redissons_layout, world(), async |(server, client)| {
     let raw = server.client();
     let log = server.subscribe_log("redisson_lock__channel:{wire:1}").await;
     let lease = secs(20);
@@ -41,24 +39,20 @@ async fn a_hold_has_redissons_layout() {
     let day = secs(24 * 60 * 60);
     let expiry = left(raw.pttl("redisson_lock_token:{wire:1}").await);
     assert!(expiry <= day && expiry > day - secs(60), "{expiry:?}");
-}
+});
 
-/// S-2: a name that carries its own hash tag keeps it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hash_tag_in_the_name_is_kept() {
-    let (server, client) = world().await;
+// S-2: a name that carries its own hash tag keeps it.
+test_with!(a_hash_tag_in_the_name_is_kept, world(), async |(server, client)| {
     let guard = client.mutex("order:{42}").lock().await.unwrap();
     let mut keys = server.client().keys().await;
     keys.sort();
     assert_eq!(keys, ["order:{42}", "redisson_lock_token:order:{42}"]);
     guard.release().await.unwrap();
-}
+});
 
-/// The system probes a silent connection, so that routers remember it and its end is noticed.
+// The system probes a silent connection, so that routers remember it and its end is noticed.
 #[cfg(target_os = "linux")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_silent_connection_is_kept_alive() {
-    let (server, _client) = world().await;
+test_with!(a_silent_connection_is_kept_alive, world(), async |(server, _client)| {
     let rows = || std::fs::read_to_string("/proc/net/tcp").unwrap();
     // The side channel uses a unix socket, so the only connection to this port is the client's.
     let port = format!(":{:04X}", server.port());
@@ -74,4 +68,4 @@ async fn a_silent_connection_is_kept_alive() {
         let planned = rows().lines().find_map(probe_in);
         planned.is_some_and(|after| after <= secs(30))
     });
-}
+});

@@ -37,11 +37,8 @@ async fn locks_of_a_killed_jvm_come_back() {
     }
 }
 
-/// Of Rust processes, which renew all of them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn locks_of_killed_rust_processes_come_back() {
-    let mut world = World::start().await;
+// Of Rust processes, which renew all of them.
+interop!(locks_of_killed_rust_processes_come_back, async |mut world| {
     let history = tempfile::tempdir().unwrap();
     let mut workers = Vec::new();
     let holds = HELD.map(|(kind, _)| format!("hold {kind} {kind} 1000"));
@@ -68,4 +65,4 @@ async fn locks_of_killed_rust_processes_come_back() {
     for waiting in waiting {
         world.java.end(waiting, SOON).await;
     }
-}
+});

@@ -34,11 +34,8 @@ async fn java_waits(world: &mut World, thread: &str, length: usize) -> Asked {
     asked
 }
 
-/// S-26: held by either, the other is refused, sees it, and has it once told.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn each_waits_for_the_other() {
-    let mut world = World::start().await;
+// S-26: held by either, the other is refused, sees it, and has it once told.
+interop!(each_waits_for_the_other, async |mut world| {
     let fair = world.client.fair_mutex("f");
     world.java.ask("t", "lock fair f").await;
     assert!(fair.try_lock().await.unwrap().is_none());
@@ -58,7 +55,7 @@ async fn each_waits_for_the_other() {
     world.java.end(waiting, AT_ONCE).await;
     world.java.ask("t", "unlock fair f").await;
     world.nothing_left("f").await;
-}
+});
 
 /// S-26: one line for both, first in, first out, whoever held before. When Redisson takes the lock it
 /// moves every waiter's time-out back by its own patience; that must not make ours late.
@@ -113,11 +110,8 @@ async fn one_line(redisson: Redisson) {
     }
 }
 
-/// S-17, S-26: who gives up leaves the line of both at once, and those behind it have their turn.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn who_gives_up_leaves() {
-    let mut world = World::start().await;
+// S-17, S-26: who gives up leaves the line of both at once, and those behind it have their turn.
+interop!(who_gives_up_leaves, async |mut world| {
     let guard = world.client.fair_mutex("f").lock().await.unwrap();
     let gives_up = world.java.begin("t", "try fair f 700 -1");
     lines_up(&world, 1).await;
@@ -137,7 +131,7 @@ async fn who_gives_up_leaves() {
     world.java.end(behind, AT_ONCE).await;
     world.java.ask("t", "unlock fair f").await;
     world.nothing_left("f").await;
-}
+});
 
 /// S-26: a Java process that was killed in line is stepped over once its time is up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,11 +151,8 @@ async fn a_dead_java_waiter_is_stepped_over() {
     world.nothing_left("f").await;
 }
 
-/// S-26: a Rust process that was killed in line is stepped over once its place has ended.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn a_dead_rust_waiter_is_stepped_over() {
-    let mut world = World::start().await;
+// S-26: a Rust process that was killed in line is stepped over once its place has ended.
+interop!(a_dead_rust_waiter_is_stepped_over, async |mut world| {
     let history = tempfile::tempdir().unwrap();
     let mut worker = worker(&world.server, history.path(), "600").await;
     world.java.ask("t", "lock fair f").await;
@@ -180,13 +171,10 @@ async fn a_dead_rust_waiter_is_stepped_over() {
     world.java.end(behind, AT_ONCE).await;
     world.java.ask("behind", "unlock fair f").await;
     world.nothing_left("f").await;
-}
+});
 
-/// S-26: freed by force from either side, the first waiter is told.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn each_frees_the_others_by_force() {
-    let mut world = World::start().await;
+// S-26: freed by force from either side, the first waiter is told.
+interop!(each_frees_the_others_by_force, async |mut world| {
     let ours = world.client.fair_mutex("f").with(watched(secs(3)));
     let ours = ours.lock().await.unwrap();
     let next = java_waits(&mut world, "t", 1).await;
@@ -196,14 +184,11 @@ async fn each_frees_the_others_by_force() {
     let next = rust_waits(&world, 1).await;
     assert!(world.client.admin().force_release("f").await.unwrap());
     got(next).await.release().await.unwrap();
-}
+});
 
-/// S-15, S-26: Redisson tells the waiter that it found first on a channel of its own, which a waiter of ours listens to
-/// although no client of Redisson waits; long before its next sign of life.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn a_waiter_of_ours_hears_of_redissons_force() {
-    let mut world = World::start().await;
+// S-15, S-26: Redisson tells the waiter that it found first on a channel of its own, which a waiter of ours listens to
+// although no client of Redisson waits; long before its next sign of life.
+interop!(a_waiter_of_ours_hears_of_redissons_force, async |mut world| {
     let waits_for_it = LockClient::connect(&world.server.url()).await.unwrap();
     let mut heard = Vec::new();
     for _ in 0..5 {
@@ -219,4 +204,4 @@ async fn a_waiter_of_ours_hears_of_redissons_force() {
         next.release().await.unwrap();
     }
     assert!(heard.iter().all(|heard| *heard < ms(50)), "{heard:?}");
-}
+});

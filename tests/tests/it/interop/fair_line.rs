@@ -76,36 +76,27 @@ async fn line(world: &mut World, wait: Duration, hold: Duration, each: u64) -> [
     [ours, [theirs[0], theirs[1]]]
 }
 
-/// S-26: waits of half a second, one of each side each eighth of one, and no waiter gets the lock.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn places_do_not_drift_while_all_give_up() {
-    let mut world = World::start().await;
+// S-26: waits of half a second, one of each side each eighth of one, and no waiter gets the lock.
+interop!(places_do_not_drift_while_all_give_up, async |mut world| {
     let holder = world.client.fair_mutex("f").lock().await.unwrap();
     let [ours, theirs] = line(&mut world, ms(500), ms(0), EACH).await;
     assert_eq!([ours[0], theirs[0]], [0, 0], "the holder has it");
     holder.release().await.unwrap();
     world.nothing_left("f").await;
-}
+});
 
-/// S-26: three of each side with a wait that is long enough for all.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn places_do_not_drift_while_all_are_granted() {
-    let mut world = World::start().await;
+// S-26: three of each side with a wait that is long enough for all.
+interop!(places_do_not_drift_while_all_are_granted, async |mut world| {
     let counts = line(&mut world, ms(600), ms(30), 3).await;
     for [granted, all] in counts {
         // A busy machine delays one now and then.
         assert!(granted > 20 && granted * 10 >= all * 9, "{counts:?}");
     }
     world.nothing_left("f").await;
-}
+});
 
-/// S-26: a process of ours with one waiter is killed in such a line, all others give up, and the holder releases the lock.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn a_waiter_killed_in_such_a_line_delays_by_one_place() {
-    let mut world = World::start().await;
+// S-26: a process of ours with one waiter is killed in such a line, all others give up, and the holder releases the lock.
+interop!(a_waiter_killed_in_such_a_line_delays_by_one_place, async |mut world| {
     let client = world.client.clone();
     let holder = client.fair_mutex("f").lock().await.unwrap();
     let history = tempfile::tempdir().unwrap();
@@ -125,4 +116,4 @@ async fn a_waiter_killed_in_such_a_line_delays_by_one_place() {
     next.expect("kept for the dead").unwrap().release().await.unwrap();
     assert!(start.elapsed() < patience(KEPT + AT_ONCE), "{:?}", start.elapsed());
     world.nothing_left("f").await;
-}
+});

@@ -2,11 +2,8 @@
 
 use crate::interop::world::*;
 
-/// What is freed by force is free for every client, waiters are told, and the holder finds out.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn each_frees_the_others_by_force() {
-    let mut world = World::start().await;
+// What is freed by force is free for every client, waiters are told, and the holder finds out.
+interop!(each_frees_the_others_by_force, async |mut world| {
     let other = LockClient::connect(&world.server.url()).await.unwrap();
     for (kind, rival, channel) in [
         ("mutex", "mutex", lock_channel("mutex")),
@@ -33,4 +30,4 @@ async fn each_frees_the_others_by_force() {
         next.release().await.unwrap();
         world.nothing_left(kind).await;
     }
-}
+});

@@ -20,11 +20,8 @@ async fn both_go_on(world: &mut World, (ours, theirs): (JoinHandle<Result<(), Lo
     assert_eq!(world.java.end(theirs, AT_ONCE).await, "true");
 }
 
-/// S-30: whoever set it, both count it down, and the last opens it for both.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn both_count_down_and_wait() {
-    let mut world = World::start().await;
+// S-30: whoever set it, both count it down, and the last opens it for both.
+interop!(both_count_down_and_wait, async |mut world| {
     let latch = world.client.latch("l");
     for (java_sets, java_is_last) in [(true, true), (true, false), (false, true), (false, false)] {
         if java_sets {
@@ -49,14 +46,11 @@ async fn both_count_down_and_wait() {
         assert_eq!(world.java.ask("t", "count latch l").await, "0");
         assert!(!world.server.client().exists("l").await);
     }
-}
+});
 
-/// S-30: removed by us it is open for both. Redisson's own `delete` tells its waiters a message on
-/// which they stay; ours look, and go on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn removing_it_opens_it() {
-    let mut world = World::start().await;
+// S-30: removed by us it is open for both. Redisson's own `delete` tells its waiters a message on
+// which they stay; ours look, and go on.
+interop!(removing_it_opens_it, async |mut world| {
     let latch = world.client.latch("l");
     world.java.ask("t", "set latch l 1").await;
     let waiting = both_wait(&mut world).await;
@@ -68,4 +62,4 @@ async fn removing_it_opens_it() {
     world.server.wait_for_subscribers(CHANNEL, 1).await;
     assert_eq!(world.java.ask("t", "delete latch l").await, "true");
     timeout(AT_ONCE, ours).await.expect("did not look").unwrap().unwrap();
-}
+});

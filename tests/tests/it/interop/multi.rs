@@ -2,11 +2,8 @@
 
 use crate::interop::world::*;
 
-/// S-28: several in Java's hands are had by ours once all are free, in whatever order they were named.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn java_holds() {
-    let mut world = World::start().await;
+// S-28: several in Java's hands are had by ours once all are free, in whatever order they were named.
+interop!(java_holds, async |mut world| {
     let both = world.client.multi_lock(["a", "b"]);
     world.java.ask("t", "lock multi b,a").await;
     for name in ["a", "b"] {
@@ -30,13 +27,10 @@ async fn java_holds() {
     got(waiting).await.release().await.unwrap();
     world.nothing_left("a").await;
     world.nothing_left("b").await;
-}
+});
 
-/// S-28: in our hands they are refused to Java, one by one and together, and had once told.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn rust_holds() {
-    let mut world = World::start().await;
+// S-28: in our hands they are refused to Java, one by one and together, and had once told.
+interop!(rust_holds, async |mut world| {
     let both = world.client.multi_lock(["a", "b"]);
     let guard = both.lock().await.unwrap();
     for name in ["a", "b"] {
@@ -62,7 +56,7 @@ async fn rust_holds() {
     a_waiter_listens(&world).await;
     world.java.ask("t", "unlock multi a,b").await;
     timeout(AT_ONCE, ours).await.expect("not told").unwrap().unwrap().release().await.unwrap();
-}
+});
 
 /// Waits until one that waits for both listens for one of them.
 async fn a_waiter_listens(world: &World) {

@@ -5,11 +5,8 @@ use crate::interop::world::*;
 
 const A_MINUTE: Duration = secs(60);
 
-/// S-25, S-15: held by Java it is refused, seen with its holds and its lease, and had once told.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn java_holds() {
-    let mut world = World::start().await;
+// S-25, S-15: held by Java it is refused, seen with its holds and its lease, and had once told.
+interop!(java_holds, async |mut world| {
     let mutex = world.client.mutex("m");
     world.java.ask("t", "lock mutex m").await;
     world.sees("m", HoldKind::Mutex, &[1], HALF_A_MINUTE).await;
@@ -24,13 +21,10 @@ async fn java_holds() {
     world.java.ask("t", "unlock mutex m").await;
     got(waiting).await.release().await.unwrap();
     world.nothing_left("m").await;
-}
+});
 
-/// S-4, S-25: held by us Java is refused it, cannot unlock it, sees its lease, and has it once told.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn rust_holds() {
-    let mut world = World::start().await;
+// S-4, S-25: held by us Java is refused it, cannot unlock it, sees its lease, and has it once told.
+interop!(rust_holds, async |mut world| {
     for (options, length) in [(watched(HALF_A_MINUTE), HALF_A_MINUTE), (fixed(A_MINUTE), A_MINUTE)]
     {
         let guard = world.client.mutex("m").with(options).lock().await.unwrap();
@@ -45,13 +39,10 @@ async fn rust_holds() {
         world.java.ask("t", "unlock mutex m").await;
     }
     world.nothing_left("m").await;
-}
+});
 
-/// S-6: entered again, ours is held once for Java's eyes, and its last release is the one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn our_re_entry_keeps_java_out_to_the_end() {
-    let mut world = World::start().await;
+// S-6: entered again, ours is held once for Java's eyes, and its last release is the one.
+interop!(our_re_entry_keeps_java_out_to_the_end, async |mut world| {
     let mutex = world.client.mutex("m");
     let outer = mutex.lock().await.unwrap();
     let inner = outer.run(mutex.lock()).await.unwrap().unwrap();
@@ -60,7 +51,7 @@ async fn our_re_entry_keeps_java_out_to_the_end() {
     world.java_is_refused("mutex", "m").await;
     outer.release().await.unwrap();
     assert_eq!(world.java.ask("t", "try mutex m").await, "true");
-}
+});
 
 /// S-10: either watchdog keeps the other side out for longer than one lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -84,11 +75,8 @@ async fn watchdogs_keep_the_other_side_out() {
     assert_eq!(world.java.ask("t", "try mutex m").await, "true");
 }
 
-/// S-12: a fixed lease ends for both sides, told or not.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn fixed_leases_end() {
-    let mut world = World::start().await;
+// S-12: a fixed lease ends for both sides, told or not.
+interop!(fixed_leases_end, async |mut world| {
     let short = ms(800);
     let mutex = world.client.mutex("m");
     world.java.ask("t", "lock mutex m 800").await;
@@ -102,12 +90,9 @@ async fn fixed_leases_end() {
     assert!(ours.is_lost());
     assert!(matches!(ours.release().await, Err(LockError::Lost { .. })));
     assert_eq!(world.java.ask("t", "holds mutex m").await, "1");
-}
+});
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn tokens_grow_across_both() {
-    let mut world = World::start().await;
+interop!(tokens_grow_across_both, async |mut world| {
     let mutex = world.client.mutex("m");
     let mut last = 0;
     for round in 0..6 {
@@ -128,7 +113,7 @@ async fn tokens_grow_across_both() {
         // Redisson would never renew an end that we gave its counter.
         assert_eq!(world.server.client().pttl("redisson_lock_token:{m}").await, Ttl::Forever);
     }
-}
+});
 
 /// S-2: a namespace of ours is what a `NameMapper` puts in front.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

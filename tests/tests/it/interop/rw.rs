@@ -11,11 +11,8 @@ async fn writes(lock: &RwLock) -> Option<LockGuard> {
     lock.try_write().await.unwrap()
 }
 
-/// S-27: readers of both sides together; a writer of either waits for all, the last to go tells it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn readers_of_both_keep_writers_out() {
-    let mut world = World::start().await;
+// S-27: readers of both sides together; a writer of either waits for all, the last to go tells it.
+interop!(readers_of_both_keep_writers_out, async |mut world| {
     let lock = world.client.rw_lock("rw");
     for java_is_last in [true, false] {
         world.java.ask("one", "lock read rw").await;
@@ -42,13 +39,10 @@ async fn readers_of_both_keep_writers_out() {
         }
         world.nothing_left("rw").await;
     }
-}
+});
 
-/// S-27: a writer of either is alone, and its end wakes the readers of the other side.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn a_writer_of_either_is_alone() {
-    let mut world = World::start().await;
+// S-27: a writer of either is alone, and its end wakes the readers of the other side.
+interop!(a_writer_of_either_is_alone, async |mut world| {
     let lock = world.client.rw_lock("rw");
     world.java.ask("w", "lock write rw").await;
     world.java.ask("w", "lock write rw").await;
@@ -78,12 +72,9 @@ async fn a_writer_of_either_is_alone() {
         world.java.end(reader, AT_ONCE).await;
     }
     world.sees("rw", HoldKind::Read, &[1, 1], HALF_A_MINUTE).await;
-}
+});
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn a_java_reader_that_entered_twice_stays() {
-    let mut world = World::start().await;
+interop!(a_java_reader_that_entered_twice_stays, async |mut world| {
     let lock = world.client.rw_lock("rw");
     world.java.ask("one", "lock read rw").await;
     world.java.ask("one", "lock read rw").await;
@@ -95,7 +86,7 @@ async fn a_java_reader_that_entered_twice_stays() {
     assert!(writes(&lock).await.is_none());
     world.java.ask("one", "unlock read rw").await;
     writes(&lock).await.expect("no reader holds it").release().await.unwrap();
-}
+});
 
 /// S-10, S-27: the watchdogs of both keep their own readers, and the end of one leaves the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -131,11 +122,8 @@ async fn readers_are_renewed_side_by_side() {
     }
 }
 
-/// S-27: our downgrade lets Java's waiting readers in at once, and no writer.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn our_downgrade_lets_java_read() {
-    let mut world = World::start().await;
+// S-27: our downgrade lets Java's waiting readers in at once, and no writer.
+interop!(our_downgrade_lets_java_read, async |mut world| {
     let lock = world.client.rw_lock("rw");
     let writer = lock.write().await.unwrap();
     let waiting = world.java_waits("one", "lock read rw", &rw_channel("rw")).await;
@@ -149,14 +137,11 @@ async fn our_downgrade_lets_java_read() {
     world.java_is_refused("write", "rw").await;
     world.java.ask("one", "unlock read rw").await;
     world.nothing_left("rw").await;
-}
+});
 
-/// S-15, S-27: Redisson tells nobody of its downgrade. Our readers find out when they look again, at
-/// the poll cap at the latest.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn our_readers_find_javas_downgrade() {
-    let mut world = World::start().await;
+// S-15, S-27: Redisson tells nobody of its downgrade. Our readers find out when they look again, at
+// the poll cap at the latest.
+interop!(our_readers_find_javas_downgrade, async |mut world| {
     let builder = LockClient::builder().poll_cap(ms(500));
     let client = builder.connect(&world.server.url()).await.unwrap();
     let lock = client.rw_lock("rw");
@@ -173,13 +158,10 @@ async fn our_readers_find_javas_downgrade() {
     ours.release().await.unwrap();
     world.java.ask("w", "try write rw").await;
     assert!(reads(&lock).await.is_none());
-}
+});
 
-/// S-27: our readers let our waiting writer go first; Java's do not know of it, and hold it up.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn java_readers_pass_our_waiting_writer() {
-    let mut world = World::start().await;
+// S-27: our readers let our waiting writer go first; Java's do not know of it, and hold it up.
+interop!(java_readers_pass_our_waiting_writer, async |mut world| {
     let lock = world.client.rw_lock("rw");
     world.java.ask("one", "lock read rw").await;
     let writer = world.waits(lock.write(), &rw_channel("rw")).await;
@@ -192,4 +174,4 @@ async fn java_readers_pass_our_waiting_writer() {
     assert!(!writer.is_finished());
     world.java.ask("two", "unlock read rw").await;
     got(writer).await.release().await.unwrap();
-}
+});

@@ -46,30 +46,21 @@ async fn permits_are_shared(world: &mut World) {
     java_sees_free(world, 2).await;
 }
 
-/// S-30: a semaphore whose number of permits Redisson set.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn made_by_java_it_is_shared() {
-    let mut world = World::start().await;
+// S-30: a semaphore whose number of permits Redisson set.
+interop!(made_by_java_it_is_shared, async |mut world| {
     assert_eq!(world.java.ask("t", "set permit s 2").await, "true");
     permits_are_shared(&mut world).await;
     permits_are_shared(&mut world).await;
-}
+});
 
-/// S-30: one that ours made by its first acquire.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn made_by_rust_it_is_shared() {
-    let mut world = World::start().await;
+// S-30: one that ours made by its first acquire.
+interop!(made_by_rust_it_is_shared, async |mut world| {
     permits_are_shared(&mut world).await;
     permits_are_shared(&mut world).await;
     assert_eq!(world.java.ask("t", "set permit s 5").await, "false");
-}
+});
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn leases_of_java_end_for_us() {
-    let mut world = World::start().await;
+interop!(leases_of_java_end_for_us, async |mut world| {
     world.java.ask("t", "set permit s 2").await;
     let many = two(&world.client);
     let ended = world.java.ask("t", "acquire permit s 700").await;
@@ -81,12 +72,9 @@ async fn leases_of_java_end_for_us() {
     ours.release().await.unwrap();
     next.release().await.unwrap();
     java_sees_free(&mut world, 2).await;
-}
+});
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn several_at_once_count_each() {
-    let mut world = World::start().await;
+interop!(several_at_once_count_each, async |mut world| {
     let both = two(&world.client).acquire_many(2).await.unwrap();
     java_sees_free(&mut world, 0).await;
     let waiting = ["t", "u"].map(|thread| world.java.begin(thread, "acquire permit s 60000"));
@@ -98,25 +86,19 @@ async fn several_at_once_count_each() {
         world.java.end(waiting, AT_ONCE).await;
     }
     assert!(two(&world.client).try_acquire().await.unwrap().is_none());
-}
+});
 
-/// S-32: `RSemaphore` knows nothing of who has its permits. In use it is refused, not shared.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn a_plain_semaphore_in_use_is_a_collision() {
-    let mut world = World::start().await;
+// S-32: `RSemaphore` knows nothing of who has its permits. In use it is refused, not shared.
+interop!(a_plain_semaphore_in_use_is_a_collision, async |mut world| {
     assert_eq!(world.java.ask("t", "set plain-semaphore s 2").await, "true");
     assert_eq!(world.java.ask("t", "try plain-semaphore s").await, "true");
     let refused = two(&world.client).acquire().await.unwrap_err();
     assert!(matches!(refused, LockError::KeyCollision { .. }), "{refused:?}");
     assert_eq!(world.java.ask("t", "available plain-semaphore s").await, "1");
-}
+});
 
-/// Permits freed by force are free for Java, and its holder is told when it gives its own back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn permits_of_java_are_freed_by_force() {
-    let mut world = World::start().await;
+// Permits freed by force are free for Java, and its holder is told when it gives its own back.
+interop!(permits_of_java_are_freed_by_force, async |mut world| {
     world.java.ask("t", "set permit s 2").await;
     let first = world.java.ask("t", "acquire permit s 60000").await;
     world.java.ask("t", "acquire permit s -1").await;
@@ -128,4 +110,4 @@ async fn permits_of_java_are_freed_by_force() {
     let ours = timeout(SOON, two(&world.client).acquire()).await.unwrap().unwrap();
     assert!(two(&world.client).try_acquire().await.unwrap().is_none());
     ours.release().await.unwrap();
-}
+});

@@ -2,11 +2,8 @@
 
 use crate::interop::world::*;
 
-/// A mutex entered twice, and a fair lock with Java threads in its queue.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn java_holds_are_named() {
-    let mut world = World::start().await;
+// A mutex entered twice, and a fair lock with Java threads in its queue.
+interop!(java_holds_are_named, async |mut world| {
     world.java.ask("t", "lock mutex m").await;
     world.java.ask("t", "lock mutex m").await;
     world.java.ask("t", "lock fair f").await;
@@ -34,4 +31,4 @@ async fn java_holds_are_named() {
     assert_eq!(world.java.end(waiting, AT_ONCE).await, "locked");
     world.java.ask("u", "unlock fair f").await;
     got(ours).await.release().await.unwrap();
-}
+});

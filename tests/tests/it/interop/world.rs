@@ -25,10 +25,6 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) async fn start() -> Self {
-        Self::with(Redisson::default()).await
-    }
-
     pub(crate) async fn with(redisson: Redisson) -> Self {
         let server = RedisServer::start().await;
         let java = Java::start(&server, &redisson).await;

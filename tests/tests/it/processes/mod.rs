@@ -2,4 +2,3 @@
 
 mod fair;
 mod many_tasks;
-mod semaphore;

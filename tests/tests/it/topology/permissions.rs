@@ -57,10 +57,8 @@ fn the_documented_commands_are_those_of_the_scripts() {
     assert_eq!(documented, called);
 }
 
-/// Everything that each kind does: take, wait, be told, renew, extend, give back; and what operators do.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn they_are_enough_for_every_kind() {
-    let (server, url) = world(&documented()).await;
+// Everything that each kind does: take, wait, be told, renew, extend, give back; and what operators do.
+test_with!(they_are_enough_for_every_kind, world(&documented()), async |(server, url)| {
     let client = LockClient::connect(&url).await.unwrap();
     let admin = connect(&server).await;
     let options = LockOptions::default();
@@ -97,42 +95,16 @@ async fn they_are_enough_for_every_kind() {
     let three = 3;
     let permits = client.semaphore("bulk", three).acquire_many(three).await.unwrap();
     permits.release().await.unwrap();
-}
+});
 
-/// Locks that ask for replicas need WAIT as well (S-31).
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn they_are_enough_for_replicas() {
-    let (server, url) = world(&documented()).await;
+// Locks that ask for replicas need WAIT as well (S-31).
+test_with!(they_are_enough_for_replicas, world(&documented()), async |(server, url)| {
     let _replica = RedisServer::builder().replica_of(server.port()).start().await;
     server.wait_for_replicas(1).await;
     let client = LockClient::connect(&url).await.unwrap();
     let options = LockOptions::new().replicas(Replicas::new(1, SOON));
     take_named(&client, "mutex", options).await.unwrap().release().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fewer_are_enough_for_mutexes() {
-    let rules = "on >pw ~* resetchannels &* -@all +evalsha +script|load +ping +subscribe \
-                 +unsubscribe +publish +pttl +pexpire +pexpireat +hexists +hset +hdel +del +time \
-                 +get +set +incrby";
-    let rules: Vec<_> = rules.split_whitespace().map(str::to_owned).collect();
-    let (server, url) = world(&rules).await;
-    let client = LockClient::connect(&url).await.unwrap();
-    let admin = connect(&server).await;
-    let held = admin.mutex("acl").lock().await.unwrap();
-    let mutex = client.mutex("acl");
-    let waiter = lock_tests::spawn(async move { mutex.lock().await.unwrap() });
-    let channel = "redisson_lock__channel:{acl}";
-    soon!("it may listen", server.pubsub_numsub(channel).await > 0);
-    held.release().await.unwrap();
-    let guard = waiter.await.unwrap();
-    guard.extend(secs(60)).await.unwrap();
-    guard.release().await.unwrap();
-    // Also for several at once.
-    let several = client.multi_lock(["{acl}:1", "{acl}:2"]).lock().await.unwrap();
-    several.extend(secs(60)).await.unwrap();
-    several.release().await.unwrap();
-}
+});
 
 /// A client whose user may not run PEXPIREAT renews by PEXPIRE.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -189,11 +161,9 @@ async fn a_release_that_may_not_notify_is_a_release() {
     }
 }
 
-/// S-10: a user who may not set expiries gets no lock, and leaves none that has no end: asked of the
-/// store itself, which gives nothing back afterwards.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_without_an_end_is_never_left() {
-    let (server, url) = world(&documented()).await;
+// S-10: a user who may not set expiries gets no lock, and leaves none that has no end: asked of the
+// store itself, which gives nothing back afterwards.
+test_with!(a_lock_without_an_end_is_never_left, world(&documented()), async |(server, url)| {
     let (store, raw) = (RedisStore::connect(&url).await.unwrap(), server.client());
     let key = |name| LockKey::new(name).unwrap();
     let targets = [
@@ -247,4 +217,4 @@ async fn a_lock_without_an_end_is_never_left() {
         }
         raw.cmd(&["FLUSHDB"]).await;
     }
-}
+});

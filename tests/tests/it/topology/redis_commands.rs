@@ -4,9 +4,7 @@ use crate::prelude::*;
 use crate::support::kinds::take_one_or_several;
 use crate::topology::sentinel::world::World;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_writes_in_the_slot_of_the_lock() {
-    let cluster = RedisCluster::start().await;
+test_with!(a_cluster_writes_in_the_slot_of_the_lock, RedisCluster::start(), async |cluster| {
     let client = LockClient::builder().connect_cluster(cluster.urls()).await.unwrap();
     for kind in ["mutex", "fair", "write", "multi", "several fair", "several write"] {
         let name = format!("{{{kind}}}");
@@ -33,12 +31,10 @@ async fn a_cluster_writes_in_the_slot_of_the_lock() {
     assert_eq!(kind, StoreErrorKind::Command, "{sentence}");
     assert!(sentence.ends_with("name each of its keys by `key`"), "{sentence}");
     guard.release().await.unwrap();
-}
+});
 
-/// MOVED and ASK say that nothing ran: the command follows, and runs once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_follows_its_slot() {
-    let cluster = RedisCluster::start().await;
+// MOVED and ASK say that nothing ran: the command follows, and runs once.
+test_with!(a_command_follows_its_slot, RedisCluster::start(), async |cluster| {
     let client = LockClient::builder().connect_cluster(cluster.urls()).await.unwrap();
     let guard = client.mutex("{moves}").lock().await.unwrap();
     let add = async || guard.redis("INCR").key("{moves}:n").run().await.unwrap().as_integer();
@@ -50,15 +46,13 @@ async fn a_command_follows_its_slot() {
     cluster.move_slot(slot, to, &all, meanwhile).await;
     assert_eq!(add().await, Some(3), "redirected by MOVED");
     guard.release().await.unwrap();
-}
+});
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_master_that_sentinels_name_writes() {
-    let world = World::new(1).await;
+test_with!(the_master_that_sentinels_name_writes, World::new(1), async |world| {
     let client = world.client().await;
     let guard = client.mutex("held").lock().await.unwrap();
     guard.redis("SET").key("data").arg(1).run().await.unwrap();
     assert!(client.admin().force_release("held").await.unwrap());
     assert!(guard.redis("DEL").key("data").run().await.unwrap_err().is_lost());
     assert!(world.master().client().exists("data").await);
-}
+});

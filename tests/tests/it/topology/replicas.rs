@@ -38,9 +38,7 @@ fn counts(outcome: Result<LockGuard, LockError>) -> (usize, usize) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_grant_is_on_the_replica() {
-    let master = RedisServer::start().await;
+test_with!(a_grant_is_on_the_replica, RedisServer::start(), async |master| {
     let road = Proxy::start(master.port()).await;
     let replica = RedisServer::builder().replica_of(road.port()).start().await;
     master.wait_for_replicas(1).await;
@@ -52,13 +50,11 @@ async fn a_grant_is_on_the_replica() {
         assert!(replica.client().exists(kind).await, "{kind}: the replica does not know");
         guard.release().await.unwrap();
     }
-}
+});
 
-/// S-31: a replica that has stopped, no replica, and one too few fail closed: nothing stays taken,
-/// and the error says how many there were, at the end of the wait and not before.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn too_few_replicas_fail_closed() {
-    let world = World::new().await;
+// S-31: a replica that has stopped, no replica, and one too few fail closed: nothing stays taken,
+// and the error says how many there were, at the end of the wait and not before.
+test_with!(too_few_replicas_fail_closed, World::new(), async |world| {
     let wait = ms(600);
     let failed = async |at_least, acked| {
         for (kind, _) in KINDS {
@@ -86,12 +82,10 @@ async fn too_few_replicas_fail_closed() {
     }
     world.replica.kill();
     failed(1, 0).await;
-}
+});
 
-/// S-31: replicas have no longer than the wait, and the error names that time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_ends_the_time_of_replicas() {
-    let world = World::new().await;
+// S-31: replicas have no longer than the wait, and the error names that time.
+test_with!(a_wait_ends_the_time_of_replicas, World::new(), async |world| {
     let (wait, start) = (ms(600), Instant::now());
     let options = LockOptions::new().replicas(Replicas::new(2, secs(10))).wait(wait);
     let error = world.client.mutex("m").with(options).lock().await.unwrap_err();
@@ -101,12 +95,10 @@ async fn a_wait_ends_the_time_of_replicas() {
     let took = start.elapsed();
     let in_time = timeout >= wait / 2 && timeout <= took && took < patience(secs(5));
     assert!(in_time, "{timeout:?} of {took:?}");
-}
+});
 
-/// S-31: a waiting task has the lock as soon as the replica is back, within its one call.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_that_comes_back_ends_the_wait() {
-    let world = World::new().await;
+// S-31: a waiting task has the lock as soon as the replica is back, within its one call.
+test_with!(a_replica_that_comes_back_ends_the_wait, World::new(), async |world| {
     world.replica.pause();
     for (kind, _) in KINDS {
         let client = world.client.clone();
@@ -120,13 +112,11 @@ async fn a_replica_that_comes_back_ends_the_wait() {
         guard.release().await.unwrap();
     }
     world.replica.resume();
-}
+});
 
-/// S-26: whoever had to give a fair lock back lines up anew, and is told when its turn comes: behind another process, and right after a
-/// waiter of its own.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fair_waiter_hears_of_its_second_turn() {
-    let world = World::new().await;
+// S-26: whoever had to give a fair lock back lines up anew, and is told when its turn comes: behind another process, and right after a
+// waiter of its own.
+test_with!(a_fair_waiter_hears_of_its_second_turn, World::new(), async |world| {
     let quiet = LockClient::builder().waiter_lease(SOON * 3).poll_cap(SOON);
     let client = quiet.connect(&world.master.url()).await.unwrap();
     let waiting = async |n| {
@@ -155,12 +145,10 @@ async fn a_fair_waiter_hears_of_its_second_turn() {
         let guard = timeout(secs(3), waiter).await.expect("not told").unwrap().unwrap();
         guard.release().await.unwrap();
     }
-}
+});
 
-/// S-14, S-31: a hold that no replica knows of is not handed to whoever asked for one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hand_off_keeps_the_replicas() {
-    let world = World::new().await;
+// S-14, S-31: a hold that no replica knows of is not handed to whoever asked for one.
+test_with!(a_hand_off_keeps_the_replicas, World::new(), async |world| {
     world.replica.pause();
     let client = LockClient::builder().handoff_window(SOON);
     let client = client.connect(&world.master.url()).await.unwrap();
@@ -176,12 +164,10 @@ async fn a_hand_off_keeps_the_replicas() {
     second.await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(counts(third.await.unwrap()), (0, 1));
     world.replica.resume();
-}
+});
 
-/// S-27, S-31: nor does a reader who asked for a replica join a hold that none knows of.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shared_read_hold_keeps_the_replicas() {
-    let world = World::new().await;
+// S-27, S-31: nor does a reader who asked for a replica join a hold that none knows of.
+test_with!(a_shared_read_hold_keeps_the_replicas, World::new(), async |world| {
     let plain = LockOptions::default();
     world.replica.pause();
     let first = take_named(&world.client, "read", plain).await.unwrap();
@@ -194,12 +180,10 @@ async fn a_shared_read_hold_keeps_the_replicas() {
     assert!(world.replica.client().exists("read").await, "the replica does not know");
     first.release().await.unwrap();
     second.release().await.unwrap();
-}
+});
 
-/// S-21, S-22, S-33: the same connection faults as without replicas.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_replies_and_flushed_scripts_are_made_good() {
-    let world = World::new().await;
+// S-21, S-22, S-33: the same connection faults as without replicas.
+test_with!(lost_replies_and_flushed_scripts_are_made_good, World::new(), async |world| {
     let proxy = Proxy::start(world.master.port()).await;
     let client = connect(&proxy).await;
     for (kind, _) in KINDS {
@@ -213,12 +197,10 @@ async fn lost_replies_and_flushed_scripts_are_made_good() {
         timeout(SOON, guard.release()).await.expect("hung").unwrap();
     }
     assert_eq!(proxy.replies_dropped(), 2 * KINDS.len());
-}
+});
 
-/// S-21: dropped in the middle of its WAIT, the lock is given back at once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_wait_is_undone() {
-    let world = World::new().await;
+// S-21: dropped in the middle of its WAIT, the lock is given back at once.
+test_with!(a_dropped_wait_is_undone, World::new(), async |world| {
     world.replica.pause();
     let options = LockOptions::new().replicas(Replicas::new(1, secs(5)));
     for (kind, _) in KINDS {
@@ -231,12 +213,10 @@ async fn a_dropped_wait_is_undone() {
         take_named(&world.client, kind, free).await.expect("left behind").release().await.unwrap();
     }
     world.replica.resume();
-}
+});
 
-/// S-33: a user that may not WAIT hears so, and keeps nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wait_needs_a_permission() {
-    let world = World::new().await;
+// S-33: a user that may not WAIT hears so, and keeps nothing.
+test_with!(wait_needs_a_permission, World::new(), async |world| {
     let raw = world.master.client();
     raw.cmd(&["ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all", "-wait"]).await;
     let url = format!("redis://u:pw@127.0.0.1:{}", world.master.port());
@@ -244,4 +224,4 @@ async fn wait_needs_a_permission() {
     let error = take_named(&client, "mutex", replicated(1, SOON)).await.unwrap_err();
     assert_eq!(store_kind(&error), Some(StoreErrorKind::Denied), "{error:?}");
     soon!("it is free", !raw.exists("mutex").await);
-}
+});

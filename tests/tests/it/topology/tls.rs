@@ -201,10 +201,8 @@ async fn unusable_options_fail_before_anything_is_sent() {
     }
 }
 
-/// TLS where there is none, and none where there is: said as what it may be.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_wrong_scheme_is_a_hint() {
-    let (authority, server) = authority_and_server().await;
+// TLS where there is none, and none where there is: said as what it may be.
+test_with!(the_wrong_scheme_is_a_hint, authority_and_server(), async |(authority, server)| {
     let error = LockClient::connect(&server.url().replace("rediss", "redis")).await.unwrap_err();
     let (_, sentence) = kind_and_sentence(error);
     assert!(sentence.contains("rediss://"), "{sentence}");
@@ -213,4 +211,4 @@ async fn the_wrong_scheme_is_a_hint() {
     let url = server.url().replace("redis", "rediss");
     let (_, sentence) = refused(&url, authority.trusted()).await;
     assert!(sentence.contains("redis://"), "{sentence}");
-}
+});

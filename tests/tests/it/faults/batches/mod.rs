@@ -144,10 +144,8 @@ async fn requests_for_many_permits_share_no_script() {
     release_all(guards).await;
 }
 
-/// S-8: what requests of one script have in common is sent once, and each gets its own lease all the same.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_lease_is_its_own() {
-    let (server, _proxy, client) = world().await;
+// S-8: what requests of one script have in common is sent once, and each gets its own lease all the same.
+test_with!(each_lease_is_its_own, world(), async |(server, _proxy, client)| {
     server.reset_stats().await;
     // Two by two: some neighbours differ, and some do not.
     let lease_of = |number: usize| ms(20_000 + 10_000 * (number as u64 / 2 % 3));
@@ -165,7 +163,7 @@ async fn each_lease_is_its_own() {
     }
     release_all(guards).await;
     nothing_is_held(&raw).await;
-}
+});
 
 /// Whoever queues goes out when the first is answered, and not, taking and freeing, when overdue
 /// by a millisecond.
@@ -231,10 +229,8 @@ async fn a_forbidden_key_hurts_no_other_request() {
     released(first.into_iter().chain(others).collect()).await;
 }
 
-/// S-20, S-21: acquires and guards dropped at any moment leave nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn drops_at_any_moment_leave_nothing() {
-    let (server, proxy, client) = world().await;
+// S-20, S-21: acquires and guards dropped at any moment leave nothing.
+test_with!(drops_at_any_moment_leave_nothing, world(), async |(server, proxy, client)| {
     proxy.delay(ms(1));
     let dropped = Arc::new(AtomicUsize::new(0));
     let tasks: Vec<_> = (0..100)
@@ -260,7 +256,7 @@ async fn drops_at_any_moment_leave_nothing() {
     let dropped = dropped.load(Ordering::Relaxed);
     assert!((50..1_980).contains(&dropped), "{dropped} of 2000 dropped: says little");
     nothing_is_held(&server.client()).await;
-}
+});
 
 /// S-21: a request whose caller has gone is not sent when its turn comes.
 #[tokio::test]

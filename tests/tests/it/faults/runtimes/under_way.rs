@@ -60,11 +60,9 @@ async fn is_released(server: Option<&RedisServer>) {
     dispose(rest).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_under_way_is_taken_over() {
-    let server = RedisServer::start().await;
+test_with!(a_release_under_way_is_taken_over, RedisServer::start(), async |server| {
     tokio::join!(is_released(Some(&server)), is_released(None));
-}
+});
 
 /// The runtime is driven again after another has taken its place, and hears nothing that is for that one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

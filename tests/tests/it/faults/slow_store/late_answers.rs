@@ -224,10 +224,8 @@ async fn a_renewal_after_the_release_prolongs_nothing() {
     assert!(kept >= at_least && kept < at_least + ms(100), "free after {kept:?}");
 }
 
-/// The same on both stores and for every kind: what was let go and is kept is nobody's to renew.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_kept_is_not_renewed() {
-    let server = RedisServer::start().await;
+// The same on both stores and for every kind: what was let go and is kept is nobody's to renew.
+test_with!(what_is_kept_is_not_renewed, RedisServer::start(), async |server| {
     let redis = RedisStore::connect(&server.url()).await.unwrap();
     let memory = MemoryStore::new();
     let stores: [&dyn Store; 2] = [&redis, &memory];
@@ -270,4 +268,4 @@ async fn what_is_kept_is_not_renewed() {
             assert!(matches!(freed, ReleaseReply::Released { .. }), "{store:?}: {mine:?}");
         }
     }
-}
+});

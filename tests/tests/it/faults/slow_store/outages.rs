@@ -121,10 +121,8 @@ async fn a_try_beside_a_sleeping_contender_tells_of_the_outage() {
     }
 }
 
-/// S-33: a short wait in line says no more than a try.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_short_wait_in_line_tells_of_the_outage() {
-    let world = World::new().await;
+// S-33: a short wait in line says no more than a try.
+test_with!(a_short_wait_in_line_tells_of_the_outage, World::new(), async |world| {
     world.end(Outage::Silent);
     for kind in ["mutex", "write"] {
         let first = world.contend(kind);
@@ -134,11 +132,9 @@ async fn a_short_wait_in_line_tells_of_the_outage() {
         assert!(is_store(&waited), "{kind}: {waited:?}");
         first.abort();
     }
-}
+});
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_held_here_is_busy_also_in_an_outage() {
-    let world = World::new().await;
+test_with!(what_is_held_here_is_busy_also_in_an_outage, World::new(), async |world| {
     for kind in ["mutex", "write"] {
         let held = take(&world.client, kind, kind, LockOptions::default()).await;
         let contender = world.contend(kind);
@@ -149,7 +145,7 @@ async fn what_is_held_here_is_busy_also_in_an_outage() {
         contender.abort();
         drop(held);
     }
-}
+});
 
 #[distributed_lock(key = "mutex", client = client, on_busy = skip)]
 async fn skips(client: &LockClient) -> Result<Option<()>, LockError> {
@@ -167,11 +163,9 @@ async fn falls_back(client: &LockClient) -> Result<&'static str, LockError> {
     Ok("body")
 }
 
-/// A call that is skipped when busy is not skipped in an outage, nor answered by its fallback; and a
-/// layer says that the store is away.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_and_requests_tell_of_the_outage() {
-    let world = World::new().await;
+// A call that is skipped when busy is not skipped in an outage, nor answered by its fallback; and a
+// layer says that the store is away.
+test_with!(calls_and_requests_tell_of_the_outage, World::new(), async |world| {
     let client = &world.client;
     let layer = LockLayer::http().client(client.clone()).key("mutex").wait(Wait::None);
     let service = layer.build().unwrap().layer(service_fn(|_: http::Request<String>| async {
@@ -185,4 +179,4 @@ async fn calls_and_requests_tell_of_the_outage() {
     let answer = service.oneshot(request).await.unwrap();
     assert_eq!(answer.status(), 503);
     contender.abort();
-}
+});

@@ -43,11 +43,13 @@ async fn holds_survive_slow_answers() {
     tokio::join!(holds_stay(40), holds_stay(90));
 }
 
-/// S-9, S-28: of two servers one hangs, and the other says that the hold is none: that is not kept back
-/// until the first answers or the deadline has passed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_hangs_hides_no_loss() {
-    let (_one, proxy, first) = far_world_with(SOON).await;
+// S-9, S-28: of two servers one hangs, and the other says that the hold is none: that is not kept back
+// until the first answers or the deadline has passed.
+test_with!(a_server_that_hangs_hides_no_loss, far_world_with(SOON), async |(
+    _one,
+    proxy,
+    first,
+)| {
     let (two, _pass, second) = far_world_with(SOON).await;
     let joint = MultiLock::of([first.mutex("a").into(), second.mutex("b").into()]);
     let lease = LEASE * 4;
@@ -60,7 +62,7 @@ async fn a_server_that_hangs_hides_no_loss() {
     assert!(matches!(lost, LockError::Lost { cause: found, .. } if found == cause), "{lost:?}");
     assert!(start.elapsed() < patience(lease * 6 / 10), "after {:?}", start.elapsed());
     proxy.pass();
-}
+});
 
 /// A renewal without an answer makes its connection doubtful after a tenth of the lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

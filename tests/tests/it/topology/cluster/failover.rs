@@ -18,11 +18,9 @@ async fn hold(client: &LockClient, name: &str) -> LockGuard {
     client.mutex(name).with(options).lock().await.unwrap()
 }
 
-/// What the replica knew stays held and is waited for; new locks of those slots work once it has taken
-/// over, and those of other masters notice nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_dies() {
-    let cluster = RedisCluster::with_replicas().await;
+// What the replica knew stays held and is waited for; new locks of those slots work once it has taken
+// over, and those of other masters notice nothing.
+test_with!(a_master_dies, RedisCluster::with_replicas(), async |cluster| {
     let (a, b) = (patient(&cluster).await, patient(&cluster).await);
     let dead = cluster.names_at(0, 3).await;
     let alive = [cluster.names_at(1, 2).await, cluster.names_at(2, 2).await].concat();
@@ -72,7 +70,7 @@ async fn a_master_dies() {
     waiting.await.unwrap().unwrap().release().await.unwrap();
     assert!(released.elapsed() < patience(PROMPTLY), "{:?}", released.elapsed());
     elsewhere.release().await.unwrap();
-}
+});
 
 /// What was sent to a master before it hung is granted by it when it goes on, if nobody has told it yet
 /// that it was replaced. That does not count where somebody knows.

@@ -29,10 +29,8 @@ async fn world() -> (RedisCluster, Proxy, LockClient, String) {
     (cluster, proxy, client, name)
 }
 
-/// What may have run is not sent again: a latch that was counted down once is counted down once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unknown_outcome_is_not_repeated() {
-    let (_cluster, proxy, client, name) = world().await;
+// What may have run is not sent again: a latch that was counted down once is counted down once.
+test_with!(an_unknown_outcome_is_not_repeated, world(), async |(_cluster, proxy, client, name)| {
     let latch = client.latch(&name);
     assert!(latch.try_set_count(5).await.unwrap());
     proxy.drop_next_reply_to("down");
@@ -40,13 +38,11 @@ async fn an_unknown_outcome_is_not_repeated() {
     assert_eq!(error.kind(), StoreErrorKind::OutcomeUnknown, "{error:?}");
     assert_eq!(proxy.replies_dropped(), 1);
     assert_eq!(latch.count().await.unwrap(), 4);
-}
+});
 
-/// The server says on its own account that a subscription is over. That is not taken for the answer to
-/// what is under way at the same node, of which there is always something here.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_go_to_the_task_that_asked() {
-    let (cluster, proxy, client, name) = world().await;
+// The server says on its own account that a subscription is over. That is not taken for the answer to
+// what is under way at the same node, of which there is always something here.
+test_with!(answers_go_to_the_task_that_asked, world(), async |(cluster, proxy, client, name)| {
     let other = LockClient::builder().connect_cluster([cluster.node(1).url()]).await.unwrap();
     let busy = cluster.names_at(0, 10).await;
     let held = client.mutex(&name).lock().await.unwrap();
@@ -71,7 +67,7 @@ async fn answers_go_to_the_task_that_asked() {
     };
     // The first is the one that is held.
     tokio::join!(join_all(busy[1..].iter().map(ask)), moves);
-}
+});
 
 /// S-9: a node that does not answer costs the holds on its slots, and no others: their answers are not kept
 /// back until its own have come.
@@ -95,10 +91,8 @@ async fn a_silent_node_costs_only_its_own_holds() {
     kept.release().await.unwrap();
 }
 
-/// S-21, S-22: a grant whose answer was lost is ours, or is given back; never is it held by nobody.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_grant_is_found_again() {
-    let (cluster, proxy, client, name) = world().await;
+// S-21, S-22: a grant whose answer was lost is ours, or is given back; never is it held by nobody.
+test_with!(a_lost_grant_is_found_again, world(), async |(cluster, proxy, client, name)| {
     // What undoes the first may be what loses its answer in place of the next, or be cut off with it.
     for _ in 0..20 {
         if proxy.replies_dropped() >= 4 {
@@ -114,4 +108,4 @@ async fn a_lost_grant_is_found_again() {
         }
     }
     panic!("hardly any answer was lost: {}", proxy.replies_dropped());
-}
+});

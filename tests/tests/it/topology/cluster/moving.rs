@@ -19,11 +19,9 @@ async fn move_on(
     assert_ne!(cluster.owner(slot).await, from);
 }
 
-/// The slot goes to a node that the waiter's client has had nothing to do with. It connects at once and
-/// listens there, and not at its next look, which is up to a second later.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_listen_at_a_node_that_is_new() {
-    let cluster = RedisCluster::with_spares(3).await;
+// The slot goes to a node that the waiter's client has had nothing to do with. It connects at once and
+// listens there, and not at its next look, which is up to a second later.
+test_with!(waiters_listen_at_a_node_that_is_new, RedisCluster::with_spares(3), async |cluster| {
     let (a, b) = (client(&cluster).await, client(&cluster).await);
     let mut deaf = Vec::new();
     for (spare, name) in [(3, "{new}"), (4, "{newer}"), (5, "{newest}")] {
@@ -39,13 +37,11 @@ async fn waiters_listen_at_a_node_that_is_new() {
     }
     // A busy machine may delay any of them; a look once a second is never early three times.
     assert!(deaf.iter().any(|time| *time < ms(250)), "{deaf:?}");
-}
+});
 
-/// S-15: a release between the end of one subscription and the next is found out by the next, however long
-/// it takes to have.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_that_no_waiter_heard_is_found_out() {
-    let cluster = RedisCluster::start().await;
+// S-15: a release between the end of one subscription and the next is found out by the next, however long
+// it takes to have.
+test_with!(a_release_that_no_waiter_heard_is_found_out, RedisCluster::start(), async |cluster| {
     let (a, b) = (client(&cluster).await, client(&cluster).await);
     let name = "{unheard}";
     let to = (cluster.owner(cluster.slot(name).await).await + 1) % 3;
@@ -68,13 +64,11 @@ async fn a_release_that_no_waiter_heard_is_found_out() {
     assert!(!waiting.is_finished(), "it has heard");
     target.cmd(&["ACL", "SETUSER", "default", "+ssubscribe"]).await;
     timeout(PROMPTLY, waiting).await.expect("not told").unwrap().unwrap().release().await.unwrap();
-}
+});
 
-/// A reader whose own key has not followed yet looks as if it had ended, at the node where the lock is by
-/// then. No writer gets in by that.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_on_its_way_keeps_writers_out() {
-    let cluster = RedisCluster::start().await;
+// A reader whose own key has not followed yet looks as if it had ended, at the node where the lock is by
+// then. No writer gets in by that.
+test_with!(a_reader_on_its_way_keeps_writers_out, RedisCluster::start(), async |cluster| {
     let reading = client(&cluster).await;
     let builder = LockClient::builder().waiter_lease(ms(600));
     let builder = builder.store_patience(secs(20));
@@ -95,12 +89,10 @@ async fn a_reader_on_its_way_keeps_writers_out() {
     assert!(!reader.is_lost());
     reader.release().await.unwrap();
     writer.await.unwrap().unwrap().release().await.unwrap();
-}
+});
 
-/// A release that has to wait for the rest of the slot tells its caller so, and not to connect to a cluster.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_in_a_divided_slot_says_so() {
-    let cluster = RedisCluster::start().await;
+// A release that has to wait for the rest of the slot tells its caller so, and not to connect to a cluster.
+test_with!(a_release_in_a_divided_slot_says_so, RedisCluster::start(), async |cluster| {
     let store = ClusterStore::connect(cluster.urls()).await.unwrap();
     let target = Target::read(LockKey::new("{rw}").unwrap());
     let owner = OwnerId::new(&client_id(), 1, 1);
@@ -134,4 +126,4 @@ async fn a_release_in_a_divided_slot_says_so() {
     let all = ["{rw}".to_owned()].into_iter().chain(readers).collect::<Vec<_>>();
     let all: Vec<_> = all.iter().map(String::as_str).collect();
     move_on(&cluster, "{rw}", &all, half_way).await;
-}
+});

@@ -13,10 +13,8 @@ fn documented() -> Vec<String> {
     words
 }
 
-/// For every kind: take, wait, be told, inspect, give back; across a move of the slot as well.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn they_are_enough() {
-    let cluster = RedisCluster::start().await;
+// For every kind: take, wait, be told, inspect, give back; across a move of the slot as well.
+test_with!(they_are_enough, RedisCluster::start(), async |cluster| {
     let rules = documented();
     assert!(rules.iter().any(|word| word == "+spublish"), "{rules:?}");
     for at in 0..3 {
@@ -55,4 +53,4 @@ async fn they_are_enough() {
         assert_eq!(a.admin().inspect(&name).await.unwrap().kind, Some(is));
         guard.release().await.unwrap_or_else(|error| panic!("{kind}: {error:?}"));
     }
-}
+});

@@ -3,11 +3,9 @@
 use super::world::{FAILOVER, World, builder, long, reach};
 use crate::prelude::*;
 
-/// S-9, S-15: the master dies. Who holds a lock that the replica knows of keeps it, with its token, and
-/// renews it; who waits is woken by its release on the new master.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_master_dies() {
-    let world = World::new(1).await;
+// S-9, S-15: the master dies. Who holds a lock that the replica knows of keeps it, with its token, and
+// renews it; who waits is woken by its release on the new master.
+test_with!(the_master_dies, World::new(1), async |world| {
     let quiet = || builder().poll_cap(FAILOVER * 10);
     let (client, other) = (world.client().await, world.client_of(quiet()).await);
     // Longer than a fail-over takes on a busy machine.
@@ -42,13 +40,11 @@ async fn the_master_dies() {
     let next = timeout(secs(5), waiter).await.expect("not woken").unwrap().unwrap();
     assert!(next.token() > token);
     next.release().await.unwrap();
-}
+});
 
-/// S-31: a lock that a replica has acknowledged survives its master, and more can be taken after it: the
-/// second connection follows to the new master, too.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acknowledged_lock_survives() {
-    let world = World::new(2).await;
+// S-31: a lock that a replica has acknowledged survives its master, and more can be taken after it: the
+// second connection follows to the new master, too.
+test_with!(an_acknowledged_lock_survives, World::new(2), async |world| {
     let client = world.client().await;
     let options = LockOptions::new().replicas(Replicas::new(1, secs(2))).wait(FAILOVER);
     let mut guards = Vec::new();
@@ -66,4 +62,4 @@ async fn an_acknowledged_lock_survives() {
     assert!(promoted.client().exists("later").await && other.client().exists("later").await);
     release_all(guards.into_iter().chain([later])).await;
     assert!(!promoted.client().exists("a").await);
-}
+});

@@ -30,24 +30,24 @@ async fn uses(
     granted
 }
 
-/// S-19: what the old master released after its replica was promoted, the new master does not know of. Two processes use each
-/// lock all the while, so most are released in that time; none stays held until its lease ends, nor a fair lock's place
-/// until it counts as dead.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_name_is_free_soon() {
-    let world = World::new(1).await;
+// S-19: what the old master released after its replica was promoted, the new master does not know of. Two processes use each
+// lock all the while, so most are released in that time; none stays held until its lease ends, nor a fair lock's place
+// until it counts as dead.
+test_with!(every_name_is_free_soon, World::new(1), async |world| {
     fails_over(&world, BOUND).await;
-}
+});
 
-/// S-19: a new master that wants replicas refuses these releases, too, until it has one. The old one wants none: it goes on
-/// granting and releasing once its replica is promoted.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_name_is_free_soon_after_the_master_has_its_replica() {
-    let world = World::new(1).await;
-    world.servers[1].client().cmd(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
-    // They are asked for again once a second.
-    fails_over(&world, BOUND + secs(1)).await;
-}
+// S-19: a new master that wants replicas refuses these releases, too, until it has one. The old one wants none: it goes on
+// granting and releasing once its replica is promoted.
+test_with!(
+    every_name_is_free_soon_after_the_master_has_its_replica,
+    World::new(1),
+    async |world| {
+        world.servers[1].client().cmd(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+        // They are asked for again once a second.
+        fails_over(&world, BOUND + secs(1)).await;
+    }
+);
 
 async fn fails_over(world: &World, bound: Duration) {
     let stop = Arc::new(AtomicBool::new(false));

@@ -3,11 +3,9 @@
 use super::world::{FAILOVER, NAME, World, wait_for_client};
 use crate::prelude::*;
 
-/// It comes back while clients are connected to it, and grants to whoever asks; ours have left, although the sentinels do not let
-/// them hear of their events.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_is_back_is_not_asked() {
-    let world = World::new(1).await;
+// It comes back while clients are connected to it, and grants to whoever asks; ours have left, although the sentinels do not let
+// them hear of their events.
+test_with!(a_master_that_is_back_is_not_asked, World::new(1), async |world| {
     for node in 0..3 {
         let client = world.sentinels.client(node);
         client.cmd(&["ACL", "SETUSER", "default", "-subscribe"]).await;
@@ -34,7 +32,7 @@ async fn a_master_that_is_back_is_not_asked() {
     // Otherwise nothing was tested.
     let info: String = world.master().client().get(&["INFO", "replication"]).await;
     assert!(info.contains("role:master"), "the old master has been told");
-}
+});
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn news_comes_by_events() {

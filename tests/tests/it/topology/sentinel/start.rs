@@ -17,9 +17,7 @@ async fn takes(client: &LockClient, name: &str, server: &RedisServer) {
     guard.release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn by_name_from_code_and_configuration() {
-    let world = World::new(1).await;
+test_with!(by_name_from_code_and_configuration, World::new(1), async |world| {
     let urls = world.sentinels.urls();
     let client = LockClient::builder().connect_sentinel(NAME, &urls).await.unwrap();
     takes(&client, "code", world.master()).await;
@@ -33,11 +31,9 @@ async fn by_name_from_code_and_configuration() {
         world.sentinels.kill(node);
     }
     takes(&client, "alone", world.master()).await;
-}
+});
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_connection_to_each_sentinel() {
-    let world = World::new(0).await;
+test_with!(one_connection_to_each_sentinel, World::new(0), async |world| {
     let clients = async |node: usize| -> usize {
         let list: String = world.sentinels.client(node).get(&["CLIENT", "LIST"]).await;
         list.lines().filter(|line| line.contains(" sub=2 ")).count()
@@ -61,11 +57,9 @@ async fn one_connection_to_each_sentinel() {
     for node in 0..3 {
         soon!("it has left", clients(node).await == 0);
     }
-}
+});
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_first_sentinel_does_not_matter() {
-    let world = World::new(1).await;
+test_with!(a_dead_first_sentinel_does_not_matter, World::new(1), async |world| {
     let urls = world.sentinels.urls();
     world.sentinels.pause(0);
     let timed = async || {
@@ -81,12 +75,10 @@ async fn a_dead_first_sentinel_does_not_matter() {
     world.sentinels.kill(1);
     let client = LockClient::builder().connect_sentinel(NAME, &urls).await.unwrap();
     takes(&client, "last", world.master()).await;
-}
+});
 
-/// S-33: what is wrong is said at once, by kind and in one sentence.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_is_said_at_once() {
-    let world = World::new(1).await;
+// S-33: what is wrong is said at once, by kind and in one sentence.
+test_with!(what_is_wrong_is_said_at_once, World::new(1), async |world| {
     let urls = world.sentinels.urls();
     let none = ["redis://127.0.0.1:1", "redis://127.0.0.1:2"].map(str::to_owned);
     let none_reached =
@@ -116,7 +108,7 @@ async fn what_is_wrong_is_said_at_once() {
     assert!(error.kind().is_transient(), "{error:?}");
     assert!(start.elapsed() < patience(FAILOVER / 3), "{:?}", start.elapsed());
     world.master().resume();
-}
+});
 
 /// Credentials in the nodes are the sentinels', those in the master are the servers'; and its database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -176,10 +168,8 @@ async fn the_newest_configuration_counts() {
     }
 }
 
-/// A server that the sentinels still name and that says itself that it is a master no more.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_no_master_is_not_used() {
-    let world = World::new(1).await;
+// A server that the sentinels still name and that says itself that it is a master no more.
+test_with!(a_server_that_is_no_master_is_not_used, World::new(1), async |world| {
     for node in 0..3 {
         let client = world.sentinels.client(node);
         client.cmd(&["SENTINEL", "DEBUG", "info-period", "60000"]).await;
@@ -191,12 +181,10 @@ async fn a_server_that_is_no_master_is_not_used() {
     let client =
         LockClient::builder().connect_sentinel(NAME, world.sentinels.urls()).await.unwrap();
     takes(&client, "again", world.master()).await;
-}
+});
 
-/// Once connected: a caller reads that no sentinel answers, which is why nobody says where the master is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_sentinels_the_caller_reads_so() {
-    let world = World::new(0).await;
+// Once connected: a caller reads that no sentinel answers, which is why nobody says where the master is.
+test_with!(without_sentinels_the_caller_reads_so, World::new(0), async |world| {
     let builder = LockClient::builder().store_patience(secs(2));
     let client = builder.connect_sentinel(NAME, world.sentinels.urls()).await.unwrap();
     takes(&client, "before", world.master()).await;
@@ -211,4 +199,4 @@ async fn without_sentinels_the_caller_reads_so() {
         other => panic!("{other:?}"),
     };
     eventually(FAILOVER, "it says so", told).await;
-}
+});
