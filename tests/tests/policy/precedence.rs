@@ -2,15 +2,10 @@
 
 use std::convert::Infallible;
 use std::future::ready;
-use std::time::Duration;
 
-use super::read;
+use super::*;
 use http::{Request, Response, StatusCode};
 use lock_runtime::options::{OnLost, OnReleaseLost, Replicas};
-use lock_runtime::policy::{LockConfig, Policy};
-use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions, Wait, distributed_lock};
-use lock_tower::LockLayer;
-use tokio::time::Instant;
 use tower::{Layer, ServiceExt, service_fn};
 
 /// The layers that speak, as bits from the lowest: defaults, far base, near base, policy.
@@ -39,7 +34,7 @@ fn configured(speaking: u8) -> LockConfig {
 }
 
 fn seconds(seconds: u64) -> Wait {
-    Wait::UpTo(Duration::from_secs(seconds))
+    Wait::UpTo(secs(seconds))
 }
 
 fn client_with(config: LockConfig) -> LockClient {
@@ -138,14 +133,14 @@ fn every_field_is_inherited() {
     expected.key = Some("cart:{path.id}".to_owned());
     expected.kind = Some(LockKind::Semaphore(3));
     expected.wait = Some(Wait::Forever);
-    expected.lease = Some(Lease::Watchdog(Duration::from_secs(40)));
+    expected.lease = Some(Lease::Watchdog(secs(40)));
     expected.on_lost = Some(OnLost::Finish);
     expected.on_release_lost = Some(OnReleaseLost::Error);
-    expected.at_least = Some(Duration::from_secs(1));
-    expected.max_hold = Some(Duration::from_secs(300));
+    expected.at_least = Some(secs(1));
+    expected.max_hold = Some(secs(300));
     expected.max_waiters = Some(100);
-    expected.release_timeout = Some(Duration::from_millis(100));
-    expected.replicas = Some(Replicas::new(1, Duration::from_millis(200)));
+    expected.release_timeout = Some(ms(100));
+    expected.replicas = Some(Replicas::new(1, ms(200)));
     expected.enforce = Some(false);
     assert_eq!(inherited, expected);
 
@@ -171,6 +166,6 @@ fn http_settings_are_inherited_one_by_one() {
     let expected = serde_json::json!({ "hold": "body", "busy": 423, "methods": ["PUT"] });
     assert_eq!(written["http"], expected);
     let client = client_with(text("404"));
-    let error = lock_tower::LockLayer::http().client(client).policy("p").build().unwrap_err();
+    let error = LockLayer::http().client(client).policy("p").build().unwrap_err();
     assert!(error.to_string().contains(": lock.base.b.http.busy: "), "{error}");
 }
