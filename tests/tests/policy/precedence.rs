@@ -4,6 +4,8 @@ use std::convert::Infallible;
 use std::future::ready;
 
 use super::*;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, TryFutureExt};
 use http::{Request, Response, StatusCode};
 use lock_runtime::options::{OnLost, OnReleaseLost, Replicas};
 use tower::{Layer, ServiceExt, service_fn};
@@ -83,26 +85,19 @@ async fn the_highest_layer_that_speaks_wins() {
         let expected = from_file.unwrap_or(60);
         let held = client.mutex("a").lock().await.unwrap();
         let lock = || client.policy_lock("checkout", ["a"]);
-        for (time, outcome, expected) in [
-            outcome(waited(lock().lock()).await, expected),
-            outcome(waited(lock().wait(seconds(9)).lock()).await, 9),
-            outcome(waited(without_a_literal(&client)).await, expected),
-            outcome(waited(with_a_literal(&client)).await, 9),
-        ] {
-            assert!(matches!(outcome, Some(LockError::Timeout { .. })), "{outcome:?}");
+        let ends = async |call: BoxFuture<'_, Result<(), LockError>>, expected: u64| {
+            let (time, outcome) = waited(call).await;
+            assert!(matches!(outcome, Err(LockError::Timeout { .. })), "{outcome:?}");
             assert_eq!(time, expected, "{speaking:04b}");
-        }
+        };
+        ends(lock().lock().map_ok(drop).boxed(), expected).await;
+        ends(lock().wait(seconds(9)).lock().map_ok(drop).boxed(), 9).await;
+        ends(without_a_literal(&client).boxed(), expected).await;
+        ends(with_a_literal(&client).boxed(), 9).await;
         assert_eq!(waited(request(&client, None)).await.0, expected, "{speaking:04b}");
         assert_eq!(waited(request(&client, Some(9))).await.0, 9, "{speaking:04b}");
         held.release().await.unwrap();
     }
-}
-
-fn outcome<T>(
-    (time, outcome): (u64, Result<T, LockError>),
-    expected: u64,
-) -> (u64, Option<LockError>, u64) {
-    (time, outcome.err(), expected)
 }
 
 fn policy(text: &str) -> Policy {

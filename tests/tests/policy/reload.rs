@@ -117,18 +117,11 @@ async fn the_old_kind_is_busy(client: &LockClient, peer: &LockClient) {
 }
 
 #[tokio::test]
-async fn a_lock_held_as_the_kind_before_a_reload_is_busy_in_memory() {
-    let store = MemoryStore::new();
-    let client = LockClient::builder().config(of_kind("mutex", "none")).store(store.clone());
+async fn a_lock_held_as_the_kind_before_a_reload_is_busy() {
+    let (server, store) = (RedisServer::start().await, MemoryStore::new());
+    let builder = || LockClient::builder().config(of_kind("mutex", "none"));
     let peer = LockClient::builder().store(store.peer()).unwrap();
-    the_old_kind_is_busy(&client.unwrap(), &peer).await;
-}
-
-#[tokio::test]
-async fn a_lock_held_as_the_kind_before_a_reload_is_busy_in_redis() {
-    let server = RedisServer::start().await;
-    let config = of_kind("mutex", "none");
-    let client = LockClient::builder().config(config).connect(&server.url()).await.unwrap();
-    let peer = LockClient::connect(&server.url()).await.unwrap();
-    the_old_kind_is_busy(&client, &peer).await;
+    the_old_kind_is_busy(&builder().store(store).unwrap(), &peer).await;
+    let client = builder().connect(&server.url()).await.unwrap();
+    the_old_kind_is_busy(&client, &LockClient::connect(&server.url()).await.unwrap()).await;
 }

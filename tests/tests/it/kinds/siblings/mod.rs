@@ -150,6 +150,9 @@ async fn a_re_entry_waits_for_nothing_that_it_was_taken_in() {
         let three = two.run(lock.lock()).await.unwrap().unwrap();
         two.release().await.unwrap();
         three.run(lock.lock()).await.unwrap().unwrap().release().await.unwrap();
+        // The code inside of a guard may run the guard around it: it is inside of both.
+        let four = three.run(one.run(lock.lock())).await.unwrap().unwrap().unwrap();
+        four.release().await.unwrap();
         assert!(lock.try_lock().await.unwrap().is_none(), "two are inside");
     };
     inside_of(&client, inside).await;

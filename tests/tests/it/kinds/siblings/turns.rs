@@ -34,20 +34,6 @@ async fn a_waiter_behind_a_sleeper_outlives_the_hold() {
     asleep.await.release().await.unwrap();
 }
 
-/// The code inside of a guard may run the guard around it: it is inside of both.
-#[tokio::test(start_paused = true)]
-async fn a_guard_inside_of_another_may_run_the_other() {
-    let client = LockClient::in_memory();
-    let outer = reentry(&client).await;
-    let inside = async {
-        let one = reentry(&client).await;
-        let two = one.run(reentry(&client)).await.unwrap();
-        let three = two.run(one.run(outer.run(reentry(&client)))).await.unwrap();
-        three.unwrap().unwrap().release().await.unwrap();
-    };
-    soon(outer.run(inside)).await.unwrap();
-}
-
 /// One that leaves the line lets in those behind it, if only it was in their way.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_leaves_the_line_lets_in_the_reads_behind_it() {
