@@ -23,6 +23,8 @@ pub enum Scripted {
     Usual,
     /// These bytes.
     Bytes(String),
+    /// The same, where they are no text.
+    Raw(Vec<u8>),
     /// This error.
     Error(String),
     /// A script's answer: its text behind the number of the call.
@@ -91,16 +93,18 @@ async fn serve(stream: TcpStream, connection: usize, answer: Arc<Answer>) {
                     format!(">3\r\n{}{}:1\r\n", bulk(&kind), bulk(&words[1]))
                 }
                 _ => "+OK\r\n".to_owned(),
-            },
-            Scripted::Bytes(bytes) => bytes,
-            Scripted::Error(error) => format!("-{error}\r\n"),
+            }
+            .into_bytes(),
+            Scripted::Raw(bytes) => bytes,
+            Scripted::Bytes(bytes) => bytes.into_bytes(),
+            Scripted::Error(error) => format!("-{error}\r\n").into_bytes(),
             Scripted::Script(text) => {
                 let number = words.last().map_or("", String::as_str);
-                bulk(&format!("{number} {text}"))
+                bulk(&format!("{number} {text}")).into_bytes()
             }
             Scripted::Close => return,
         };
-        if stream.get_mut().write_all(bytes.as_bytes()).await.is_err() {
+        if stream.get_mut().write_all(&bytes).await.is_err() {
             return;
         }
     }

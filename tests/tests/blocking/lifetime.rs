@@ -1,20 +1,29 @@
 //! Clients, guards and releases without a runtime of the program's.
 
+use lock_runtime::MultiLock;
+
 use crate::prelude::*;
 
+/// Also one of several locks of two clients.
 #[test]
 fn a_guard_outlives_its_client() {
     let tools = Tools::start();
-    let client = tools.client();
-    let guard = client.mutex("g").with(leased(Lease::Watchdog(LEASE))).blocking_lock().unwrap();
-    drop(client);
+    let (one, two) = (tools.client(), tools.client());
+    let watched = leased(Lease::Watchdog(LEASE));
+    let guard = one.mutex("g").with(watched.clone()).blocking_lock().unwrap();
+    let both = MultiLock::of([one.mutex("a").into(), two.fair_mutex("b").into()]);
+    let several = both.with(watched).blocking_lock().unwrap();
+    let connections = tools.connections();
+    drop((one, two));
     thread::sleep(LEASE + LEASE / 2);
-    guard.check().unwrap();
-    let other = tools.client();
-    assert!(block_on(other.mutex("g").try_lock()).unwrap().is_none());
+    guard.check().and(several.check()).unwrap();
+    assert!(["g", "a", "b"].iter().all(|name| tools.is_held(name)));
+    let now = tools.connections();
+    assert!(now.is_superset(&connections), "{connections:?} became {now:?}");
     block_on(guard.extend(2 * LEASE)).unwrap();
     guard.blocking_release().unwrap();
-    assert!(!tools.is_held("g"));
+    several.blocking_release().unwrap();
+    assert!(!["g", "a", "b"].iter().any(|name| tools.is_held(name)));
 }
 
 /// S-10: an async call in another runtime does not take the renewals of the blocking ones there.

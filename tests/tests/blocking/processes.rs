@@ -8,11 +8,10 @@ use lock_tests::preload::Fork;
 
 use crate::prelude::*;
 
-fn worker(server: &RedisServer, history: &Path, args: &[&str]) -> Worker {
-    let (url, history) = (server.url(), history.to_str().unwrap());
-    let args: Vec<_> =
-        ["blocking", &url, history].into_iter().chain(args.iter().copied()).collect();
-    Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, &[])
+fn worker(server: &RedisServer, history: &Path, args: &[&str], envs: &[(&str, &str)]) -> Worker {
+    let url = server.url();
+    let args = [&["blocking", &url, history.to_str().unwrap()], args].concat();
+    Worker::spawn(env!("CARGO_BIN_EXE_worker"), &args, envs)
 }
 
 /// What the history amounts to; no rule may be violated.
@@ -29,7 +28,7 @@ fn processes_take_turns() {
     let file = folder.path().join("counter");
     fs::write(&file, "0").unwrap();
     let args = [file.to_str().unwrap(), "40"];
-    let start = |_| worker(&tools.server, history.path(), &args);
+    let start = |_| worker(&tools.server, history.path(), &args, &[]);
     let mut workers: Vec<_> = (0..3).map(start).collect();
     for worker in &mut workers {
         let status = tools.runtime.block_on(worker.wait(SOON));
@@ -47,7 +46,7 @@ fn a_stopped_process_learns_of_its_loss() {
     let tools = Tools::start();
     let history = tempfile::tempdir().unwrap();
     let recorder = Recorder::create(history.path()).unwrap();
-    let mut stopped = worker(&tools.server, history.path(), &["hold"]);
+    let mut stopped = worker(&tools.server, history.path(), &["hold"], &[]);
     assert_eq!(tools.runtime.block_on(stopped.next_line(SOON)), "held");
     assert!(tools.is_held("held"));
     recorder.record_fault_of("stopped", May::Stop, stopped.id());
@@ -68,9 +67,7 @@ fn a_fork_is_refused_the_client_of_its_parent() {
     let (history, fork) = (tempfile::tempdir().unwrap(), Fork::new());
     let envs = fork.envs();
     let envs: Vec<_> = envs.iter().map(|(name, value)| (&**name, &**value)).collect();
-    let (url, history) = (tools.server.url(), history.path().to_str().unwrap());
-    let exe = env!("CARGO_BIN_EXE_worker");
-    let mut worker = Worker::spawn(exe, &["blocking", &url, history, "fork"], &envs);
+    let mut worker = worker(&tools.server, history.path(), &["fork"], &envs);
     let mut calls = 0;
     loop {
         let line = tools.runtime.block_on(worker.next_line(SOON));

@@ -97,21 +97,3 @@ fn the_other_kinds_follow_their_rules() {
     let error = MultiLock::of([]).blocking_lock().unwrap_err();
     assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
 }
-
-/// A multi lock of two clients outlives both: their connections go on for it.
-#[test]
-fn a_multi_lock_keeps_the_connections_of_its_clients() {
-    let tools = Tools::start();
-    let (one, two) = (tools.client(), tools.client());
-    let both = MultiLock::of([one.mutex("a").into(), two.fair_mutex("b").into()]);
-    let guard = both.with(leased(Lease::Watchdog(LEASE))).blocking_lock().unwrap();
-    let connections = tools.connections();
-    drop((one, two));
-    thread::sleep(LEASE + LEASE / 2);
-    guard.check().unwrap();
-    assert!(tools.is_held("a") && tools.is_held("b"));
-    let now = tools.connections();
-    assert!(now.is_superset(&connections), "{connections:?} became {now:?}");
-    guard.blocking_release().unwrap();
-    assert!(!tools.is_held("a") && !tools.is_held("b"));
-}

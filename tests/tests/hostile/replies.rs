@@ -2,83 +2,37 @@
 
 use std::sync::{Arc, Mutex};
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use lock_runtime::{Lease, LockError};
-use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use lock_tests::ScriptedServer;
+use lock_tests::scripted_server::Scripted;
 use tokio::time::timeout;
 
-use super::resp::read_command;
 use super::*;
-
-/// What the server answers to a script. In a wrong reply, `{n}` stands for the number of the call, and `{b}` for that as a
-/// bulk string.
-#[derive(Clone)]
-enum Reply {
-    /// As a server should, a token or the number of notified processes.
-    Right,
-    Wrong(Vec<u8>),
-}
 
 /// Below every token that the server says, and far above any number in a wrong reply.
 const FIRST_TOKEN: u64 = 1 << 50;
 
-/// A server that knows as much of Redis as a client needs to connect.
-struct Impostor {
-    port: u16,
-    reply: Arc<Mutex<Reply>>,
-}
-
-impl Impostor {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let reply = Arc::new(Mutex::new(Reply::Right));
-        let replies = Arc::clone(&reply);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&replies)));
+/// A server that answers scripts with this reply, or, without one, as it should: with a token or the number of notified
+/// processes. In the reply `{n}` stands for the number of the call, and `{b}` for that as a bulk string.
+async fn impostor(wrong: Arc<Mutex<Option<Vec<u8>>>>) -> ScriptedServer {
+    let token = Mutex::new(FIRST_TOKEN);
+    ScriptedServer::start(move |command| {
+        let answer = match (&*command.words[0], &*wrong.lock().unwrap()) {
+            ("EVALSHA", Some(wrong)) => Scripted::Raw(filled(wrong, command.words.last().unwrap())),
+            // A release of a mutex has one key.
+            ("EVALSHA", None) if command.words[2] == "1" => Scripted::Script(":0".to_owned()),
+            ("EVALSHA", None) => {
+                let mut token = token.lock().unwrap();
+                *token += 1;
+                Scripted::Script(token.to_string())
             }
-        });
-        Self { port, reply }
-    }
-
-    fn answer(&self, reply: Reply) {
-        *self.reply.lock().unwrap() = reply;
-    }
-}
-
-async fn serve(stream: TcpStream, reply: Arc<Mutex<Reply>>) {
-    let mut stream = BufReader::new(stream);
-    let mut token = FIRST_TOKEN;
-    while let Some(words) = read_command(&mut stream).await {
-        let name = words[0].to_ascii_uppercase();
-        let answer = match &name[..] {
-            b"HELLO" => b"%1\r\n$5\r\nproto\r\n:3\r\n".to_vec(),
-            b"PING" => b"+PONG\r\n".to_vec(),
-            b"SUBSCRIBE" => {
-                [&b">3\r\n$9\r\nsubscribe\r\n"[..], &bulk(&words[1]), b":1\r\n"].concat()
-            }
-            b"EVALSHA" => {
-                let number = String::from_utf8(words.last().unwrap().clone()).unwrap();
-                token += 1;
-                match reply.lock().unwrap().clone() {
-                    Reply::Right if is_release(&words) => bulk(format!("{number} :0").as_bytes()),
-                    Reply::Right => bulk(format!("{number} {token}").as_bytes()),
-                    Reply::Wrong(reply) => filled(&reply, &number),
-                }
-            }
-            _ => b"+OK\r\n".to_vec(),
+            _ => Scripted::Usual,
         };
-        if stream.get_mut().write_all(&answer).await.is_err() {
-            return;
-        }
-    }
-}
-
-/// A release of a mutex has an owner, a channel and the number of the call after its one key.
-fn is_release(words: &[Vec<u8>]) -> bool {
-    words.get(2).is_some_and(|keys| keys == b"1")
+        async { answer }.boxed()
+    })
+    .await
 }
 
 fn bulk(text: &[u8]) -> Vec<u8> {
@@ -101,47 +55,16 @@ fn filled(reply: &[u8], number: &str) -> Vec<u8> {
     bytes
 }
 
-/// Replies that no script gives.
+/// Replies that no script gives. In the text, `;` ends a line.
 fn wrong() -> Vec<Vec<u8>> {
-    let plain: [&[u8]; 36] = [
-        b"$-1\r\n",
-        b"_\r\n",
-        b":1\r\n",
-        b":{n}\r\n",
-        b"+OK\r\n",
-        b"+{n} 7\r\n",
-        b",1.5\r\n",
-        b"#t\r\n",
-        b"({n}\r\n",
-        b"-ERR no\r\n",
-        b"-WEIRD \xff\r\n",
-        b"*0\r\n",
-        b"*-1\r\n",
-        b"%0\r\n",
-        b"~0\r\n",
-        b"$0\r\n\r\n",
-        b"*1\r\n{b}",
-        b"*2\r\n$1\r\n7\r\n$1\r\n7\r\n",
-        b"*2\r\n:{n}\r\n$1\r\n7\r\n",
-        b"*2\r\n+{n}\r\n$1\r\n7\r\n",
-        b"*3\r\n{b}$1\r\n7\r\n$1\r\n8\r\n",
-        b"*2\r\n{b}$1\r\nx\r\n",
-        b"*2\r\n{b}$2\r\n-7\r\n",
-        b"*2\r\n{b}_\r\n",
-        b"*2\r\n{b}#t\r\n",
-        b"*2\r\n{b},7\r\n",
-        b"*2\r\n{b}(7\r\n",
-        b"*2\r\n{b}+7\r\n",
-        b"*2\r\n{b}*0\r\n",
-        b"*2\r\n{b}*3\r\n:1\r\n:2\r\n:3\r\n",
-        b"*2\r\n{b}-ERR x\r\n",
-        b"*2\r\n{b}$20\r\n18446744073709551616\r\n",
-        b"~2\r\n{b}$1\r\n7\r\n",
-        b"%1\r\n{b}$1\r\n7\r\n",
-        b"?what\r\n",
-        b"$2147483647\r\n7\r\n",
-    ];
-    let mut wrong: Vec<_> = plain.iter().map(|reply| reply.to_vec()).collect();
+    let replies = "$-1;|_;|:1;|:{n};|+OK;|+{n} 7;|,1.5;|#t;|({n};|-ERR no;|*0;|*-1;|%0;|~0;|$0;;|*1;{b}|\
+        *2;$1;7;$1;7;|*2;:{n};$1;7;|*2;+{n};$1;7;|*3;{b}$1;7;$1;8;|*2;{b}$1;x;|*2;{b}$2;-7;|*2;{b}_;|\
+        *2;{b}#t;|*2;{b},7;|*2;{b}(7;|*2;{b}+7;|*2;{b}*0;|*2;{b}*3;:1;:2;:3;|*2;{b}-ERR x;|\
+        *2;{b}$20;18446744073709551616;|~2;{b}$1;7;|%1;{b}$1;7;|?what;|$2147483647;7;";
+    let lines = |reply: &str| reply.replace(';', "\r\n").into_bytes();
+    let mut wrong: Vec<_> = replies.split('|').map(lines).collect();
+    assert_eq!(wrong.len(), 35);
+    wrong.push(b"-WEIRD \xff\r\n".to_vec());
     wrong.push([&b"*1\r\n".repeat(500)[..], b":7\r\n"].concat());
     wrong.push(bulk(&vec![b'7'; 1 << 20]));
     wrong.push([&b"*100000\r\n"[..], &b":7\r\n".repeat(100_000)].concat());
@@ -151,13 +74,14 @@ fn wrong() -> Vec<Vec<u8>> {
 /// Asks for locks while the server answers so, and then once more while it answers right.
 async fn asks(reply: Vec<u8>) {
     let shown = reply[..reply.len().min(60)].escape_ascii().to_string();
-    let server = Impostor::start().await;
+    let answer = Arc::new(Mutex::new(None));
+    let server = impostor(Arc::clone(&answer)).await;
     // What may be left of each attempt is given up after its lease, until when it shares scripts with other requests.
     let options = LockOptions::new().wait(ms(250)).lease(Lease::Fixed(ms(500)));
     let client = LockClient::builder().command_timeout(ms(400)).store_patience(ms(250));
     let client = client.options(options);
-    let client = client.connect(&format!("redis://127.0.0.1:{}", server.port)).await.unwrap();
-    server.answer(Reply::Wrong(reply));
+    let client = client.connect(&server.url()).await.unwrap();
+    *answer.lock().unwrap() = Some(reply);
     for kind in ["mutex", "try", "fair", "write"] {
         let asked = async {
             match kind {
@@ -170,7 +94,7 @@ async fn asks(reply: Vec<u8>) {
         let outcome = timeout(SOON, asked).await.unwrap_or_else(|_| panic!("{shown}: hangs"));
         assert!(!matches!(outcome, Ok(Some(_))), "{shown}: granted as {kind}");
     }
-    server.answer(Reply::Right);
+    *answer.lock().unwrap() = None;
     let granted = async {
         loop {
             match client.mutex("right").lock().await {

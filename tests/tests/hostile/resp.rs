@@ -1,7 +1,6 @@
 //! Redis's protocol by hand: bytes that no client library would send.
 
 use lock_tests::RedisServer;
-pub(crate) use lock_tests::scripted_server::read_command;
 use lock_tests::scripted_server::read_number;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;

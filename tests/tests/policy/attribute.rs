@@ -1,21 +1,9 @@
 //! `#[distributed_lock(policy = …)]`: what the configuration has to say, and when (S-32).
 
-use std::time::Duration;
-
-use lock_runtime::policy::LockConfig;
+use super::*;
 use lock_runtime::site::sites;
 use lock_runtime::store::HoldKind;
-use lock_runtime::{LockClient, LockError, distributed_lock};
-use lock_tests::{Proxy, RedisServer, patience};
-use tokio::time::{Instant, timeout};
-
-fn config(text: &str) -> LockConfig {
-    LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap()
-}
-
-fn client(text: &str) -> LockClient {
-    LockClient::builder().config(config(text)).in_memory().unwrap()
-}
+use lock_tests::{Proxy, patience};
 
 #[distributed_lock(key = "cart:{id}", policy = "checkout", client = client)]
 async fn check_out(client: &LockClient, id: u64) -> Result<Option<HoldKind>, LockError> {
@@ -65,16 +53,15 @@ async fn a_policy_says_what_the_attribute_leaves_out() {
 /// A job that skips does not wait because locks in general do; only its own policy can say so.
 #[tokio::test(start_paused = true)]
 async fn skip_waits_only_if_its_policy_says_so() {
-    for (text, waits) in [
-        (FAIR.to_owned(), Duration::ZERO),
-        (format!("{FAIR}\nwait = '2s'"), Duration::from_secs(2)),
-    ] {
+    for (text, waits) in
+        [(FAIR.to_owned(), Duration::ZERO), (format!("{FAIR}\nwait = '2s'"), secs(2))]
+    {
         let client = client(&text);
         let held = client.fair_mutex("cart:1").lock().await.unwrap();
         let start = Instant::now();
         assert_eq!(check_out_or_skip(&client, 1).await, None);
         assert!(start.elapsed() >= waits, "{:?}", start.elapsed());
-        assert!(start.elapsed() < waits + Duration::from_millis(500), "{:?}", start.elapsed());
+        assert!(start.elapsed() < waits + ms(500), "{:?}", start.elapsed());
         drop(held);
     }
 }
@@ -86,9 +73,9 @@ async fn what_is_not_enforced_delays_no_call() {
     let held = client.mutex("cart:1").lock().await.unwrap();
     let start = Instant::now();
     assert!(try_out(&client, 1).await.unwrap());
-    assert!(start.elapsed() < patience(Duration::from_secs(5)), "{:?}", start.elapsed());
+    assert!(start.elapsed() < patience(secs(5)), "{:?}", start.elapsed());
     // A body that names its hold needs one.
-    let needs_it = timeout(Duration::from_millis(50), try_out_with_guard(&client, 1)).await;
+    let needs_it = timeout(ms(50), try_out_with_guard(&client, 1)).await;
     assert!(needs_it.is_err(), "{needs_it:?}");
     held.release().await.unwrap();
     assert!(try_out_with_guard(&client, 1).await.unwrap());
@@ -98,14 +85,14 @@ async fn what_is_not_enforced_delays_no_call() {
 async fn what_is_not_enforced_outlives_its_store() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
-    let trial = config("[lock.policies.trial]\nenforce = false\nwait = '60s'");
-    let client = LockClient::builder().config(trial).connect(&proxy.url()).await.unwrap();
+    let trial = read("[lock.policies.trial]\nenforce = false\nwait = '60s'");
+    let client = LockClient::builder().config(trial.unwrap()).connect(&proxy.url()).await.unwrap();
     no_question_asked(&client).await.unwrap();
     proxy.black_hole();
     let start = Instant::now();
     no_question_asked(&client).await.unwrap();
     let waited = start.elapsed();
-    assert!(waited < patience(Duration::from_secs(1)), "{waited:?}");
+    assert!(waited < patience(secs(1)), "{waited:?}");
 }
 
 #[expect(dead_code, reason = "linked in is enough")]
@@ -140,10 +127,10 @@ async fn sites_are_checked_before_there_is_traffic() {
 
     // A reload refuses what breaks a function that works, and nothing else.
     let works = client(good);
-    let refused = works.reload(config(bad)).unwrap_err();
+    let refused = works.reload(read(bad).unwrap()).unwrap_err();
     assert_eq!(refused.to_string(), texts.join("\n"));
     assert!(works.policy("trial").is_ok(), "the old one is in effect");
-    client(bad).reload(config(bad)).unwrap();
-    works.reload(config(&format!("{good}\n[lock.policies.more]"))).unwrap();
+    client(bad).reload(read(bad).unwrap()).unwrap();
+    works.reload(read(&format!("{good}\n[lock.policies.more]")).unwrap()).unwrap();
     assert!(works.policy("more").is_ok());
 }

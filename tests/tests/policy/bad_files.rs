@@ -1,16 +1,9 @@
 //! What is wrong is refused when it is read, in one sentence with the path to it.
 
-use std::time::Duration;
-
-use lock_runtime::policy::{LockConfig, Policy};
-use lock_runtime::{LockClient, LockKind};
 use lock_tests::bad_config::{WRONG_FOR_LAYERS, WRONG_TYPES, WRONG_WHOLES};
-use lock_tower::LockLayer;
 use serde::Deserialize;
 
-use super::read;
-
-const FIVE_MINUTES: Duration = Duration::from_secs(300);
+use super::*;
 
 const UNKNOWN_IN_POLICY: &str = "expected one of `base`, `key`, `kind`, `wait`, `lease`, `max_hold`, \
                                  `at_least`, `on_lost`, `on_release_lost`, `release_timeout`, \
@@ -80,7 +73,7 @@ fn what_is_wrong_for_layers_is_reported_at_once() {
 #[test]
 fn the_first_configuration_is_checked_with_the_layers() {
     let client = LockClient::in_memory();
-    let layer = LockLayer::http().client(client.clone()).key("a").max_hold(FIVE_MINUTES).build();
+    let layer = LockLayer::http().client(client.clone()).key("a").max_hold(secs(300)).build();
     let layer = layer.unwrap();
     let error = client.reload(read("[lock.defaults]\nlease = '10m'").unwrap()).unwrap_err();
     assert!(

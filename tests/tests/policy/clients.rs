@@ -1,11 +1,7 @@
 //! Clients that connect to what a configuration says, and follow it.
 
-use std::time::Duration;
-
-use super::read;
+use super::*;
 use lock_runtime::error::StoreErrorKind;
-use lock_runtime::{Lease, LockClient, LockError, LockOptions};
-use lock_tests::RedisServer;
 use tokio::sync::Notify;
 
 /// Connects to what a configuration says under `[lock]`.
@@ -60,7 +56,7 @@ async fn a_start_can_wait_for_its_server() {
             Err(error) if error.is_retryable() => has_failed.notify_one(),
             outcome => return outcome,
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(ms(20)).await;
     };
     let server = RedisServer::start().await;
     let text = format!("url = '{}'", server.url());
@@ -70,7 +66,7 @@ async fn a_start_can_wait_for_its_server() {
         server.restart().await;
     };
     let started = async { tokio::join!(start(&text), restart).0 };
-    let connected = tokio::time::timeout(Duration::from_secs(20), started).await;
+    let connected = timeout(secs(20), started).await;
     let client = connected.expect("it does not connect to the server that is up again").unwrap();
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
 
@@ -88,7 +84,7 @@ async fn a_start_can_wait_for_its_server() {
 /// Options of the client that the file does not go with are found before anything is locked.
 #[test]
 fn a_configuration_has_to_go_with_the_client() {
-    let fixed = LockOptions::new().lease(Lease::Fixed(Duration::from_secs(5)));
+    let fixed = LockOptions::new().lease(Lease::Fixed(secs(5)));
     let config = read("[lock.policies.p]\nmax_hold = '1s'").unwrap();
     let expected = "lock.policies.p: contradicts the options of the client: invalid lock options: max_hold 1s is \
                     shorter than the fixed lease of 5s; make the lease as short";
@@ -108,7 +104,7 @@ async fn a_client_has_the_times_and_certificates_of_its_file() {
     let text = format!("[lock]\nurl = '{}'\nstore_patience = '50ms'", server.url());
     let config = read(&text).unwrap();
     let client = LockClient::builder().config(config).connect_lazy(&server.url()).unwrap();
-    let acquire = tokio::time::timeout(Duration::from_secs(3), client.mutex("a").lock());
+    let acquire = timeout(secs(3), client.mutex("a").lock());
     acquire.await.expect("it waits for the default time").unwrap_err();
 
     let text = "[lock]\nurl = 'rediss://127.0.0.1:1'\ntls = { ca = '/nowhere/ca.pem' }";
@@ -128,7 +124,7 @@ async fn a_reload_with_another_place_is_told() {
     ] {
         let config = |text: &str| read(&format!("[lock]\n{text}")).unwrap();
         let client = LockClient::builder().config(config(before)).in_memory().unwrap();
-        let log = lock_tests::Log::start_at(tracing::Level::WARN);
+        let log = Log::start_at(tracing::Level::WARN);
         client.reload(config(before)).unwrap();
         assert_eq!(log.text(), "");
         client.reload(config(after)).unwrap();

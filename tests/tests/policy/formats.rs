@@ -1,11 +1,8 @@
 //! One configuration in TOML, JSON and YAML, by serde and by figment, with variables of the environment.
 
-#![allow(clippy::result_large_err, reason = "the loader's own error")]
-
+use super::*;
 use figment::providers::{Env, Format, Json, Serialized, Toml};
 use figment::{Figment, Jail};
-use lock_runtime::policy::{LockConfig, Policy};
-use lock_runtime::{LockKind, Wait};
 use serde::{Deserialize, Serialize};
 
 const TOML: &str = r#"
@@ -52,22 +49,39 @@ struct App {
     lock: LockConfig,
 }
 
+/// What each reader makes of it: TOML, JSON and YAML as a field of a program's own configuration and by themselves, by figment.
+fn by_every_reader(toml: &str) -> Vec<Result<LockConfig, String>> {
+    let (json, yaml) = (value(toml).to_string(), yaml(toml));
+    let app = |read: Result<App, String>| read.map(|app| app.lock);
+    let told = |error: &dyn std::error::Error| error.to_string();
+    vec![
+        app(toml::from_str(toml).map_err(|error| told(&error))),
+        app(serde_json::from_str(&json).map_err(|error| told(&error))),
+        app(serde_json::from_value(value(toml)).map_err(|error| told(&error))),
+        app(serde_norway::from_str(&yaml).map_err(|error| told(&error))),
+        app(Figment::from(Toml::string(toml)).extract().map_err(|error| told(&error))),
+        app(Figment::from(Json::string(&json)).extract().map_err(|error| told(&error))),
+        LockConfig::from_deserializer(toml::Deserializer::parse(toml).unwrap())
+            .map_err(|error| told(&error)),
+        LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(&json))
+            .map_err(|error| told(&error)),
+        LockConfig::from_deserializer(serde_norway::Deserializer::from_str(&yaml))
+            .map_err(|error| told(&error)),
+    ]
+}
+
+/// An error has the path, the value and what was expected.
 #[test]
 fn every_format_says_the_same() {
-    let toml = toml::from_str::<App>(TOML).unwrap().lock;
+    let toml = read(TOML).unwrap();
     assert_eq!((toml.policies().count(), toml.namespace()), (2, Some("shop")));
-    let (json, yaml) = (value(TOML).to_string(), yaml(TOML));
-    for other in [
-        serde_json::from_str::<App>(&json).unwrap().lock,
-        serde_json::from_value::<App>(value(TOML)).unwrap().lock,
-        serde_norway::from_str::<App>(&yaml).unwrap().lock,
-        Figment::from(Toml::string(TOML)).extract::<App>().unwrap().lock,
-        Figment::from(Json::string(&json)).extract_inner("lock").unwrap(),
-        LockConfig::from_deserializer(toml::Deserializer::parse(TOML).unwrap()).unwrap(),
-        LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(&json)).unwrap(),
-        LockConfig::from_deserializer(serde_norway::Deserializer::from_str(&yaml)).unwrap(),
-    ] {
-        assert_eq!(other, toml);
+    for other in by_every_reader(TOML) {
+        assert_eq!(other.as_ref(), Ok(&toml));
+    }
+    for wrong in by_every_reader(&TOML.replace("\"5m\"", "5")) {
+        let error = wrong.unwrap_err();
+        let says = ["lock.policies.checkout.max_hold: ", "5", "a duration with its unit"];
+        assert!(says.iter().all(|part| error.contains(part)), "{error}");
     }
 }
 
@@ -78,7 +92,7 @@ fn what_is_written_is_read_again() {
     struct Written<'a> {
         lock: &'a LockConfig,
     }
-    let config = LockConfig::from_toml(TOML).unwrap();
+    let config = read(TOML).unwrap();
     let written = Written { lock: &config };
     assert_eq!(serde_json::to_value(&written).unwrap()["lock"], value(TOML)["lock"]);
     let yaml = serde_norway::to_string(&written).unwrap();
@@ -109,7 +123,7 @@ fn other_loaders_read_it_as_a_field() {
             .map_err(|error| error.to_string())?;
         assert_eq!(by_figment.lock, by_config.lock);
         let wait = by_config.lock.policy("checkout").map(|policy| policy.wait);
-        assert_eq!(wait.ok(), Some(Some(Wait::UpTo(std::time::Duration::from_secs(5)))));
+        assert_eq!(wait.ok(), Some(Some(Wait::UpTo(secs(5)))));
         Ok(())
     });
 }
@@ -124,28 +138,6 @@ fn a_policy_is_read_and_written_alone() {
     assert_eq!(json, serde_json::json!({ "kind": "semaphore(3)", "lease": "watchdog 45s" }));
     assert_eq!(serde_json::from_value::<Policy>(json).unwrap(), policy);
     assert!(toml::from_str::<Policy>("wiat = '3s'").is_err());
-}
-
-/// In every format, the error has the path, the value and what was expected.
-#[test]
-fn every_format_names_the_path() {
-    let wrong_toml = TOML.replace("\"5m\"", "5");
-    let (wrong_json, wrong_yaml) = (value(&wrong_toml).to_string(), yaml(&wrong_toml));
-    for error in [
-        toml::from_str::<App>(&wrong_toml).unwrap_err().to_string(),
-        serde_json::from_str::<App>(&wrong_json).unwrap_err().to_string(),
-        serde_norway::from_str::<App>(&wrong_yaml).unwrap_err().to_string(),
-        Figment::from(Toml::string(&wrong_toml)).extract::<App>().unwrap_err().to_string(),
-        LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(&wrong_json))
-            .unwrap_err()
-            .to_string(),
-        LockConfig::from_deserializer(serde_norway::Deserializer::from_str(&wrong_yaml))
-            .unwrap_err()
-            .to_string(),
-    ] {
-        assert!(error.contains("lock.policies.checkout.max_hold: "), "{error}");
-        assert!(error.contains("5") && error.contains("a duration with its unit"), "{error}");
-    }
 }
 
 type Pairs = &'static [(&'static str, &'static str)];
@@ -241,7 +233,7 @@ fn a_file_of_a_figment_that_is_missing_is_an_error() {
 #[test]
 fn a_policy_that_is_misspelt_in_a_variable_is_told_of() {
     Jail::expect_with(|jail| {
-        let log = lock_tests::Log::start_at(tracing::Level::WARN);
+        let log = Log::start_at(tracing::Level::WARN);
         jail.create_file("app.toml", TOML)?;
         let read = || LockConfig::from_figment(&with_environment(Toml::file("app.toml")));
         for (variable, told) in [
@@ -269,7 +261,7 @@ fn a_policy_that_is_misspelt_in_a_variable_is_told_of() {
         jail.set_env("MYAPP_LOCK__POLICIES__PAY__WAIT", "5s");
         let one = LockConfig::from_figment(&with_environment(Toml::file("one.toml"))).unwrap();
         let wait = one.policy("pay").map(|policy| policy.wait);
-        assert_eq!(wait.ok(), Some(Some(Wait::UpTo(std::time::Duration::from_secs(5)))));
+        assert_eq!(wait.ok(), Some(Some(Wait::UpTo(secs(5)))));
         // Where variables say all, no name is known to be right.
         assert!(LockConfig::from_figment(&with_environment(Toml::string(""))).is_ok());
         Ok(())

@@ -1,7 +1,6 @@
 //! Names of policies.
 
-use super::read;
-use lock_runtime::LockError;
+use super::*;
 
 fn with_names(names: &[&str]) -> String {
     names.iter().map(|name| format!("[lock.policies.\"{name}\"]\n")).collect()

@@ -2,15 +2,12 @@
 
 use std::convert::Infallible;
 use std::future::ready;
-use std::time::Duration;
 
-use super::read;
+use super::*;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, TryFutureExt};
 use http::{Request, Response, StatusCode};
 use lock_runtime::options::{OnLost, OnReleaseLost, Replicas};
-use lock_runtime::policy::{LockConfig, Policy};
-use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions, Wait, distributed_lock};
-use lock_tower::LockLayer;
-use tokio::time::Instant;
 use tower::{Layer, ServiceExt, service_fn};
 
 /// The layers that speak, as bits from the lowest: defaults, far base, near base, policy.
@@ -39,7 +36,7 @@ fn configured(speaking: u8) -> LockConfig {
 }
 
 fn seconds(seconds: u64) -> Wait {
-    Wait::UpTo(Duration::from_secs(seconds))
+    Wait::UpTo(secs(seconds))
 }
 
 fn client_with(config: LockConfig) -> LockClient {
@@ -88,26 +85,19 @@ async fn the_highest_layer_that_speaks_wins() {
         let expected = from_file.unwrap_or(60);
         let held = client.mutex("a").lock().await.unwrap();
         let lock = || client.policy_lock("checkout", ["a"]);
-        for (time, outcome, expected) in [
-            outcome(waited(lock().lock()).await, expected),
-            outcome(waited(lock().wait(seconds(9)).lock()).await, 9),
-            outcome(waited(without_a_literal(&client)).await, expected),
-            outcome(waited(with_a_literal(&client)).await, 9),
-        ] {
-            assert!(matches!(outcome, Some(LockError::Timeout { .. })), "{outcome:?}");
+        let ends = async |call: BoxFuture<'_, Result<(), LockError>>, expected: u64| {
+            let (time, outcome) = waited(call).await;
+            assert!(matches!(outcome, Err(LockError::Timeout { .. })), "{outcome:?}");
             assert_eq!(time, expected, "{speaking:04b}");
-        }
+        };
+        ends(lock().lock().map_ok(drop).boxed(), expected).await;
+        ends(lock().wait(seconds(9)).lock().map_ok(drop).boxed(), 9).await;
+        ends(without_a_literal(&client).boxed(), expected).await;
+        ends(with_a_literal(&client).boxed(), 9).await;
         assert_eq!(waited(request(&client, None)).await.0, expected, "{speaking:04b}");
         assert_eq!(waited(request(&client, Some(9))).await.0, 9, "{speaking:04b}");
         held.release().await.unwrap();
     }
-}
-
-fn outcome<T>(
-    (time, outcome): (u64, Result<T, LockError>),
-    expected: u64,
-) -> (u64, Option<LockError>, u64) {
-    (time, outcome.err(), expected)
 }
 
 fn policy(text: &str) -> Policy {
@@ -138,14 +128,14 @@ fn every_field_is_inherited() {
     expected.key = Some("cart:{path.id}".to_owned());
     expected.kind = Some(LockKind::Semaphore(3));
     expected.wait = Some(Wait::Forever);
-    expected.lease = Some(Lease::Watchdog(Duration::from_secs(40)));
+    expected.lease = Some(Lease::Watchdog(secs(40)));
     expected.on_lost = Some(OnLost::Finish);
     expected.on_release_lost = Some(OnReleaseLost::Error);
-    expected.at_least = Some(Duration::from_secs(1));
-    expected.max_hold = Some(Duration::from_secs(300));
+    expected.at_least = Some(secs(1));
+    expected.max_hold = Some(secs(300));
     expected.max_waiters = Some(100);
-    expected.release_timeout = Some(Duration::from_millis(100));
-    expected.replicas = Some(Replicas::new(1, Duration::from_millis(200)));
+    expected.release_timeout = Some(ms(100));
+    expected.replicas = Some(Replicas::new(1, ms(200)));
     expected.enforce = Some(false);
     assert_eq!(inherited, expected);
 
@@ -171,6 +161,6 @@ fn http_settings_are_inherited_one_by_one() {
     let expected = serde_json::json!({ "hold": "body", "busy": 423, "methods": ["PUT"] });
     assert_eq!(written["http"], expected);
     let client = client_with(text("404"));
-    let error = lock_tower::LockLayer::http().client(client).policy("p").build().unwrap_err();
+    let error = LockLayer::http().client(client).policy("p").build().unwrap_err();
     assert!(error.to_string().contains(": lock.base.b.http.busy: "), "{error}");
 }

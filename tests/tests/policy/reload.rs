@@ -1,16 +1,10 @@
 //! A reload is an atomic swap: what is held keeps its lease, what waits goes on, nothing is lost.
 
-use std::time::Duration;
-
-use super::read;
+use super::*;
 use lock_runtime::__layer_v1::in_effect;
-use lock_runtime::policy::LockConfig;
-use lock_runtime::store::MemoryStore;
-use lock_runtime::{Lease, LockClient, LockClientBuilder, LockError, LockOptions, Wait};
-use lock_tests::RedisServer;
-use tokio::time::timeout;
+use lock_runtime::LockClientBuilder;
 
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = secs(60);
 
 const ONE: &str = "[lock]\nnamespace = 'shop'\n[lock.policies.p]\nmax_hold = '1m'";
 
@@ -19,7 +13,7 @@ const OTHER: &str = "[lock]\nnamespace = 'shop'\n[lock.defaults]\nlease = '20s'\
 
 /// A client that starts with the first, and whose own lease is short.
 fn builder() -> LockClientBuilder {
-    let options = LockOptions::new().lease(Lease::Watchdog(Duration::from_secs(2)));
+    let options = LockOptions::new().lease(Lease::Watchdog(secs(2)));
     LockClient::builder().options(options).config(read(ONE).unwrap())
 }
 
@@ -30,8 +24,8 @@ fn a_policy_is_of_one_configuration() {
     let before = client.policy("p").unwrap();
     client.reload(read(OTHER).unwrap()).unwrap();
     let after = client.policy("p").unwrap();
-    assert_eq!((before.max_hold, before.lease), (Some(Duration::from_secs(60)), None));
-    assert_eq!((after.max_hold, after.lease), (None, Some(Lease::Fixed(Duration::from_secs(20)))));
+    assert_eq!((before.max_hold, before.lease), (Some(secs(60)), None));
+    assert_eq!((after.max_hold, after.lease), (None, Some(Lease::Fixed(secs(20)))));
 }
 
 /// Clones share it, and locks that are made from here on follow it, those without a policy too.
@@ -48,7 +42,7 @@ async fn a_reload_is_seen_by_all_clones() {
     assert!(clone.policy("q").is_ok());
     assert!(matches!(clone.policy("p"), Err(LockError::UnknownPolicy { .. })));
     // The namespace stays, and a lock that was made before waits as it was told to.
-    assert!(timeout(Duration::from_millis(50), old.lock()).await.is_err());
+    assert!(timeout(ms(50), old.lock()).await.is_err());
     assert_eq!(guard.key().as_str(), "shop:a");
     guard.release().await.unwrap();
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
@@ -83,7 +77,7 @@ async fn the_old_kind_is_busy(client: &LockClient, peer: &LockClient) {
     for (old, new) in pairs.filter(|(old, new)| old != new && (*old, *new) != ("write", "read")) {
         let name = format!("{old}-{new}");
         let lock = || client.policy_lock("p", [name.as_str()]);
-        let log = lock_tests::Log::start_at(tracing::Level::WARN);
+        let log = Log::start_at(tracing::Level::WARN);
         client.reload(of_kind(old, "none")).unwrap();
         let held = lock().lock().await.unwrap();
         client.reload(of_kind(new, "none")).unwrap();
@@ -96,7 +90,7 @@ async fn the_old_kind_is_busy(client: &LockClient, peer: &LockClient) {
         client.reload(of_kind(new, "forever")).unwrap();
         let waiting = lock();
         let mut waits = std::pin::pin!(waiting.lock());
-        assert!(timeout(Duration::from_millis(300), &mut waits).await.is_err(), "{name}");
+        assert!(timeout(ms(300), &mut waits).await.is_err(), "{name}");
         held.release().await.unwrap();
         let outcome = timeout(BOUND, waits).await.expect(&name);
         if old.starts_with("semaphore") {
@@ -114,7 +108,7 @@ async fn the_old_kind_is_busy(client: &LockClient, peer: &LockClient) {
     assert!(matches!(error, LockError::KeyCollision { .. }), "{error}");
     theirs.release().await.unwrap();
     // So are two kinds in the code.
-    let log = lock_tests::Log::start_at(tracing::Level::WARN);
+    let log = Log::start_at(tracing::Level::WARN);
     let held = client.mutex("code").lock().await.unwrap();
     let error = client.policy_lock("p", ["code"]).lock().await.unwrap_err();
     assert!(matches!(error, LockError::KeyCollision { .. }), "{error}");
@@ -123,18 +117,11 @@ async fn the_old_kind_is_busy(client: &LockClient, peer: &LockClient) {
 }
 
 #[tokio::test]
-async fn a_lock_held_as_the_kind_before_a_reload_is_busy_in_memory() {
-    let store = MemoryStore::new();
-    let client = LockClient::builder().config(of_kind("mutex", "none")).store(store.clone());
+async fn a_lock_held_as_the_kind_before_a_reload_is_busy() {
+    let (server, store) = (RedisServer::start().await, MemoryStore::new());
+    let builder = || LockClient::builder().config(of_kind("mutex", "none"));
     let peer = LockClient::builder().store(store.peer()).unwrap();
-    the_old_kind_is_busy(&client.unwrap(), &peer).await;
-}
-
-#[tokio::test]
-async fn a_lock_held_as_the_kind_before_a_reload_is_busy_in_redis() {
-    let server = RedisServer::start().await;
-    let config = of_kind("mutex", "none");
-    let client = LockClient::builder().config(config).connect(&server.url()).await.unwrap();
-    let peer = LockClient::connect(&server.url()).await.unwrap();
-    the_old_kind_is_busy(&client, &peer).await;
+    the_old_kind_is_busy(&builder().store(store).unwrap(), &peer).await;
+    let client = builder().connect(&server.url()).await.unwrap();
+    the_old_kind_is_busy(&client, &LockClient::connect(&server.url()).await.unwrap()).await;
 }

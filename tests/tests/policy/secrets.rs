@@ -1,18 +1,14 @@
 //! Addresses have passwords, hosts and users in them, wherever a configuration is wrong: no error shows any part of one.
 
-#![allow(clippy::result_large_err, reason = "the loader's own error")]
-
 use std::collections::HashSet;
 use std::error::Error;
 use std::fmt::Write;
 
 use figment::providers::{Env, Format, Json, Toml};
 use figment::{Figment, Jail};
-use lock_runtime::LockClient;
-use lock_runtime::policy::{ConfigError, LockConfig};
 use proptest::prelude::*;
 
-use super::read;
+use super::*;
 
 /// An error in all its forms, with all its causes.
 fn everything(error: &(dyn Error + 'static)) -> String {

@@ -1,13 +1,10 @@
 //! What annotated functions and a configuration say of each other, checked at start-up.
 
-use std::time::Duration;
-
-use super::read;
+use super::*;
 use lock_runtime::private::v1::lock_site;
 use lock_runtime::site::LockSite;
-use lock_runtime::{Lease, LockKind, LockOptions, Wait};
 
-const SECOND: Duration = Duration::from_secs(1);
+const SECOND: Duration = secs(1);
 
 fn site(line: u32) -> LockSite {
     saying(line, "", |it| it)

@@ -1,7 +1,7 @@
 //! Locks that are kept for a while, however soon they are let go (`LockOptions::at_least`).
 
 use kinds::take_one_or_several as take;
-use kinds::{KINDS_AND_SEVERAL, two_in_memory};
+use kinds::{KINDS_AND_SEVERAL, rival, two_in_memory};
 
 use crate::prelude::*;
 use crate::support::kinds;
@@ -21,11 +21,6 @@ fn kept() -> LockOptions {
 
 async fn on_redis(server: &RedisServer) -> (LockClient, LockClient) {
     (connect(server).await, connect(server).await)
-}
-
-/// What a lock of that kind keeps out: readers do not exclude each other.
-fn rival(kind: &str) -> &str {
-    if kind == "read" { "write" } else { kind }
 }
 
 /// S-15, S-20: let go after a moment, the lock is nobody's before `AT_LEAST` has passed, and then at

@@ -24,33 +24,22 @@ pub(crate) async fn one_holder_at_a_time(world: &World) {
     world.free_soon("one").await;
 }
 
-/// S-19, S-20.
-pub(crate) async fn a_released_lock_is_free(world: &World) {
+/// S-19, S-20: by its holder, by a drop, which hands the hold to the releaser, and during unwinding.
+pub(crate) async fn a_lock_that_is_let_go_is_free(world: &World) {
     let (a, b) = (world.client().await, world.client().await);
     let guard = a.mutex("r").lock().await.unwrap();
     assert_eq!(world.holders("r").await.len(), 1);
     assert!(b.mutex("r").try_lock().await.unwrap().is_none());
     guard.release().await.unwrap();
     assert!(world.holders("r").await.is_empty());
-    assert!(b.mutex("r").try_lock().await.unwrap().is_some());
-}
-
-/// S-20: Drop hands the hold to the releaser.
-pub(crate) async fn a_dropped_guard_frees_the_lock(world: &World) {
-    let client = world.client().await;
-    drop(client.mutex("d").lock().await.unwrap());
-    world.free_soon("d").await;
-}
-
-/// S-20, during unwinding.
-pub(crate) async fn a_panicking_holder_frees_the_lock(world: &World) {
-    let client = world.client().await;
+    drop(b.mutex("r").try_lock().await.unwrap().expect("it is free"));
+    world.free_soon("r").await;
     let holder = lock_tests::spawn(async move {
-        let guard = client.mutex("p").lock().await.unwrap();
+        let guard = a.mutex("r").lock().await.unwrap();
         guard.run(async { panic!("on purpose") }).await.unwrap();
     });
     assert!(holder.await.unwrap_err().is_panic());
-    world.free_soon("p").await;
+    world.free_soon("r").await;
 }
 
 /// Being busy is not an error for `try_lock`, and no reason to wait.
@@ -122,7 +111,7 @@ pub(crate) async fn namespaces_are_kept_apart(world: &World) {
     assert!(plain.mutex("shop:order:1").try_lock().await.unwrap().is_none());
 }
 
-/// S-20.
+/// S-20: a guard that outlives the shutdown of its client gives its lock back.
 pub(crate) async fn a_shut_down_client_refuses(world: &World) {
     let client = world.client().await;
     let held = client.mutex("s").lock().await.unwrap();
@@ -133,6 +122,9 @@ pub(crate) async fn a_shut_down_client_refuses(world: &World) {
     assert!(matches!(waiter.await.unwrap(), Err(LockError::Closed)));
     assert!(matches!(client.mutex("x").lock().await, Err(LockError::Closed)));
     drop(held);
+    world.free_soon("s").await;
+    // And a second shutdown finds nothing left.
+    assert!(client.shutdown(secs(5)).await.is_clean());
 }
 
 /// S-20: shutdown drains the releaser.
@@ -159,17 +151,6 @@ pub(crate) async fn shutdown_wakes_tasks_that_wait_for_the_store(world: &World) 
     assert!(report.expect("shutdown waited for the holder").is_clean());
     let outcome = timeout(promptly(), waiter).await.expect("not sent away").unwrap();
     assert!(matches!(outcome, Err(LockError::Closed)), "{outcome:?}");
-}
-
-/// S-20: a guard that outlives its client's shutdown still gives its lock back.
-pub(crate) async fn letting_go_after_shutdown_frees_the_lock(world: &World) {
-    let client = world.client().await;
-    let guard = client.mutex("after").lock().await.unwrap();
-    assert_eq!(client.shutdown(ms(20)).await.still_held, 1);
-    drop(guard);
-    world.free_soon("after").await;
-    // And a second shutdown finds nothing left.
-    assert!(client.shutdown(secs(5)).await.is_clean());
 }
 
 /// S-20: a hold that is lost needs no wait: lost before, after a first shutdown, or while

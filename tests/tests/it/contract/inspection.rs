@@ -1,7 +1,6 @@
 //! Looking at locks and freeing them by force, from another process than the holder's.
 
 use crate::prelude::*;
-use crate::support::workers::{Workers, told};
 
 /// An owner as Redisson names its own.
 const OWNER: &str = "3b241101-e2bb-4255-8caf-4136c566a962:57";
@@ -199,41 +198,40 @@ async fn a_huge_count_is_answered_at_once() {
     assert!(start.elapsed() < patience(SOON), "{:?}", start.elapsed());
 }
 
-/// The waiter in another process has it at once; the old holder hears of it at its next renewal and
-/// does its successor no harm, whatever it then does (S-12, S-19, S-23).
+/// The waiter of another client has it at once; the old holder hears of it at its next renewal and does its successor no harm,
+/// whatever it then does (S-12, S-19, S-23).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forced_release_passes_the_lock_on() {
-    let world = Workers::new().await;
-    let mut worker = world.worker().await;
+    let (_server, client, other) = world_of_two().await;
     let lease = ms(2_400);
     for (kind, is) in KINDS {
-        let admin = world.client.admin();
+        let admin = client.admin();
         assert!(!admin.force_release(kind).await.unwrap(), "{kind}: no task held it");
-        let guard = take_named(&world.client, kind, watched(lease)).await.unwrap();
-        // A reader is in the way of a writer only.
-        let wanted = if kind == "read" { "write" } else { kind };
-        worker.send(&format!("lock {wanted} {kind}"));
-        assert_eq!(worker.try_next_line(ms(150)).await, None);
+        let guard = take_named(&client, kind, watched(lease)).await.unwrap();
+        let wanted = crate::support::kinds::rival(kind);
+        let waiter = lock_tests::spawn({
+            let other = other.clone();
+            async move { take(&other, wanted, kind, waits(SOON)).await }
+        });
+        sleep(ms(150)).await;
+        assert!(!waiter.is_finished(), "{kind}: two have it");
         let start = Instant::now();
         assert!(admin.force_release(kind).await.unwrap());
-        let line = worker.next_line(SOON).await;
-        let token = line.strip_prefix("locked ").unwrap_or_else(|| panic!("{line}"));
-        let token = FencingToken::new(token.parse().unwrap());
+        let next = timeout(SOON, waiter).await.expect("not told").unwrap().unwrap();
         // Its own timers would take seconds.
         assert!(start.elapsed() < patience(ms(800)), "{kind}: {:?}", start.elapsed());
-        assert!(token > guard.token(), "{kind}");
+        assert!(next.token() > guard.token(), "{kind}");
         let lost = timeout(lease * 2 / 3, guard.lost()).await.expect("not noticed");
         assert!(matches!(lost, LockError::Lost { cause: LossCause::NotOwner, .. }), "{lost:?}");
         let found = admin.inspect(kind).await.unwrap();
         let is = if kind == "read" { HoldKind::Write } else { is };
-        assert_eq!((found.kind, found.last_token), (Some(is), Some(token)));
+        assert_eq!((found.kind, found.last_token), (Some(is), Some(next.token())));
         assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
         // Its clean-up has reached the server by the time of this answer.
-        let again = waits(Wait::None);
-        let outcome = take_named(&world.client, kind, again.clone()).await;
+        let outcome = take_named(&client, kind, waits(Wait::None)).await;
         assert!(matches!(outcome, Err(LockError::Busy { .. })), "{kind}: {outcome:?}");
-        told(&mut worker, "release", "released").await;
-        take_named(&world.client, kind, again).await.unwrap().release().await.unwrap();
+        next.release().await.unwrap();
+        take_named(&client, kind, waits(Wait::None)).await.unwrap().release().await.unwrap();
     }
 }
 

@@ -12,30 +12,6 @@ fn ask(target: &Arc<Target>, hold: u64) -> AcquireRequest {
     AcquireRequest::new(Arc::clone(target), OwnerId::new("client", hold, 1), MINUTE, MINUTE)
 }
 
-/// S-31: too few acknowledge; the hold stands until it is undone, as on a server.
-#[tokio::test(start_paused = true)]
-async fn a_hold_that_too_few_replicas_have_stands_until_released() {
-    let store = MemoryStore::new();
-    let two = Some(Replicas::new(2, MINUTE));
-    let target = Arc::new(Target::mutex(key("r")).with_replicas(two));
-    let granted = |reply| matches!(reply, AcquireReply::Granted(_));
-    assert!(
-        granted(store.acquire(ask(&target, 1)).await.unwrap()),
-        "any number counts unless told"
-    );
-    store.set_replicas(1);
-    let reply = store.acquire(ask(&target, 1)).await.unwrap();
-    assert_eq!(reply, AcquireReply::NotReplicated { acked: 1 });
-    let reply = store.acquire(ask(&target, 2)).await.unwrap();
-    assert_eq!(reply, AcquireReply::Held(Some(MINUTE)));
-    let owner = OwnerId::new("client", 1, 1);
-    let release = ReleaseRequest::new(Arc::clone(&target), owner, MINUTE);
-    let reply = store.release(release).await.unwrap();
-    assert_eq!(reply, ReleaseReply::Released { others: 0 });
-    store.set_replicas(2);
-    assert!(granted(store.acquire(ask(&target, 2)).await.unwrap()));
-}
-
 /// S-31: a client gives such a hold back and says how many had it.
 #[tokio::test(start_paused = true)]
 async fn a_client_undoes_what_is_not_replicated() {

@@ -66,9 +66,7 @@ macro_rules! exclusive {
         cases! { $world $kind;
             exclusion::{
                 one_holder_at_a_time,
-                a_released_lock_is_free,
-                a_dropped_guard_frees_the_lock,
-                a_panicking_holder_frees_the_lock,
+                a_lock_that_is_let_go_is_free,
                 try_lock_takes_no_for_an_answer,
                 try_lock_right_after_a_drop_succeeds,
                 try_lock_is_not_fooled_by_a_listener,
@@ -78,7 +76,6 @@ macro_rules! exclusive {
                 a_shut_down_client_refuses,
                 shutdown_gives_back_what_is_dropped,
                 shutdown_wakes_tasks_that_wait_for_the_store,
-                letting_go_after_shutdown_frees_the_lock,
                 shutdown_does_not_wait_for_what_is_lost,
             }
             leases::{

@@ -6,20 +6,7 @@ use lock_runtime::scope;
 use tokio::sync::oneshot;
 use tokio::task::block_in_place;
 
-use super::peer::Lock;
 use crate::prelude::*;
-
-/// Acquires a lock of any kind by a blocking call.
-pub(super) fn lock(lock: &Lock) -> Result<LockGuard, LockError> {
-    match lock {
-        Lock::Mutex(lock) => lock.blocking_lock(),
-        Lock::Fair(lock) => lock.blocking_lock(),
-        Lock::WriteSide(lock) => lock.blocking_write(),
-        Lock::OnePermit(lock) => lock.blocking_acquire(),
-        Lock::OneName(lock) => lock.blocking_lock(),
-        Lock::Blocking(inner, _) => self::lock(inner),
-    }
-}
 
 /// Calls `call` on a thread of its own, once the result is polled, inside of the holds around that poll. The first poll
 /// waits until the call has joined the queue, as the cases expect of an acquire. If another task leaves the queue at the same

@@ -75,34 +75,20 @@ fn a_waker_of_a_shutdown_may_ask_for_the_holds() {
     });
 }
 
-/// A release in memory wakes the listeners of the name.
+/// A release wakes the listeners of the name, in memory and by a message of the server, and so does a new connection.
 #[test]
 fn a_waker_of_a_subscription_may_end_another() {
-    ends(async || {
-        let store = MemoryStore::new();
-        let client = LockClient::builder().store(store.clone()).unwrap();
-        let guard = client.mutex("a").lock().await.unwrap();
-        let target = Target::mutex(LockKey::new("a").unwrap());
-        let mut listens = store.subscribe(&target, SOON).await.unwrap();
-        let another = store.subscribe(&target, SOON).await.unwrap();
-        let waker = Calls::waker(When::Woken, move || drop(another));
-        let mut notified = Box::pin(listens.notified());
-        assert!(poll_with(&mut notified, &waker).is_pending());
-        guard.release().await.unwrap();
-        notified.await;
-    });
-}
-
-/// On a server, so does the message of a release, and a new connection.
-#[test]
-fn a_waker_of_a_subscription_on_a_server_may_end_another() {
-    for reconnects in [false, true] {
+    for (on_redis, reconnects) in [(false, false), (true, false), (true, true)] {
         ends(async move || {
             let server = RedisServer::start().await;
-            let (store, client) =
-                (RedisStore::connect(&server.url()).await.unwrap(), connect(&server).await);
-            let guard = client.mutex("a").lock().await.unwrap();
+            let store: Arc<dyn Store> = match on_redis {
+                true => Arc::new(RedisStore::connect(&server.url()).await.unwrap()),
+                false => Arc::new(MemoryStore::new()),
+            };
             let target = Target::mutex(LockKey::new("a").unwrap());
+            let owner = OwnerId::new(&client_id(), 1, 1);
+            let acquire = AcquireRequest::new(target.clone(), owner.clone(), SOON, SOON);
+            assert!(matches!(store.acquire(acquire).await, Ok(AcquireReply::Granted(_))));
             let mut listens = store.subscribe(&target, SOON).await.unwrap();
             let another = store.subscribe(&target, SOON).await.unwrap();
             let (woken, is_woken) = channel();
@@ -115,7 +101,7 @@ fn a_waker_of_a_subscription_on_a_server_may_end_another() {
             if reconnects {
                 server.client_kill(ClientType::PubSub).await;
             } else {
-                guard.release().await.unwrap();
+                store.release(ReleaseRequest::new(target, owner, SOON)).await.unwrap();
             }
             soon!("it is woken", is_woken.try_recv().is_ok());
         });

@@ -36,6 +36,13 @@ async fn waiter(server: &RedisServer, client: &LockClient, name: &str) -> Waiter
     waiter
 }
 
+/// Each has been told.
+async fn all_go_on(waiters: impl IntoIterator<Item = Waiter>) {
+    for waiter in waiters {
+        timeout(BY_MESSAGE, waiter).await.expect("not woken").unwrap().unwrap();
+    }
+}
+
 /// S-30: key, channel and messages are Redisson's; nothing is left when it is open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_latch_has_redissons_layout() {
@@ -46,22 +53,17 @@ async fn a_latch_has_redissons_layout() {
     assert_eq!(latch.count().await.unwrap(), 0);
     assert!(latch.try_set_count(2).await.unwrap());
     assert_eq!(raw.get::<String>(&["GET", "wire"]).await, "2");
-    // Which tells it from a semaphore of Redisson's; that keeps it when it counts down (S-32).
-    let centuries = async || match raw.pttl("wire").await {
-        Ttl::Left(left) => left.div_duration_f64(CENTURY),
-        other => panic!("{other:?}"),
-    };
-    assert!((0.9999..=1.0).contains(&centuries().await));
     assert!(!latch.try_set_count(7).await.unwrap(), "set on top of a count");
-    assert_eq!(latch.count().await.unwrap(), 2);
-    assert_eq!(latch.count_down().await.unwrap(), 1);
-    assert!((0.9999..=1.0).contains(&centuries().await), "counting shortened it");
-    assert_eq!(latch.count_down().await.unwrap(), 0);
+    // Its end tells it from a semaphore of Redisson's; that keeps it when it counts down (S-32).
+    for left in [1, 0] {
+        let centuries = self::left(raw.pttl("wire").await).div_duration_f64(CENTURY);
+        assert!((0.9999..=1.0).contains(&centuries), "counting shortened it");
+        assert_eq!(latch.count_down().await.unwrap(), left);
+    }
     assert_eq!(raw.keys().await, [""; 0]);
     assert_eq!(latch.count_down().await.unwrap(), 0, "an open latch went below zero");
     assert!(latch.try_set_count(1).await.unwrap(), "not usable again");
-    assert!(latch.remove().await.unwrap());
-    assert!(!latch.remove().await.unwrap());
+    assert!(latch.remove().await.unwrap() && !latch.remove().await.unwrap());
     assert_eq!(raw.keys().await, [""; 0]);
     assert_eq!(log.wait_for(4, SOON).await, ["1", "0", "1", "0"]);
 
@@ -72,30 +74,32 @@ async fn a_latch_has_redissons_layout() {
     assert!(!raw.exists("wire").await);
 }
 
-/// S-15, S-30: the last one to count down wakes the waiters of every client, and only the last.
+/// S-15, S-17, S-30: the last one to count down wakes the waiters of every client, and only the last; also where the first in
+/// line has gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_count_wakes_every_client() {
     let (server, client) = world().await;
     let clients = [connect(&server).await, connect(&server).await];
-    client.latch("all").try_set_count(3).await.unwrap();
+    let latch = client.latch("all");
+    latch.try_set_count(3).await.unwrap();
     let mut waiters = Vec::new();
     for client in &clients {
-        waiters.push(waiter(&server, client, "all").await);
-        waiters.push(spawn(&client.latch("all")));
+        let first = waiter(&server, client, "all").await;
+        waiters.extend([spawn(&client.latch("all")), spawn(&client.latch("all"))]);
+        first.abort();
+        assert!(first.await.unwrap_err().is_cancelled());
     }
     for left in [2, 1] {
         assert_eq!(clients[0].latch("all").count_down().await.unwrap(), left);
     }
     assert!(!waiters.iter().any(JoinHandle::is_finished), "woken too early");
-    assert_eq!(client.latch("all").count_down().await.unwrap(), 0);
-    for waiter in waiters {
-        timeout(BY_MESSAGE, waiter).await.expect("not woken").unwrap().unwrap();
-    }
+    assert_eq!(latch.count_down().await.unwrap(), 0);
+    all_go_on(waiters).await;
     // Removing lets them go as well.
-    client.latch("all").try_set_count(3).await.unwrap();
+    latch.try_set_count(3).await.unwrap();
     let waiter = waiter(&server, &connect(&server).await, "all").await;
-    assert!(client.latch("all").remove().await.unwrap());
-    timeout(BY_MESSAGE, waiter).await.expect("not woken").unwrap().unwrap();
+    assert!(latch.remove().await.unwrap());
+    all_go_on([waiter]).await;
 }
 
 /// S-15: opened without any message, the waiter goes on within the poll cap; and the reconnect wakes it, not the poll, where
@@ -260,20 +264,7 @@ async fn a_newcomer_does_not_get_an_old_answer() {
     server.wait_for_subscribers(&channel("new"), 1).await;
     assert!(!second.is_finished(), "let in by an answer from before");
     other.count_down().await.unwrap();
-    timeout(BY_MESSAGE, second).await.expect("not woken").unwrap().unwrap();
-}
-
-/// S-17: the first in line goes, the next one watches.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_line_outlives_its_first() {
-    let (server, client) = world().await;
-    client.latch("head").try_set_count(1).await.unwrap();
-    let first = waiter(&server, &client, "head").await;
-    let second = spawn(&client.latch("head"));
-    first.abort();
-    assert!(first.await.unwrap_err().is_cancelled());
-    client.latch("head").count_down().await.unwrap();
-    timeout(BY_MESSAGE, second).await.expect("not woken").unwrap().unwrap();
+    all_go_on([second]).await;
 }
 
 /// S-19: a latch can be counted down and removed when memory is short, though not set.
@@ -288,6 +279,6 @@ async fn counting_down_needs_no_memory() {
     assert_eq!(store_kind(refused), Some(StoreErrorKind::OutOfMemory));
     assert_eq!(client.latch("full").count_down().await.unwrap(), 1);
     assert_eq!(client.latch("full").count_down().await.unwrap(), 0);
-    timeout(BY_MESSAGE, waiter).await.expect("not woken").unwrap().unwrap();
+    all_go_on([waiter]).await;
     assert!(client.latch("gone").remove().await.unwrap());
 }

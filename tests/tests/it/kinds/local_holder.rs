@@ -17,36 +17,32 @@ async fn late<G>(
     (error, holder)
 }
 
-async fn is_named<G>(what: &str, acquire: impl AsyncFn(LockOptions) -> Result<G, LockError>) {
-    let start = Instant::now();
-    let Ok(held) = acquire(LockOptions::default()).await else { panic!("{what} is not free") };
-    let (error, holder) = late(&acquire).await;
-    let holder = holder.unwrap_or_else(|| panic!("{what}: {error}"));
-    let site = holder.site.as_deref().unwrap_or_else(|| panic!("{what}: {error}"));
-    assert!(site.contains(HERE), "{what}: {site}");
-    assert!(holder.held_for >= ms(50) && holder.held_for <= start.elapsed(), "{what}: {holder:?}");
-    assert!(error.to_string().ends_with(&format!("; {holder}")), "{what}: {error}");
-    drop(held);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_timeout_names_a_holder_of_this_process() {
     let (_server, redis) = world().await;
     for client in [&redis, &LockClient::in_memory()] {
-        is_named("mutex", async |options| client.mutex("mutex").with(options).lock().await).await;
-        is_named("fair", async |options| client.fair_mutex("fair").with(options).lock().await)
-            .await;
-        is_named("write", async |options| client.rw_lock("rw").with(options).write().await).await;
-        is_named("permit", async |options| {
-            client.semaphore("permit", 1).with(options).acquire().await
-        })
-        .await;
-        is_named("multi", async |options| client.multi_lock(["a", "b"]).with(options).lock().await)
-            .await;
+        for (kind, names) in [
+            (LockKind::Mutex, &["mutex"][..]),
+            (LockKind::Fair, &["fair"]),
+            (LockKind::Write, &["rw"]),
+            (LockKind::Semaphore(1), &["permit"]),
+            (LockKind::Mutex, &["a", "b"]),
+        ] {
+            let lock = |options| client.any_lock(kind, names.iter().copied()).with(options);
+            let start = Instant::now();
+            let _held = lock(LockOptions::default()).lock().await.unwrap();
+            let (error, holder) = late(async |options| lock(options).lock().await).await;
+            let holder = holder.unwrap_or_else(|| panic!("{names:?}: {error}"));
+            let site = holder.site.as_deref().unwrap_or_else(|| panic!("{names:?}: {error}"));
+            assert!(site.contains(HERE), "{names:?}: {site}");
+            let since = ms(50)..=start.elapsed();
+            assert!(since.contains(&holder.held_for), "{names:?}: {holder:?}");
+            assert!(error.to_string().ends_with(&format!("; {holder}")), "{names:?}: {error}");
+        }
         // Behind a hold of another kind, which asks the store.
         let _read = client.rw_lock("sides").read().await.unwrap();
-        let (error, holder) =
-            late(async |options| client.rw_lock("sides").with(options).write().await).await;
+        let write = async |options| client.rw_lock("sides").with(options).write().await;
+        let (error, holder) = late(write).await;
         assert!(holder.is_some_and(|holder| holder.held_for < SOON), "{error}");
     }
 }

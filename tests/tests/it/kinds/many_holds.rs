@@ -90,7 +90,8 @@ async fn renewals_of_holds_acquired_together_are_in_time_and_spread() {
     assert_eq!(intervals.into_iter().find(|interval| !in_time.contains(interval)), None);
 }
 
-/// The server's core is the ceiling: a renewal asks for the owner, and moves the end.
+/// The server's core is the ceiling: a renewal asks for the owner, and moves the end. One script does so for 128 holds at most, or
+/// other clients would wait for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_costs_two_commands_a_hold() {
     let server = RedisServer::start().await;
@@ -106,11 +107,20 @@ async fn a_renewal_costs_two_commands_a_hold() {
         requests.push(RenewRequest::new(target, owner, secs(30)));
     }
     server.reset_stats().await;
-    let answers = store.renew(requests, SOON).await.unwrap();
+    let answers = store.renew(requests.clone(), SOON).await.unwrap();
     assert!(answers.iter().all(|answer| *answer == Ownership::Owner), "{answers:?}");
     let calls = server.command_calls().await;
     let cost: Vec<_> = ["evalsha", "time", "hget", "pexpireat", "pexpire", "pttl", "hexists"]
         .map(|name| calls.get(name).copied().unwrap_or_default())
         .into();
     assert_eq!(cost, [2, 2, 256, 256, 0, 0, 0], "{calls:?}");
+    // Each hold has its own answer, whichever script asks for it.
+    let gone = [1, 128, 255];
+    for number in gone {
+        assert!(server.client().del(&format!("cheap:{number}")).await);
+    }
+    for (number, answer) in (0..).zip(store.renew(requests, SOON).await.unwrap()) {
+        let is_gone = gone.contains(&number);
+        assert_eq!(answer == Ownership::NotOwner, is_gone, "{number}: {answer:?}");
+    }
 }

@@ -7,9 +7,6 @@ use crate::prelude::*;
 
 const MAX_KEYS: usize = 256;
 
-/// How many locks one script renews at most.
-const MAX_RENEWED: usize = 128;
-
 type SlowLogEntry = (u64, u64, u64, Vec<String>, String, String);
 
 fn names(prefix: &str, count: usize) -> Vec<String> {
@@ -29,37 +26,6 @@ async fn log_all(raw: &RawClient) {
     raw.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
     // An acquire may have been slow enough for the log by itself.
     raw.cmd(&["SLOWLOG", "RESET"]).await;
-}
-
-/// Asked of the store at once; each hold gets its own answer.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_holds_are_renewed_by_several_scripts() {
-    let server = RedisServer::start().await;
-    let store = RedisStore::connect(&server.url()).await.unwrap();
-    let client = client_id();
-    let hold = |number: u64| {
-        let target = Target::mutex(LockKey::new(format!("hold:{number}")).unwrap());
-        RenewRequest::new(target, OwnerId::new(&client, number, 1), SOON)
-    };
-    let holds: Vec<_> = (1..=300).map(hold).collect();
-    for hold in holds.iter().cloned() {
-        let request = AcquireRequest::new(hold.target, hold.owner, hold.lease, SOON);
-        store.acquire(request).await.unwrap();
-    }
-    let raw = server.client();
-    for gone in ["hold:1", "hold:129", "hold:300"] {
-        assert!(raw.del(gone).await);
-    }
-    log_all(&raw).await;
-    let answers = store.renew(holds, SOON).await.unwrap();
-    for (number, answer) in (1..).zip(answers) {
-        let is_gone = [1, 129, 300].contains(&number);
-        assert_eq!(answer == Ownership::NotOwner, is_gone, "{number}: {answer:?}");
-    }
-    // A mutex has one key there.
-    let keys = keys_of_scripts(&raw).await;
-    assert!(keys.iter().all(|keys| *keys <= MAX_RENEWED), "{keys:?}");
-    assert_eq!(keys.iter().sum::<usize>(), 300);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -97,24 +97,6 @@ async fn options_are_checked_when_a_lock_is_acquired() {
     fixed.lease(Lease::Watchdog(secs(1))).lock().await.unwrap().release().await.unwrap();
 }
 
-/// One guard for every kind: it tells its permits, and checks its hold.
-#[tokio::test(start_paused = true)]
-async fn guards_are_of_one_type() {
-    let client = LockClient::in_memory();
-    let three = client.semaphore("s", 3);
-    let guards: [LockGuard; 3] = [
-        three.acquire_many(2).await.unwrap(),
-        three.try_acquire().await.unwrap().expect("one is free"),
-        client.mutex("m").lease(secs(1)).lock().await.unwrap(),
-    ];
-    assert_eq!(guards.each_ref().map(LockGuard::permits), [2, 1, 1]);
-    guards.iter().for_each(|guard| guard.check().unwrap());
-    tokio::time::sleep(secs(2)).await;
-    let lost = guards[2].check().unwrap_err();
-    assert!(lost.is_lost(), "{lost:?}");
-    guards[0].check().unwrap();
-}
-
 /// A body that fails, and a lock that fails, are one error.
 #[tokio::test]
 async fn a_body_that_fails_and_a_lock_that_fails() {

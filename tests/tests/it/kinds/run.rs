@@ -1,11 +1,7 @@
 //! `run` of every kind: acquire, run and release in one call; `wait` and `lease` on the lock itself.
 // S-12, S-13.
 
-use std::future::{Ready, ready};
-
-use lock_runtime::guard::Run;
 use lock_runtime::options::OnReleaseLost;
-use lock_runtime::{FairMutex, Mutex};
 
 use crate::prelude::*;
 use crate::support::kinds::two_in_memory as two_clients;
@@ -136,20 +132,4 @@ async fn current_is_the_innermost_hold_of_the_call_path() {
     });
     assert!(lost.await.unwrap_err().is_lost());
     assert_eq!(seen, Some(true));
-}
-
-/// What users move between tasks, or name in a struct.
-#[test]
-fn a_run_is_send_for_every_kind() {
-    fn sends<T: Send>(_: impl Fn(&T) -> Run<'static, Ready<()>>) {
-        fn is_send<T: Send>() {}
-        is_send::<Run<'static, Ready<()>>>();
-    }
-    sends::<Mutex>(|lock| lock.run(ready(())));
-    sends::<FairMutex>(|lock| lock.run(ready(())));
-    sends::<RwLock>(|lock| lock.run_read(ready(())));
-    sends::<RwLock>(|lock| lock.run_write(ready(())));
-    sends::<Semaphore>(|lock| lock.run(ready(())));
-    sends::<MultiLock>(|lock| lock.run(ready(())));
-    sends::<AnyLock>(|lock| lock.run(ready(())));
 }

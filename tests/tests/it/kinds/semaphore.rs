@@ -158,16 +158,3 @@ async fn ended_leases_free_their_permits() {
     assert!(b.try_acquire().await.unwrap().is_none(), "a late release freed another's permits");
     drop((first, rest));
 }
-
-/// S-6, S-30: no re-entry. Each acquire takes a permit of its own, also inside a body.
-#[tokio::test]
-async fn a_semaphore_is_not_reentrant() {
-    let semaphore = LockClient::in_memory().semaphore("inner", 2);
-    let outer = take(&semaphore, 1).await;
-    let inside = async {
-        let inner = take(&semaphore, 1).await;
-        assert!(inner.token() > outer.token());
-        assert!(semaphore.try_acquire().await.unwrap().is_none());
-    };
-    outer.run(inside).await.unwrap();
-}

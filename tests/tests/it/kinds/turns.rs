@@ -1,22 +1,52 @@
 //! How processes share a key that all of them want all the time (S-14).
 
 use crate::prelude::*;
-use crate::support::rivals::{Rivalry, Turns, compete};
 
 const HOLD: Duration = ms(2);
 
-fn rivalry(kind: &'static str, options: LockOptions) -> Rivalry {
-    Rivalry { kind, name: "turns", options, hold: HOLD, time: secs(3) }
+/// How long processes compete.
+const TIME: Duration = secs(3);
+
+/// Takes a lock of that kind again and again, and notes the number of the client for each hold.
+async fn compete(
+    (number, client): (usize, LockClient),
+    (kind, options): (&str, LockOptions),
+    turns: Arc<Mutex<Vec<usize>>>,
+) {
+    let until = Instant::now() + TIME;
+    while Instant::now() < until {
+        let acquire = match kind {
+            "multi" => client.multi_lock(["{turns}a", "{turns}b"]).with(options.clone()).lock(),
+            "write" => client.rw_lock("turns").with(options.clone()).write(),
+            _ => client.mutex("turns").with(options.clone()).lock(),
+        };
+        let guard = timeout(SOON, acquire).await.expect("starved").unwrap();
+        turns.lock().unwrap().push(number);
+        sleep(HOLD).await;
+        guard.release().await.unwrap();
+    }
 }
 
-async fn pair(server: &RedisServer) -> [LockClient; 2] {
-    let url = server.url();
-    [LockClient::connect(&url).await.unwrap(), LockClient::connect(&url).await.unwrap()]
+/// Which client had the lock, hold by hold, where so many tasks of each want it.
+async fn turns(
+    clients: &[LockClient],
+    tasks: usize,
+    kind: &'static str,
+    options: LockOptions,
+) -> Vec<usize> {
+    let turns = Arc::<Mutex<Vec<_>>>::default();
+    let all = clients.iter().cloned().enumerate().flat_map(|client| vec![client; tasks]);
+    let all = all.map(|client| {
+        lock_tests::spawn(compete(client, (kind, options.clone()), Arc::clone(&turns)))
+    });
+    joined(all.collect::<Vec<_>>()).await;
+    std::mem::take(&mut *turns.lock().unwrap())
 }
 
-async fn one_task_each(clients: &[LockClient], rivalry: Rivalry) -> Turns {
-    let clients: Vec<_> = clients.iter().map(|client| (client.clone(), 1)).collect();
-    compete(&clients, rivalry).await
+/// How many holds of a hundred followed one of another client.
+fn handed_over(turns: &[usize]) -> usize {
+    let pairs = || turns.windows(2);
+    pairs().filter(|pair| pair[0] != pair[1]).count() * 100 / pairs().count().max(1)
 }
 
 /// A process that takes a millisecond from hearing of a release to asking, as Redisson does. Answers
@@ -53,15 +83,14 @@ async fn a_slow_process_has_its_turns() {
                 "write" => Target::write(key("turns")),
                 _ => Target::several(["{turns}a", "{turns}b"].map(key)).unwrap(),
             };
-            let quick: Vec<_> = (0..processes)
-                .map(|_| (LockClient::builder().store(store.peer()).unwrap(), tasks))
-                .collect();
-            let rivalry = rivalry(kind, LockOptions::default());
-            let slow = slow_process(store, target, Instant::now() + rivalry.time);
-            let (quick, slow) = tokio::join!(compete(&quick, rivalry), slow);
-            let counts: Vec<_> = (0..processes).map(|client| quick.count(client)).collect();
-            let all = slow + quick.order.len();
-            println!("{kind}: slow {slow}, quick {counts:?} with {tasks} tasks each");
+            let client = |_| LockClient::builder().store(store.peer()).unwrap();
+            let clients: Vec<_> = (0..processes).map(client).collect();
+            let slow = slow_process(store.clone(), target, Instant::now() + TIME);
+            let quick = turns(&clients, tasks, kind, LockOptions::default());
+            let (quick, slow) = tokio::join!(quick, slow);
+            let count = |client| quick.iter().filter(|one| **one == client).count();
+            let counts: Vec<_> = (0..processes).map(count).collect();
+            let all = slow + quick.len();
             assert!(
                 counts.iter().chain([&slow]).all(|turns| turns * 4 * (processes + 1) >= all),
                 "{kind}: slow {slow}, quick {counts:?} with {tasks} tasks each"
@@ -76,11 +105,11 @@ async fn locks_with_replicas_go_round_as_well() {
     let master = RedisServer::start().await;
     let _replica = RedisServer::builder().replica_of(master.port()).start().await;
     master.wait_for_replicas(1).await;
-    let clients = pair(&master).await;
+    let clients = [connect(&master).await, connect(&master).await];
     let replicated = LockOptions::new().replicas(Replicas::new(1, secs(1)));
     for kind in ["mutex", "write", "multi"] {
-        let plain = one_task_each(&clients, rivalry(kind, LockOptions::default())).await;
-        let acknowledged = one_task_each(&clients, rivalry(kind, replicated.clone())).await;
-        assert!(acknowledged.handed_over() * 4 >= plain.handed_over() * 3, "{kind}");
+        let plain = turns(&clients, 1, kind, LockOptions::default()).await;
+        let acknowledged = turns(&clients, 1, kind, replicated.clone()).await;
+        assert!(handed_over(&acknowledged) * 4 >= handed_over(&plain) * 3, "{kind}");
     }
 }

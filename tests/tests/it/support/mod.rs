@@ -6,7 +6,6 @@ pub(crate) mod fair_line;
 pub(crate) mod handed_on;
 pub(crate) mod kinds;
 pub(crate) mod quorum;
-pub(crate) mod rivals;
 pub(crate) mod troubled;
 pub(crate) mod workers;
 pub(crate) mod writers;

@@ -19,10 +19,7 @@ impl Run<'_> {
             }
             (Ok(one), Ok(other)) => match (one, other) {
                 (Answer::Taken(one), Answer::Taken(other)) => self.taken_alike(op, *one, *other)?,
-                (Answer::Renewed(one), Answer::Renewed(other)) => {
-                    self.note_renewals(op, one);
-                    one == other
-                }
+                (Answer::Renewed(one), Answer::Renewed(other)) => one == other,
                 (Answer::Released(one), Answer::Released(other)) => {
                     any_told(*one) == any_told(*other)
                 }
@@ -50,37 +47,31 @@ impl Run<'_> {
     /// Counts what was seen, to know that the sequences get somewhere.
     fn note(&self, op: &Op, answer: &Answered) {
         let kind = |what: &What| what.kind(&self.sequence.themes);
-        let op = match op {
-            Op::Acquire { what, joins, .. } => {
-                let inside = what.owner(&self.sequence.themes, "").writer().is_some();
-                let takes = if inside { "takes inside" } else { "takes" };
-                format!("{} {}", kind(what), if *joins { "joins" } else { takes })
+        let inside = |what: &What| what.owner(&self.sequence.themes, "").writer().is_some();
+        let seen = match (op, answer) {
+            (_, Err(error)) => error.to_string(),
+            (Op::Acquire { what, joins, .. }, Ok(Answer::Taken(reply))) => {
+                let how = match (joins, inside(what)) {
+                    (true, _) => "joins",
+                    (_, true) => "takes inside",
+                    _ => "takes",
+                };
+                let reply = format!("{reply:?}");
+                format!("{} {how}: {}", kind(what), reply.split('(').next().unwrap())
             }
-            Op::ForceRelease(_) => "forced".to_owned(),
-            Op::Release(what, Some(_)) => format!("{} later", kind(what)),
-            Op::Release(what, None) => kind(what).to_string(),
-            Op::Latch(_, LatchRequest::SetCount(_)) => "set".to_owned(),
-            Op::Latch(_, request) => format!("{request:?}"),
-            _ => String::new(),
+            (Op::Renew(all), Ok(Answer::Renewed(held))) if all.len() == 1 => {
+                format!("{} renewed: {:?}", kind(&all[0].0), held[0])
+            }
+            (Op::Release(what, keep), Ok(Answer::Released(reply))) => {
+                let later = if keep.is_some() { " later" } else { "" };
+                format!("{}{later}: {:?}", kind(what), any_told(*reply))
+            }
+            (_, Ok(Answer::Inspected(one))) => format!("inspected {:?}", one.kind),
+            (Op::Latch(_, LatchRequest::SetCount(_)), Ok(answer)) => format!("set {answer:?}"),
+            (Op::Latch(_, request), Ok(answer)) => format!("{request:?} {answer:?}"),
+            (_, Ok(answer)) => format!("{answer:?}"),
         };
-        let answer = match answer {
-            Ok(Answer::Taken(AcquireReply::Granted(_))) => "Granted".to_owned(),
-            Ok(Answer::Taken(AcquireReply::Held(left))) if left.is_some() => "Held".to_owned(),
-            Ok(Answer::Taken(AcquireReply::Behind(left))) if left.is_some() => "Behind".to_owned(),
-            Ok(Answer::Taken(reply)) => format!("{reply:?}"),
-            Ok(Answer::Released(reply)) => format!("{:?}", any_told(*reply)),
-            Ok(Answer::Inspected(one)) => format!("inspected {:?}", one.kind),
-            Ok(answer) => format!("{answer:?}"),
-            Err(error) => error.to_string(),
-        };
-        self.stores.note(format!("{op}: {answer}"));
-    }
-
-    fn note_renewals(&self, op: &Op, held: &[Ownership]) {
-        let Op::Renew(all) = op else { return };
-        for ((what, _), held) in all.iter().zip(held) {
-            self.stores.note(format!("{} renewed: {held:?}", what.kind(&self.sequence.themes)));
-        }
+        self.stores.note(seen);
     }
 
     /// Tokens are compared by their order: each above all earlier ones of its names.

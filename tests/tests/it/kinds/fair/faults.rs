@@ -42,12 +42,11 @@ async fn after_a_late_grant_it_hears_of_its_new_place() {
 async fn the_new_head_is_told() {
     let world = World::start().await;
     let (client, other) = (world.client_that_only_listens().await, world.client().await);
-    let raw = world.server.client();
-    let ends = (world.now().await + 3_600_000.0).round().to_string();
-    raw.cmd(&["RPUSH", "redisson_lock_queue:{h}", "dead:1", "dead:2"]).await;
-    raw.cmd(&["ZADD", "redisson_lock_timeout:{h}", &ends, "dead:1", &ends, "dead:2"]).await;
+    let ends = world.now().await + 3_600_000.0;
+    world.has_in_line("h", &[("dead:1", ends), ("dead:2", ends)]).await;
     let (waiting, _) = world.waiter(&client, "h").await;
-    raw.cmd(&["ZADD", "redisson_lock_timeout:{h}", "1", "dead:1", "1", "dead:2"]).await;
+    let ended = ["ZADD", "redisson_lock_timeout:{h}", "1", "dead:1", "1", "dead:2"];
+    world.server.client().cmd(&ended).await;
     assert!(other.fair_mutex("h").try_lock().await.unwrap().is_none(), "overtook");
     granted(waiting).await.release().await.unwrap();
     world.nothing_left("h").await;
@@ -60,10 +59,8 @@ async fn behind_a_deaf_head_the_first_who_hears_watches() {
     let world = World::start().await;
     let client = world.client_that_only_listens().await;
     let guard = client.fair_mutex("f").lock().await.unwrap();
-    let raw = world.server.client();
     let ends = world.now().await + 1500.0;
-    raw.cmd(&["RPUSH", "redisson_lock_queue:{f}", "deaf:1"]).await;
-    raw.cmd(&["ZADD", "redisson_lock_timeout:{f}", &ends.to_string(), "deaf:1"]).await;
+    world.has_in_line("f", &[("deaf:1", ends)]).await;
     let (waiting, _) = world.waiter(&client, "f").await;
     guard.release().await.unwrap();
     // The waiter last heard of the holder's lease, thirty seconds.

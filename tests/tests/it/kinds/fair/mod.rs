@@ -1,9 +1,7 @@
 //! The fair mutex on Redis (S-26), within one process; see `fair_processes` for several.
 
 mod cancel;
-mod channel;
 mod faults;
-mod mixed_line;
 mod order;
 mod peer;
 mod redisson;

@@ -55,15 +55,13 @@ async fn only_the_head_is_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn trying_goes_behind_the_line_and_not_into_it() {
     let world = World::start().await;
-    let (client, raw) = (world.client().await, world.server.client());
+    let client = world.client().await;
     let guard = client.fair_mutex("t").lock().await.unwrap();
     assert!(client.fair_mutex("t").try_lock().await.unwrap().is_none(), "held");
     assert_eq!(world.asked().await, 0, "asked for a place");
     guard.release().await.unwrap();
     // Free, but a waiter was told and has not come yet.
-    let ends = (world.now().await + 400.0).round().to_string();
-    raw.cmd(&["RPUSH", "redisson_lock_queue:{t}", "other:1"]).await;
-    raw.cmd(&["ZADD", "redisson_lock_timeout:{t}", &ends, "other:1"]).await;
+    world.has_in_line("t", &[("other:1", world.now().await + 400.0)]).await;
     assert!(client.fair_mutex("t").try_lock().await.unwrap().is_none(), "overtook");
     assert_eq!(world.queue("t").await, ["other:1"]);
     soon!("the place has ended", client.fair_mutex("t").try_lock().await.unwrap().is_some());

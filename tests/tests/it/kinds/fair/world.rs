@@ -54,6 +54,16 @@ impl World {
         secs.mul_add(1000.0, micros / 1000.0)
     }
 
+    /// Puts waiters in line that no client has, each until its place ends.
+    pub(crate) async fn has_in_line(&self, name: &str, waiters: &[(&str, f64)]) {
+        let key = |which| format!("redisson_lock_{which}:{{{name}}}");
+        let (queue, ends) = (key("queue"), key("timeout"));
+        for (owner, end) in waiters {
+            self.server.client().cmd(&["RPUSH", &queue, owner]).await;
+            self.server.client().cmd(&["ZADD", &ends, &end.round().to_string(), owner]).await;
+        }
+    }
+
     /// Whose hold it is.
     pub(crate) async fn holder(&self, name: &str) -> Option<String> {
         let hash = self.server.client().hgetall(name).await;
@@ -91,17 +101,6 @@ impl World {
         let asks = if listened && !behind_redisson { 1 } else { 2 };
         soon!("it has asked since", self.asked().await >= asked + asks);
         (waiting, owner)
-    }
-
-    /// A task that waits behind a holder, and that holder's guard.
-    pub(crate) async fn waiter_behind_a_holder(
-        &self,
-        client: &LockClient,
-        name: &str,
-    ) -> (Waiting, LockGuard) {
-        let holder = client.fair_mutex(name).lock().await.unwrap();
-        let (waiting, _) = self.waiter(client, name).await;
-        (waiting, holder)
     }
 
     /// Waits until nothing of the lock is left but its fencing counter.

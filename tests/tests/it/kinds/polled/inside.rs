@@ -2,6 +2,7 @@
 //! and those beside them wait for no longer than they want to (S-34).
 
 use crate::kinds::polled::awaits::polled;
+use crate::kinds::polled::stress::{Pace, at_random};
 use crate::kinds::polled::*;
 
 /// The lease of every lock here that is renewed.
@@ -33,13 +34,15 @@ fn write(client: &LockClient) -> Acquiring {
     Box::pin(client.rw_lock("k").wait(Wait::Forever).write())
 }
 
-/// A write beside a sleeper gives up when its own wait is over.
+/// A write beside a sleeper gives up when its own wait is over, and a try at once.
 async fn times_out(client: &LockClient, what: &str) {
     let start = Instant::now();
     let beside = client.rw_lock("k").wait(WAIT).write().await;
     assert!(matches!(beside, Err(LockError::Timeout { .. })), "{what}: {beside:?}");
     let waited = start.elapsed();
     assert!((WAIT..WAIT + BOUND).contains(&waited), "{what}: waited {waited:?}");
+    let tried = client.rw_lock("k").try_write().await.unwrap();
+    assert!(tried.is_none(), "{what}: a write beside a read");
 }
 
 /// The guard of `acquiring`, which waits for nobody any more.
@@ -136,40 +139,6 @@ async fn the_grant_of_a_sleeping_read_ends() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_try_beside_a_sleeping_read_is_refused() {
-    let [client, _] = clients("write", LEASE);
-    let outer = write_hold(&client, false).await;
-    let inside = async {
-        let sleeper = polled_once(read(&client)).await;
-        let lock = client.rw_lock("k");
-        for _ in 0..2 {
-            assert!(lock.try_write().await.unwrap().is_none(), "a write beside a read");
-            sleep(ms(1_100)).await;
-        }
-        drop(sleeper);
-        lock.try_write().await.unwrap().expect("no other is inside").release().await.unwrap();
-    };
-    outer.run(inside).await.unwrap();
-    outer.release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_read_that_is_polled_within_a_second_keeps_its_place() {
-    let [client, _] = clients("write", LEASE);
-    let outer = write_hold(&client, false).await;
-    let inside = async {
-        let sleeper = polled_once(read(&client)).await;
-        let mut next = write(&client);
-        assert!(timeout(ms(900), &mut next).await.is_err(), "it overtook");
-        let guard = sleeper.await.unwrap();
-        assert!(timeout(ms(5_000), &mut next).await.is_err(), "a write beside a read");
-        guard.release().await.unwrap();
-        next.await.unwrap().release().await.unwrap();
-    };
-    outer.run(inside).await.unwrap();
-}
-
 /// S-6, S-34: a re-entry that has the lease made longer first, and is then not polled.
 #[tokio::test(start_paused = true)]
 async fn a_sleeping_re_entry_that_extends_keeps_its_turn() {
@@ -252,67 +221,6 @@ async fn many_sleepers_in_line_keep_their_turns() {
     }
 }
 
-/// A waiter in line that is not polled keeps its place, before and after its turn has come.
-#[tokio::test(start_paused = true)]
-async fn a_waiter_that_is_not_polled_keeps_its_place() {
-    let [client, _] = clients("write", LEASE);
-    let outer = write_hold(&client, true).await;
-    let another = || Box::pin(client.mutex("another").lock()) as Acquiring;
-    let order = RefCell::new(Vec::new());
-    let inside = async {
-        let first = another().await.unwrap();
-        let sleeper = polled_once(another()).await;
-        let behind = async {
-            let guard = another().await.unwrap();
-            order.borrow_mut().push("behind");
-            guard.release().await.unwrap();
-        };
-        let sleeper = async {
-            sleep(WAIT).await;
-            first.release().await.unwrap();
-            sleep(WAIT).await;
-            let guard = sleeper.await.unwrap();
-            order.borrow_mut().push("sleeper");
-            guard.release().await.unwrap();
-        };
-        tokio::join!(behind, sleeper);
-    };
-    outer.run(inside).await.unwrap();
-    assert_eq!(*order.borrow(), ["sleeper", "behind"]);
-}
-
-/// S-17, S-34: sleepers that are dropped leave nothing, whichever state they were in.
-#[tokio::test(start_paused = true)]
-async fn dropped_sleepers_leave_nothing() {
-    for asleep in [ms(2), ms(100), ms(1_500), ms(4_000)] {
-        let what = format!("after {asleep:?}");
-        let [client, other] = clients("write", LEASE);
-        let outer = write_hold(&client, false).await;
-        let inside = async {
-            let sleepers = [polled_once(read(&client)).await, polled_once(write(&client)).await];
-            let mut next = write(&client);
-            assert!(timeout(asleep, &mut next).await.is_err(), "{what}: two are inside");
-            drop(sleepers);
-            let next = timeout(ms(100), next).await.unwrap_or_else(|_| panic!("{what}: hangs"));
-            next.unwrap().release().await.unwrap();
-        };
-        outer.run(inside).await.unwrap();
-        outer.release().await.unwrap();
-        is_free_for(&other, &what).await.release().await.unwrap();
-        let report = client.shutdown(Duration::from_secs(5)).await;
-        assert!(report.is_clean(), "{what}: {report:?}");
-    }
-}
-
-/// One that reads or writes again and again.
-enum Task {
-    Idle,
-    /// Polled again from then on. True if it writes.
-    Waiting(Acquiring, bool, Instant),
-    /// Released from then on.
-    Inside(LockGuard, bool, Instant),
-}
-
 /// S-6, S-17, S-34: whatever sleeps and for however long, a write inside of a write is alone, and all
 /// get inside in the end.
 #[tokio::test(start_paused = true)]
@@ -322,54 +230,13 @@ async fn random_sleepers_inside_a_write_exclude_each_other_and_all_get_on() {
             let what = format!("joint: {joint}, seed {seed}");
             let [client, other] = clients("write", LEASE);
             let outer = write_hold(&client, joint).await;
-            outer.run(at_random(&client, seed, &what)).await.unwrap();
+            let pace = Pace { tasks: 6, gives_up: 200, sleeps: 6, inside: 800 };
+            let start = |_, writes| (if writes { write(&client) } else { read(&client) }, writes);
+            outer.run(at_random((seed, &what), pace, start, |_| ())).await.unwrap();
             outer.release().await.unwrap();
             is_free_for(&other, &what).await.release().await.unwrap();
             let report = client.shutdown(Duration::from_secs(5)).await;
             assert!(report.is_clean(), "{what}: {report:?}");
-        }
-    }
-}
-
-async fn at_random(client: &LockClient, seed: u64, what: &str) {
-    const TASKS: usize = 6;
-    let mut random = fastrand::Rng::with_seed(seed);
-    let mut tasks: Vec<Task> = (0..TASKS).map(|_| Task::Idle).collect();
-    let mut grants = [0; TASKS];
-    let start = Instant::now();
-    while grants.iter().any(|grants| *grants < 4) {
-        let now = Instant::now();
-        assert!(start.elapsed() < ms(300_000), "{what}: hangs with {grants:?}");
-        let number = random.usize(..TASKS);
-        let task = std::mem::replace(&mut tasks[number], Task::Idle);
-        tasks[number] = match task {
-            Task::Idle if random.bool() => Task::Waiting(read(client), false, now),
-            Task::Idle => Task::Waiting(write(client), true, now),
-            Task::Waiting(waiting, writes, until) if until > now => {
-                Task::Waiting(waiting, writes, until)
-            }
-            // Some give up.
-            Task::Waiting(..) if random.usize(..200) == 0 => Task::Idle,
-            Task::Waiting(mut waiting, writes, _) => match futures_util::poll!(&mut waiting) {
-                Poll::Ready(guard) => {
-                    let beside = tasks.iter().filter(|task| match task {
-                        Task::Inside(_, other_writes, _) => writes || *other_writes,
-                        _ => false,
-                    });
-                    assert_eq!(beside.count(), 0, "{what}: a write is not alone");
-                    grants[number] += 1;
-                    Task::Inside(guard.unwrap(), writes, now + ms(random.u64(..800)))
-                }
-                Poll::Pending => {
-                    let asleep = if random.usize(..6) == 0 { random.u64(..3_000) } else { 0 };
-                    Task::Waiting(waiting, writes, now + ms(asleep))
-                }
-            },
-            Task::Inside(guard, writes, until) if until > now => Task::Inside(guard, writes, until),
-            Task::Inside(..) => Task::Idle,
-        };
-        if random.usize(..4) == 0 {
-            sleep(ms(random.u64(1..5))).await;
         }
     }
 }

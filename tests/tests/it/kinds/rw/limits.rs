@@ -9,35 +9,12 @@ const MOST: usize = 4;
 /// life, which would count it anew.
 const A_LITTLE: Duration = ms(20);
 
-struct World {
-    client: LockClient,
-    writer: LockClient,
-}
-
-impl World {
-    fn new() -> Self {
-        let store = MemoryStore::new();
-        let client = LockClient::builder().max_waiters(MOST).store(store.peer()).unwrap();
-        Self { client, writer: LockClient::builder().store(store).unwrap() }
-    }
-
-    /// Three readers that have a hold each, because a fixed lease is not shared.
-    async fn readers_apart(&self) -> Vec<Waiter> {
-        let lease = Lease::Fixed(PROMPTLY);
-        let lock = self.client.rw_lock("r").with(leased(lease));
-        let readers = (0..3).map(|_| lock_tests::spawn(lock.read())).collect();
-        sleep(A_LITTLE).await;
-        readers
-    }
-
-    /// A reader that would share its hold gives up.
-    async fn a_sharing_reader_gives_up(&self) {
-        let options = waits(Wait::UpTo(A_LITTLE));
-        let error = self.client.rw_lock("r").with(options).read().await.unwrap_err();
-        assert!(error.is_timeout(), "{error:?}");
-        // What it may have left in the store is given back, and its seat with it.
-        sleep(A_LITTLE).await;
-    }
+/// Three readers that have a hold each, because a fixed lease is not shared.
+async fn readers_apart(client: &LockClient) -> Vec<Waiter> {
+    let lock = client.rw_lock("r").with(fixed(PROMPTLY));
+    let readers = (0..3).map(|_| lock_tests::spawn(lock.read())).collect();
+    sleep(A_LITTLE).await;
+    readers
 }
 
 /// The gate of the readers that share is left while others wait beside it: these are still counted, and leave the count when
@@ -46,13 +23,19 @@ impl World {
 #[tokio::test(start_paused = true)]
 async fn readers_beside_a_sharing_one_leave_the_count() {
     for second_shares in [false, true] {
-        let world = World::new();
+        let store = MemoryStore::new();
+        let client = LockClient::builder().max_waiters(MOST).store(store.peer()).unwrap();
+        let other = LockClient::builder().store(store).unwrap();
         for _ in 0..5 {
-            let writer = world.writer.rw_lock("r").write().await.unwrap();
-            let mut readers = world.readers_apart().await;
-            world.a_sharing_reader_gives_up().await;
+            let writer = other.rw_lock("r").write().await.unwrap();
+            let mut readers = readers_apart(&client).await;
+            // A reader that would share its hold gives up.
+            let error = client.rw_lock("r").with(waits(A_LITTLE)).read().await.unwrap_err();
+            assert!(error.is_timeout(), "{error:?}");
+            // What it may have left in the store is given back, and its seat with it.
+            sleep(A_LITTLE).await;
             if second_shares {
-                let second = lock_tests::spawn(world.client.rw_lock("r").read());
+                let second = lock_tests::spawn(client.rw_lock("r").read());
                 sleep(A_LITTLE).await;
                 for reader in readers {
                     reader.abort();
@@ -60,14 +43,12 @@ async fn readers_beside_a_sharing_one_leave_the_count() {
                 }
                 sleep(A_LITTLE).await;
                 // Who comes now finds room beside the one that contends.
-                readers = world.readers_apart().await;
+                readers = readers_apart(&client).await;
                 assert!(readers.iter().all(|reader| !reader.is_finished()), "refused");
                 readers.push(second);
             }
             writer.release().await.unwrap();
-            for reader in readers {
-                got(reader, PROMPTLY).await.release().await.unwrap();
-            }
+            release_all(all_got(readers, PROMPTLY).await).await;
         }
     }
 }

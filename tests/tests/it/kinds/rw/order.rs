@@ -59,38 +59,6 @@ async fn a_dead_announcement_does_not_keep_readers_asleep() {
     reader.release().await.unwrap();
 }
 
-/// S-27: the first writer goes before readers who came after it, and the second after them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_who_waited_for_a_writer_go_before_the_next() {
-    let (server, client) = world().await;
-    let (other, third) = (connect(&server).await, connect(&server).await);
-    let reader = client.rw_lock("q").read().await.unwrap();
-    let mut writers = vec![writing(&other, "q"), writing(&third, "q")];
-    announced(&server, "q", 2).await;
-    // Past the window in which readers join without asking.
-    sleep(ms(20)).await;
-    let late = [reading(&client, "q"), reading(&other, "q")];
-    listening(&server, "q", 3).await;
-    reader.release().await.unwrap();
-    soon!("a writer has it", writers.iter().any(JoinHandle::is_finished));
-    let first = writers.iter().position(JoinHandle::is_finished).unwrap();
-    let guard = got(writers.remove(first), PROMPTLY).await;
-    let first = guard.token();
-    assert!(!writers.iter().any(JoinHandle::is_finished), "two writers at once");
-    assert!(late.iter().all(|reader| !reader.is_finished()), "a reader overtook the writer");
-    guard.release().await.unwrap();
-    let released = Instant::now();
-    let reads = all_got(late, PROMPTLY).await;
-    assert!(released.elapsed() < at_once(), "readers waited {:?}", released.elapsed());
-    assert!(!writers[0].is_finished(), "the second writer overtook readers");
-    let read = reads.iter().map(lock_runtime::LockGuard::token).max().unwrap();
-    drop(reads);
-    let second = got(writers.remove(0), PROMPTLY).await;
-    assert!(first < read && read < second.token(), "{first}, {read}, {second:?}");
-    second.release().await.unwrap();
-    nothing_left(&server, "q").await;
-}
-
 /// S-27: asking without waiting announces nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_does_not_wait_delays_no_reader() {

@@ -4,12 +4,8 @@ use crate::kinds::rw::*;
 
 async fn far_world() -> (RedisServer, Proxy, LockClient) {
     let (server, proxy) = proxied().await;
-    let client = LockClient::builder()
-        .command_timeout(ms(300))
-        .store_patience(secs(1))
-        .connect(&proxy.url())
-        .await
-        .unwrap();
+    let builder = LockClient::builder().command_timeout(ms(300)).store_patience(secs(1));
+    let client = builder.connect(&proxy.url()).await.unwrap();
     (server, proxy, client)
 }
 
@@ -49,29 +45,36 @@ async fn a_lost_reply_to_one_who_joins_leaves_nothing() {
     nothing_left(&server, "join").await;
 }
 
-/// S-17, S-20: a writer that gives up while it is cut off takes its announcement back once the server
-/// answers again, also when that lasts longer than the lease that it asked for.
+/// S-17, S-20: a writer, or a waiter of a fair mutex, that gives up while it is cut off leaves its place once the server answers
+/// again, also when the place lasts longer than the lease that it asked for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_that_gave_up_while_cut_off_is_not_announced() {
+async fn a_waiter_that_gave_up_while_cut_off_leaves_its_place() {
     let (server, proxy) = proxied().await;
-    let builder = LockClient::builder().waiter_lease(secs(3600));
-    let builder = builder.command_timeout(ms(200));
-    let client = builder.connect(&proxy.url()).await.unwrap();
-    let (near, next) =
-        (crate::kinds::rw::connect(&server).await, crate::kinds::rw::connect(&server).await);
-    let reader = near.rw_lock("off").read().await.unwrap();
+    let builder = LockClient::builder().waiter_lease(secs(3600)).command_timeout(ms(200));
+    let (client, near) = (builder.connect(&proxy.url()).await.unwrap(), connect(&server).await);
     let lease = ms(300);
-    let short = fixed(lease);
-    let writer = lock_tests::spawn(client.rw_lock("off").with(short).write());
-    crate::kinds::rw::announced(&server, "off", 1).await;
-    proxy.black_hole();
-    writer.abort();
-    // By then a release that counts the lease only is given up: with the next attempt, whenever that comes.
-    sleep(lease * 4 / 3).await;
-    crate::kinds::rw::announced(&server, "off", 1).await;
-    proxy.pass();
-    crate::kinds::rw::announced(&server, "off", 0).await;
-    got(reading(&next, "off"), at_once()).await.release().await.unwrap();
-    reader.release().await.unwrap();
-    nothing_left(&server, "off").await;
+    for (kind, beside, places) in [
+        ("write", "read", ["ZCARD", "redisson_rwlock_writers:{write}"]),
+        ("fair", "fair", ["LLEN", "redisson_lock_queue:{fair}"]),
+    ] {
+        let held = take(&near, beside, kind, LockOptions::default()).await.unwrap();
+        let waiting = lock_tests::spawn({
+            let client = client.clone();
+            async move { take(&client, kind, kind, fixed(lease)).await }
+        });
+        let waits = async || server.client().get::<u64>(&places).await;
+        soon!("it has a place", waits().await == 1);
+        proxy.black_hole();
+        waiting.abort();
+        // By then a release that counts the lease only is given up: with the next attempt, whenever that comes.
+        sleep(lease * 4 / 3).await;
+        assert_eq!(waits().await, 1, "it was not cut off");
+        proxy.pass();
+        soon!("it has left", waits().await == 0);
+        if kind == "write" {
+            got(reading(&near, kind), at_once()).await.release().await.unwrap();
+        }
+        held.release().await.unwrap();
+        nothing_left(&server, kind).await;
+    }
 }

@@ -71,8 +71,9 @@ async fn a_dropped_asker_is_replaced() {
     }
 }
 
+/// S-33: what a name is taken by is no writer, whoever has asked, nor is a reply that was lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_reply_is_no_refusal() {
+async fn a_lost_reply_and_a_collision_are_no_refusals() {
     let (server, proxy, client) = far_world(ms(300)).await;
     let lock = client.rw_lock("lost");
     proxy.drop_next_reply_to("lost");
@@ -84,14 +85,9 @@ async fn a_lost_reply_is_no_refusal() {
     same_token(&guards);
     drop(guards);
     nothing_left(&server, "lost").await;
-}
 
-/// S-33: what a name is taken by is no writer, whoever has asked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_collision_is_no_refusal() {
-    let (server, proxy, client) = far_world(secs(2)).await;
-    server.client().cmd(&["SET", "t", "x"]).await;
-    let lock = client.rw_lock("t");
+    server.client().cmd(&["SET", "taken", "x"]).await;
+    let lock = client.rw_lock("taken");
     proxy.delay_replies(ms(100));
     let asked = Instant::now();
     for tried in join_all((0..20).map(|_| lock.try_read())).await {

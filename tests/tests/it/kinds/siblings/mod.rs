@@ -50,28 +50,35 @@ async fn soon<T>(inside: impl Future<Output = T>) -> T {
     timeout(SOON, inside).await.expect("they wait for ever")
 }
 
+/// Runs `inside` within a hold of the mutex `m`, in time.
+async fn inside_of<T>(client: &LockClient, inside: impl Future<Output = T>) -> T {
+    let outer = client.mutex("m").lock().await.unwrap();
+    soon(outer.run(inside)).await.unwrap()
+}
+
 /// Lets everything that has been woken run.
 async fn settle() {
     sleep(ms(1)).await;
 }
 
+/// Called by an annotated function, under a common guard, and in tasks that inherit it.
 #[tokio::test(start_paused = true)]
-async fn annotated_functions_under_a_common_guard() {
+async fn annotated_functions_side_by_side() {
     let (client, sum) = (LockClient::in_memory(), Sum::default());
-    let guard = client.mutex("sum").lock().await.unwrap();
-    let both = async { tokio::join!(add(&client, &sum), add(&client, &sum)) };
-    let (one, two) = soon(guard.run(both)).await.unwrap();
-    one.and(two).unwrap();
-    assert_eq!(sum.get(), 2, "an update was lost");
-}
-
-#[tokio::test(start_paused = true)]
-async fn annotated_functions_called_by_an_annotated_function() {
-    let (client, sum) = (LockClient::in_memory(), Sum::default());
-    let calls = (0..4).map(|_| add_twice(&client, &sum));
-    let all = async { join_all(calls).await.into_iter().collect::<Result<(), _>>() };
-    soon(all).await.unwrap();
+    let calls = join_all((0..4).map(|_| add_twice(&client, &sum)));
+    soon(calls).await.into_iter().collect::<Result<(), _>>().unwrap();
     assert_eq!(sum.get(), 8, "an update was lost");
+    let guard = client.mutex("sum").lock().await.unwrap();
+    let inside = async {
+        let task = || {
+            let (client, sum) = (client.clone(), sum.clone());
+            lock_tests::spawn(scope::inherit(async move { add(&client, &sum).await }))
+        };
+        tokio::join!(add(&client, &sum), add(&client, &sum), task(), task())
+    };
+    let (one, two, three, four) = soon(guard.run(inside)).await.unwrap();
+    one.and(two).and(three.unwrap()).and(four.unwrap()).unwrap();
+    assert_eq!(sum.get(), 12, "an update was lost");
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,15 +103,9 @@ async fn calls_and_handlers_under_a_layer() {
 
     // Handlers of both layers, side by side in one hold.
     let generic = LockLayer::new(client.clone(), |_: &()| Ok(Some(LockKey::new("sum")?)));
-    let generic = generic.layer(service_fn({
-        let sum = sum.clone();
-        move |()| {
-            let sum = sum.clone();
-            async move {
-                sum.add().await;
-                Ok::<_, Infallible>(())
-            }
-        }
+    let generic = generic.layer(service_fn(async |()| {
+        sum.add().await;
+        Ok::<_, Infallible>(())
     }));
     let guard = client.mutex("sum").lock().await.unwrap();
     let both = async { tokio::join!(service.oneshot(request()), generic.oneshot(())) };
@@ -114,27 +115,9 @@ async fn calls_and_handlers_under_a_layer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inherited_tasks_exclude_each_other() {
-    let (client, sum) = (LockClient::in_memory(), Sum::default());
-    let guard = client.mutex("sum").lock().await.unwrap();
-    let inside = async {
-        let tasks = (0..3).map(|_| {
-            let (client, sum) = (client.clone(), sum.clone());
-            lock_tests::spawn(scope::inherit(async move { add(&client, &sum).await }))
-        });
-        for task in join_all(tasks).await {
-            task.unwrap().unwrap();
-        }
-    };
-    soon(guard.run(inside)).await.unwrap();
-    assert_eq!(sum.get(), 3, "an update was lost");
-}
-
-#[tokio::test(start_paused = true)]
 async fn what_outlives_a_re_entry_keeps_its_siblings_out() {
     let client = LockClient::in_memory();
     let lock = client.mutex("m");
-    let outer = lock.lock().await.unwrap();
     let inside = async {
         let one = lock.lock().await.unwrap();
         let nested = one.run(async {
@@ -151,14 +134,13 @@ async fn what_outlives_a_re_entry_keeps_its_siblings_out() {
         nested.release().await.unwrap();
         two.await.unwrap().release().await.unwrap();
     };
-    soon(outer.run(inside)).await.unwrap();
+    inside_of(&client, inside).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_re_entry_waits_for_nothing_that_it_was_taken_in() {
     let client = LockClient::in_memory();
     let lock = client.mutex("m");
-    let outer = lock.lock().await.unwrap();
     let inside = async {
         let one = lock.lock().await.unwrap();
         let two = one.run(lock.lock()).await.unwrap().unwrap();
@@ -168,9 +150,12 @@ async fn a_re_entry_waits_for_nothing_that_it_was_taken_in() {
         let three = two.run(lock.lock()).await.unwrap().unwrap();
         two.release().await.unwrap();
         three.run(lock.lock()).await.unwrap().unwrap().release().await.unwrap();
+        // The code inside of a guard may run the guard around it: it is inside of both.
+        let four = three.run(one.run(lock.lock())).await.unwrap().unwrap().unwrap();
+        four.release().await.unwrap();
         assert!(lock.try_lock().await.unwrap().is_none(), "two are inside");
     };
-    soon(outer.run(inside)).await.unwrap();
+    inside_of(&client, inside).await;
 }
 
 /// A task whose re-entry is gone is beside those that come now.
@@ -178,7 +163,6 @@ async fn a_re_entry_waits_for_nothing_that_it_was_taken_in() {
 async fn a_task_that_outlives_its_re_entry_is_beside_the_others() {
     let client = LockClient::in_memory();
     let lock = client.mutex("m");
-    let outer = lock.lock().await.unwrap();
     let inside = async {
         let one = lock.lock().await.unwrap();
         let (go, told) = oneshot::channel::<()>();
@@ -201,7 +185,7 @@ async fn a_task_that_outlives_its_re_entry_is_beside_the_others() {
         two.release().await.unwrap();
         late.await.unwrap().unwrap();
     };
-    soon(outer.run(inside)).await.unwrap();
+    inside_of(&client, inside).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,37 +1,12 @@
-//! The line inside one hold: its order, its bounds, its end (S-6, S-18, S-34).
+//! The line inside one hold: its order, its bounds, its end (S-6, S-18).
 
 use lock_runtime::scope;
 
 use crate::kinds::siblings::soon;
 use crate::prelude::*;
 
-/// Longer than a turn is kept for a future that is not polled outside of a hold (S-34).
-const TURN: Duration = Duration::from_secs(2);
-
 async fn reentry(client: &LockClient) -> LockGuard {
     client.mutex("m").lock().await.unwrap()
-}
-
-/// S-34: a turn is kept for a future that is not polled; those behind it wait as long as they want to.
-#[tokio::test(start_paused = true)]
-async fn a_re_entry_that_is_not_polled_keeps_its_turn() {
-    let client = LockClient::in_memory();
-    let outer = reentry(&client).await;
-    let inside = async {
-        let first = reentry(&client).await;
-        let mut asleep = Box::pin(reentry(&client));
-        assert!(poll!(&mut asleep).is_pending());
-        first.release().await.unwrap();
-        let start = Instant::now();
-        let beside = client.mutex("m").wait(TURN).lock().await;
-        assert!(matches!(beside, Err(LockError::Timeout { .. })), "{beside:?}");
-        assert!((TURN..TURN + ms(50)).contains(&start.elapsed()), "{:?}", start.elapsed());
-        let mut next = pin!(reentry(&client));
-        assert!(poll!(&mut next).is_pending(), "two are inside");
-        drop(asleep);
-        next.await.release().await.unwrap();
-    };
-    soon(outer.run(inside)).await.unwrap();
 }
 
 /// A waiter whose turn has not come, because another has it and is not polled, has nothing to wait for once the hold is gone.
@@ -57,20 +32,6 @@ async fn a_waiter_behind_a_sleeper_outlives_the_hold() {
     assert!(poll!(&mut asleep).is_pending(), "two are inside");
     guard.release().await.unwrap();
     asleep.await.release().await.unwrap();
-}
-
-/// The code inside of a guard may run the guard around it: it is inside of both.
-#[tokio::test(start_paused = true)]
-async fn a_guard_inside_of_another_may_run_the_other() {
-    let client = LockClient::in_memory();
-    let outer = reentry(&client).await;
-    let inside = async {
-        let one = reentry(&client).await;
-        let two = one.run(reentry(&client)).await.unwrap();
-        let three = two.run(one.run(outer.run(reentry(&client)))).await.unwrap();
-        three.unwrap().unwrap().release().await.unwrap();
-    };
-    soon(outer.run(inside)).await.unwrap();
 }
 
 /// One that leaves the line lets in those behind it, if only it was in their way.
