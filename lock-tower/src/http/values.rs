@@ -36,7 +36,6 @@ pub(crate) fn route_text<'a>(
 ) -> Result<Option<&'a str>, KeyError> {
     let matched = matched_path(&parts.extensions);
     match route {
-        Some(route) if matched == Some(&route.text) => Ok(Some(&route.text)),
         Some(route) if route.matches(route.path_of(&parts.uri, &parts.extensions)) => {
             Ok(Some(&route.text))
         }

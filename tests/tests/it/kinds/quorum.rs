@@ -62,6 +62,11 @@ async fn a_quorum_of_one_and_a_plain_mutex_exclude_each_other() {
     server.client().cmd(&["SET", "one", "no lock"]).await;
     let error = quorum.mutex("one").lock().await.unwrap_err();
     assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
+    // Its only server says why.
+    let guard = quorum.mutex("two").lock().await.unwrap();
+    server.client().cmd(&["ACL", "SETUSER", "default", "-evalsha"]).await;
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(store_kind(&error), Some(StoreErrorKind::Denied), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -158,4 +163,23 @@ async fn other_kinds_are_refused() {
         assert!(text.contains(says) && text.contains("quorum"), "{text}");
     }
     assert_eq!(on(&servers, "f").await, 0);
+}
+
+/// S-29: a majority that answers renews, whatever the others do; without one, a renewal has failed, and the log says why.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_is_what_a_majority_says() {
+    let (log, servers) = (Log::start(), servers(3).await);
+    let builder = LockClient::builder().server_timeout(ms(200));
+    let urls = servers.iter().map(RedisServer::url);
+    let quorum = builder.connect_quorum(urls, RestartGuard::Off).await.unwrap();
+    let guard = quorum.mutex("q").with(watched(secs(3))).lock().await.unwrap();
+    soon!("it is on all", on(&servers, "q").await == 3);
+    servers[0].kill();
+    let before = guard.remaining();
+    soon!("it is renewed", guard.remaining() > before);
+    assert_eq!(log.lines_with("renewal failed"), [""; 0]);
+    servers[1].kill();
+    soon!("its renewals fail", !log.lines_with("renewal failed").is_empty());
+    let line = log.lines_with("renewal failed").remove(0);
+    assert!(line.contains("only 1 of the 3 servers"), "{line}");
 }

@@ -63,7 +63,7 @@ impl QuorumStore {
         Some(Self { servers: stores.into_iter().map(server).collect(), clock, timeout })
     }
 
-    /// Reports each hold as soon as a majority has decided, or cannot any more.
+    /// Reports each hold as soon as a majority has decided. One without a majority has no answer.
     async fn renew_majority(
         &self,
         requests: Vec<RenewRequest>,
@@ -77,9 +77,9 @@ impl QuorumStore {
             let requests = Arc::clone(&requests);
             async move { server.store.renew(requests.to_vec(), timeout).await }
         });
-        let (mut failed, mut answered, mut left) = (None, 0, all);
+        let (mut failed, mut answered) = (None, 0);
+        // Ends with the answer of the last server.
         while let Some(answer) = answers.recv().await {
-            left -= 1;
             answered += usize::from(answer.is_ok());
             for (place, hold) in open.iter_mut().enumerate() {
                 let Some(count) = hold else { continue };
@@ -89,13 +89,13 @@ impl QuorumStore {
                     Some(Ownership::Unknown) | None => {}
                 }
                 let known = count.ownership(all);
-                if known != Ownership::Unknown || count.is_undecidable(all, left) {
+                if known != Ownership::Unknown {
                     *hold = None;
                     on_renewed(place, known);
                 }
             }
             failed = failed.or(answer.err());
-            if open.iter().all(Option::is_none) && (answered >= majority(all) || left == 0) {
+            if answered >= majority(all) && open.iter().all(Option::is_none) {
                 break;
             }
         }

@@ -240,6 +240,9 @@ async fn a_misspelt_path_is_told_of_once() {
     let error = HttpLockLayer::check_paths(&client.config().unwrap(), paths).unwrap_err();
     let said = "is no path of the router; did you mean /orders/{id}/pay?";
     assert!(error.to_string().ends_with(said), "{error}");
+    let invalid = LockConfig::from_toml("[lock.policies.pay]\nhttp = { busy = 404 }").unwrap();
+    let error = HttpLockLayer::check_paths(&invalid, paths).unwrap_err();
+    assert!(error.to_string().contains("lock.policies.pay.http.busy"), "{error}");
     // A configuration without routes is told of, too.
     let (client, _held) = world(&[], &[]).await;
     let _layer = LockLayer::routes(&client).unwrap();
