@@ -36,6 +36,8 @@ pub(crate) fn route_text<'a>(
 ) -> Result<Option<&'a str>, KeyError> {
     let matched = matched_path(&parts.extensions);
     match route {
+        // Also behind a router that has taken a part of the path away.
+        Some(route) if matched == Some(&route.text) => Ok(Some(&route.text)),
         Some(route) if route.matches(route.path_of(&parts.uri, &parts.extensions)) => {
             Ok(Some(&route.text))
         }

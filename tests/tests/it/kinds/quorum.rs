@@ -166,7 +166,7 @@ async fn other_kinds_are_refused() {
 }
 
 /// S-29: a majority that answers renews, whatever the others do; without one, a renewal has failed, and the log says why.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_renewal_is_what_a_majority_says() {
     let (log, servers) = (Log::start(), servers(3).await);
     let builder = LockClient::builder().server_timeout(ms(200));
