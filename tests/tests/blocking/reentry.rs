@@ -9,15 +9,11 @@ fn never() -> LockOptions {
     LockOptions::new().wait(Wait::None)
 }
 
-/// S-7: a guard that runs nothing encloses nothing.
+/// S-7: a guard gives no re-entry once its run has ended, or panicked.
 #[test]
-fn a_plain_guard_gives_no_re_entry() {
+fn a_guard_whose_run_has_ended_gives_no_re_entry() {
     let client = LockClient::in_memory();
     let guard = client.mutex("p").blocking_lock().unwrap();
-    let start = Instant::now();
-    let error = client.mutex("p").wait(ms(80)).blocking_lock().unwrap_err();
-    assert!(error.is_timeout() && start.elapsed() >= ms(80), "{error:?}");
-    // Nor does one whose run has ended, or panicked.
     guard.run_blocking(|_| ()).unwrap();
     let run = std::panic::AssertUnwindSafe(|| guard.run_blocking(|_| panic!("on purpose")));
     std::panic::catch_unwind(run).unwrap_err();

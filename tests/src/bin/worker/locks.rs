@@ -6,11 +6,14 @@
 //! - `hold <kind> <name> <lease ms>`: takes the lock, answers `held <token>`, and has effects under it until it is lost.
 //! - `take <name> <limit> <permits> <lease ms>`: the same with permits of a semaphore.
 //! - `lock [<kind>] <name> [<lease ms>]`: takes the lock, answers `locked <token>`, and keeps it.
+//! - `lock-at-least <name> <ms>`: takes the mutex to be kept at least so long, answers `locked <token>`.
 //! - `inside <name> <ms>`: waits so long at most for a second lock inside of what `lock` took, releases both, and answers
 //!   `nested` or `gave up`.
 //! - `release`: releases what `lock` took, answers `released`.
 //! - `queue <name> <task>`: a task of that number waits for the fair mutex, keeps it for a moment, releases it, and answers
 //!   `done <task>`.
+//! - `permits <name> <limit> <tasks> <ms> <lease ms>`: so many tasks acquire one or more permits of a semaphore and release them,
+//!   again and again for so long; answers `permits <grants> <grants of more than one>`.
 //!
 //! An `error …` line says what went wrong.
 
@@ -18,12 +21,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
+use futures_util::future::try_join_all;
+use lock_runtime::acquire::Acquire;
+use lock_runtime::{Lease, LockClient, LockOptions, Semaphore};
 use lock_tests::history::{Recorder, Share};
-use lock_tests::take;
 use lock_tests::witness::{Witness, Witnessed};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::Failure;
 
@@ -75,15 +79,6 @@ fn millis(text: &str) -> Result<Duration, Failure> {
     Ok(Duration::from_millis(text.parse()?))
 }
 
-/// Who else may have a lock of that kind.
-fn share(kind: &str) -> Share {
-    match kind {
-        "read" => Share::Readers,
-        "semaphore" => Share::Permits { count: 1, limit: 1 },
-        _ => Share::Exclusive,
-    }
-}
-
 fn watched(lease: &str) -> Result<LockOptions, Failure> {
     Ok(LockOptions::new().lease(Lease::Watchdog(millis(lease)?)))
 }
@@ -93,6 +88,28 @@ async fn works(held: &mut Witnessed<'_>, time: Duration) {
     held.effect();
     sleep(time).await;
     held.effect();
+}
+
+/// All grants to one task, and those of more than one permit.
+async fn permits(
+    recorder: Arc<Recorder>,
+    semaphore: Semaphore,
+    name: String,
+    limit: u32,
+    task: u64,
+    until: Instant,
+) -> Result<(u64, u64), Failure> {
+    let (mut grants, mut of_several) = (0, 0);
+    while Instant::now() < until {
+        let count = fastrand::u32(1..=limit.min(3));
+        let witness = Witness::new(&recorder, task, &name, Share::Permits { count, limit });
+        let mut held = witness.acquire(semaphore.acquire_many(count)).await?;
+        grants += 1;
+        of_several += u64::from(count > 1);
+        works(&mut held, Duration::from_millis(fastrand::u64(0..3))).await;
+        held.release().await?;
+    }
+    Ok((grants, of_several))
 }
 
 /// Other commands are obeyed meanwhile.
@@ -115,10 +132,7 @@ impl Locks {
         let words: Vec<_> = line.split_whitespace().collect();
         match words[..] {
             ["hold", kind, name, lease] => {
-                let (client, options) = (self.client.clone(), watched(lease)?);
-                let (kind, lock) = (kind.to_owned(), name.to_owned());
-                let share = share(&kind);
-                let acquire = async move { take(&client, &kind, &lock, options).await };
+                let (share, acquire) = self.acquire(kind, name, watched(lease)?)?;
                 self.hold(name, share, acquire);
             }
             ["take", name, limit, count, lease] => {
@@ -129,6 +143,10 @@ impl Locks {
             ["lock", name] => self.keep(kept, "mutex", name, LockOptions::new()).await?,
             ["lock", kind, name] => self.keep(kept, kind, name, LockOptions::new()).await?,
             ["lock", kind, name, lease] => self.keep(kept, kind, name, watched(lease)?).await?,
+            ["lock-at-least", name, ms] => {
+                let options = LockOptions::new().at_least(millis(ms)?);
+                self.keep(kept, "mutex", name, options).await?;
+            }
             ["inside", name, ms] => {
                 let outer = kept.take().ok_or("nothing is locked")?;
                 let inner = self.client.mutex(name).wait(millis(ms)?);
@@ -156,18 +174,51 @@ impl Locks {
                     Ok(())
                 });
             }
+            ["permits", name, limit, tasks, ms, lease] => {
+                let (limit, until) = (limit.parse()?, Instant::now() + millis(ms)?);
+                let semaphore = self.client.semaphore(name, limit).with(watched(lease)?);
+                let tasks = (0..tasks.parse()?).map(|task| {
+                    let (recorder, name) = (Arc::clone(&self.recorder), name.to_owned());
+                    tokio::spawn(permits(recorder, semaphore.clone(), name, limit, task, until))
+                });
+                let tasks = try_join_all(tasks.collect::<Vec<_>>());
+                meanwhile(async move {
+                    let grants = tasks.await?.into_iter().collect::<Result<Vec<_>, _>>()?;
+                    let several: u64 = grants.iter().map(|(_, several)| several).sum();
+                    println!(
+                        "permits {} {several}",
+                        grants.iter().map(|(all, _)| all).sum::<u64>()
+                    );
+                    Ok(())
+                });
+            }
             _ => return Err(format!("there is no such command: {words:?}").into()),
         }
         Ok(())
     }
 
-    /// Holds the lock until it is lost or the process is killed.
-    fn hold(
+    fn acquire(
         &self,
+        kind: &str,
         name: &str,
-        share: Share,
-        acquire: impl Future<Output = Result<LockGuard, LockError>> + Send + 'static,
-    ) {
+        options: LockOptions,
+    ) -> Result<(Share, Acquire), Failure> {
+        let client = &self.client;
+        Ok(match kind {
+            "mutex" => (Share::Exclusive, client.mutex(name).with(options).lock()),
+            "fair" => (Share::Exclusive, client.fair_mutex(name).with(options).lock()),
+            "read" => (Share::Readers, client.rw_lock(name).with(options).read()),
+            "write" => (Share::Exclusive, client.rw_lock(name).with(options).write()),
+            "semaphore" => {
+                let share = Share::Permits { count: 1, limit: 1 };
+                (share, client.semaphore(name, 1).with(options).acquire())
+            }
+            _ => return Err(format!("there is no kind {kind}").into()),
+        })
+    }
+
+    /// Holds the lock until it is lost or the process is killed.
+    fn hold(&self, name: &str, share: Share, acquire: Acquire) {
         let witness = Witness::new(&self.recorder, KEEPER, name, share);
         meanwhile(async move {
             let held = witness.acquire(acquire).await?;
@@ -185,9 +236,9 @@ impl Locks {
         name: &str,
         options: LockOptions,
     ) -> Result<(), Failure> {
-        let witness = Witness::new(&self.recorder, KEEPER, name, share(kind));
-        let held = Box::leak(Box::new(witness)).acquire(take(&self.client, kind, name, options));
-        let held = held.await?;
+        let (share, acquire) = self.acquire(kind, name, options)?;
+        let witness = Box::leak(Box::new(Witness::new(&self.recorder, KEEPER, name, share)));
+        let held = witness.acquire(acquire).await?;
         println!("locked {}", kept.insert(held).guard().token());
         Ok(())
     }

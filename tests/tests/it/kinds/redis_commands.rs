@@ -266,3 +266,57 @@ async fn other_stores_say_what_they_cannot() {
         assert!(sentence.contains(says), "{sentence}");
     }
 }
+
+/// Increments a counter under a lock so many times, by reading and writing. Every third time the lock is taken away in
+/// between, as from a process that stands still past its lease, and another holder increments the counter meanwhile. Returns
+/// how many increments were confirmed, and how many writes were refused.
+async fn increment(own: LockClient, thief: LockClient, times: u64) -> (u64, u64) {
+    let read = async |guard: &LockGuard| {
+        let seen = guard.redis("GET").key("counter").run().await?;
+        Ok::<_, LockError>(seen.as_integer().unwrap_or(0))
+    };
+    let write = async |guard: &LockGuard, number: i64| {
+        guard.redis("SET").key("counter").arg(number).run().await.map(drop)
+    };
+    let (mut confirmed, mut refused) = (0, 0);
+    for time in 0..times {
+        for attempt in 0_u32.. {
+            let guard = own.mutex("storm").lock().await.unwrap();
+            let Ok(seen) = read(&guard).await else { continue };
+            if time % 3 == 0 && attempt == 0 {
+                thief.admin().force_release("storm").await.unwrap();
+                let next = thief.mutex("storm").lock().await.unwrap();
+                if let Ok(seen) = read(&next).await
+                    && write(&next, seen + 1).await.is_ok()
+                {
+                    confirmed += 1;
+                }
+            }
+            match write(&guard, seen + 1).await {
+                Ok(()) => {
+                    confirmed += 1;
+                    break;
+                }
+                Err(LockError::Lost { .. }) => refused += 1,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    }
+    (confirmed, refused)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_confirmed_write_is_lost() {
+    let (server, a, b) = world_of_two().await;
+    // The tasks that wait for it hold a lock that is lost, and it waits for none of them.
+    let thief = connect(&server).await;
+    let tasks = (0..6).map(|n| {
+        let own = if n % 2 == 0 { &a } else { &b };
+        lock_tests::spawn(increment(own.clone(), thief.clone(), 60))
+    });
+    let counts = joined(tasks.collect::<Vec<_>>()).await;
+    let (confirmed, refused) =
+        counts.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    assert!(refused > 0, "no hold was late");
+    assert_eq!(server.client().get::<u64>(&["GET", "counter"]).await, confirmed);
+}

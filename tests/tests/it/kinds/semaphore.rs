@@ -16,8 +16,7 @@ async fn take(semaphore: &Semaphore, permits: u32) -> LockGuard {
 type Waiter = JoinHandle<Result<LockGuard, LockError>>;
 
 fn spawn(semaphore: &Semaphore, permits: u32) -> Waiter {
-    let semaphore = semaphore.clone();
-    lock_tests::spawn(async move { semaphore.acquire_many(permits).await })
+    lock_tests::spawn(semaphore.acquire_many(permits))
 }
 
 /// The first task of its client to wait for permits, waiting by the time this returns.

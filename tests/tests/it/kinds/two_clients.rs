@@ -175,13 +175,9 @@ async fn sides_of_two_clients_do_not_wait_for_each_other() {
         second.unwrap().release().await.unwrap();
         reader.release().await.unwrap();
         // Another holder may give its permit back.
-        let permit = client_with_one_permit(&one).acquire().await.unwrap();
-        let second = client_with_one_permit(&two).wait(Wait::UpTo(ms(300)));
+        let permit = one.semaphore("s", 1).acquire().await.unwrap();
+        let second = two.semaphore("s", 1).wait(Wait::UpTo(ms(300)));
         let second = permit.run(second.acquire()).await.unwrap();
         assert!(matches!(second, Err(LockError::Timeout { .. })), "{second:?}");
     }
-}
-
-fn client_with_one_permit(client: &LockClient) -> Semaphore {
-    client.semaphore("s", 1)
 }

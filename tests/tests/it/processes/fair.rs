@@ -143,9 +143,11 @@ async fn a_dead_head_of_a_free_lock_does_not_make_others_busy() {
     eprintln!("30 waiters behind a dead head: {asked} requests in two seconds");
 }
 
-// S-26: stopped for longer than its waiter lease, a waiter has lost its place; it lines up anew and
-// has one place, not two.
-test_with!(a_stopped_waiter_lines_up_anew, World::new(ms(600)), async |mut world| {
+/// S-26: stopped for longer than its waiter lease, a waiter has lost its place; it lines up anew and
+/// has one place, not two.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_waiter_lines_up_anew() {
+    let mut world = World::new(ms(600)).await;
     let guard = world.taken().await;
     let (mut stopped, mut other) = (world.worker().await, world.worker().await);
     world.line_up(&mut stopped).await;
@@ -166,27 +168,25 @@ test_with!(a_stopped_waiter_lines_up_anew, World::new(ms(600)), async |mut world
     done(&mut stopped, 1).await;
     assert_eq!(world.grants(), [world.arrivals[1], world.arrivals[0]]);
     nothing_left(&world.server, "k").await;
-});
+}
 
-// S-26: told that its turn has come and stopped, it costs the others its lease; when it goes on, it
-// lines up behind whoever has the lock by then.
-test_with!(
-    a_head_that_was_told_and_is_stopped_is_passed,
-    World::new(secs(1)),
-    async |mut world| {
-        let guard = world.taken().await;
-        let (mut stopped, mut other) = (world.worker().await, world.worker().await);
-        world.line_up(&mut stopped).await;
-        world.line_up(&mut other).await;
-        world.recorder.record_stop("the head stands still", stopped.id());
-        stopped.sigstop();
-        guard.release().await.unwrap();
-        let start = Instant::now();
-        done(&mut other, 1).await;
-        assert!(start.elapsed() < patience(2 * world.waiter_lease), "{:?}", start.elapsed());
-        stopped.sigcont();
-        done(&mut stopped, 1).await;
-        assert_eq!(world.grants(), [world.arrivals[1], world.arrivals[0]]);
-        nothing_left(&world.server, "k").await;
-    }
-);
+/// S-26: told that its turn has come and stopped, it costs the others its lease; when it goes on, it
+/// lines up behind whoever has the lock by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_that_was_told_and_is_stopped_is_passed() {
+    let mut world = World::new(secs(1)).await;
+    let guard = world.taken().await;
+    let (mut stopped, mut other) = (world.worker().await, world.worker().await);
+    world.line_up(&mut stopped).await;
+    world.line_up(&mut other).await;
+    world.recorder.record_stop("the head stands still", stopped.id());
+    stopped.sigstop();
+    guard.release().await.unwrap();
+    let start = Instant::now();
+    done(&mut other, 1).await;
+    assert!(start.elapsed() < patience(2 * world.waiter_lease), "{:?}", start.elapsed());
+    stopped.sigcont();
+    done(&mut stopped, 1).await;
+    assert_eq!(world.grants(), [world.arrivals[1], world.arrivals[0]]);
+    nothing_left(&world.server, "k").await;
+}

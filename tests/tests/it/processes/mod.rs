@@ -2,3 +2,4 @@
 
 mod fair;
 mod many_tasks;
+mod semaphore;

@@ -55,3 +55,11 @@ pub(crate) async fn told(worker: &mut Worker, command: &str, answer: &str) -> St
     let rest = line.strip_prefix(answer).unwrap_or_else(|| panic!("{command}: {line}"));
     rest.trim().to_owned()
 }
+
+/// The numbers in a worker's next answer, after its first word.
+pub(crate) async fn numbers<const COUNT: usize>(worker: &mut Worker) -> [u64; COUNT] {
+    let line = worker.next_line(ANSWER).await;
+    let numbers = line.split(' ').skip(1).map(|number| number.parse().ok());
+    let numbers: Option<Vec<u64>> = numbers.collect();
+    numbers.and_then(|numbers| numbers.try_into().ok()).unwrap_or_else(|| panic!("{line}"))
+}

@@ -2,7 +2,7 @@
 
 use tokio::task::unconstrained;
 
-use crate::contract::differential::plan::{Listeners, OWNERS, Theme, owner, target};
+use crate::contract::differential::plan::{OWNERS, Theme, owner, target};
 use crate::contract::differential::stores::{Run, Stores, TIMEOUT};
 use crate::prelude::*;
 
@@ -20,11 +20,7 @@ pub(crate) struct Ears {
 
 impl Run<'_> {
     pub(crate) async fn listen(&mut self) {
-        let view = match self.sequence.listeners {
-            Listeners::Nobody => return,
-            Listeners::Here => 0,
-            Listeners::Elsewhere => 1,
-        };
+        let Some(view) = self.sequence.listeners else { return };
         let mut targets = Vec::new();
         for (name, theme) in self.sequence.themes.iter().enumerate() {
             let mut kinds = theme.kinds().to_vec();

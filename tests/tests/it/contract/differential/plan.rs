@@ -14,18 +14,9 @@ pub(crate) const OWNERS: usize = 3;
 #[derive(Debug, Clone)]
 pub(crate) struct Sequence {
     pub(crate) themes: [Theme; NAMES],
-    pub(crate) listeners: Listeners,
+    /// Who listens to everything that concerns the names: the store that is operated on, or another process.
+    pub(crate) listeners: Option<usize>,
     pub(crate) rounds: Vec<Vec<Op>>,
-}
-
-/// Who listens to everything that concerns the names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listeners {
-    Nobody,
-    /// The store that is operated on.
-    Here,
-    /// Another process.
-    Elsewhere,
 }
 
 /// What a name is mostly used as, so that operations meet more often than they collide.
@@ -235,7 +226,7 @@ fn crowd() -> impl Strategy<Value = Vec<Op>> {
 pub(crate) fn sequence() -> impl Strategy<Value = Sequence> {
     use Theme::{Anything, Fair, Latch, Mutex, Semaphore, Sides};
     let theme = || select(vec![Mutex, Mutex, Fair, Fair, Sides, Sides, Semaphore, Latch, Anything]);
-    let listeners = select(vec![Listeners::Nobody, Listeners::Here, Listeners::Elsewhere]);
+    let listeners = select(vec![None, Some(0), Some(1)]);
     let themes = [theme(), theme(), theme()];
     // What crowds leave behind when their leases end is found by whoever comes first.
     let crowds = || proptest::option::weighted(0.4, crowd()).prop_map(Option::unwrap_or_default);

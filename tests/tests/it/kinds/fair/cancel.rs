@@ -50,8 +50,7 @@ async fn a_shutdown_leaves_the_line() {
     let report = client.shutdown(PROMPTLY).await;
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(world.queue("s").await, [owner]);
-    for waiting in [one, two] {
-        let outcome = timeout(PROMPTLY, waiting).await.expect("waits on").unwrap();
+    for outcome in joined([one, two]).await {
         assert!(matches!(outcome, Err(LockError::Closed)), "{outcome:?}");
     }
     assert!(matches!(client.fair_mutex("s").lock().await, Err(LockError::Closed)));

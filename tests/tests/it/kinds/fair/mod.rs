@@ -2,6 +2,7 @@
 
 mod cancel;
 mod faults;
+mod mixed_line;
 mod order;
 mod peer;
 mod redisson;

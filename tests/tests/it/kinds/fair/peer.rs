@@ -48,6 +48,19 @@ if head then
 end
 return deleted";
 
+/// Stops waiting. The time of everybody behind it is moved back by its own.
+const GIVE_UP: &str = "
+local line = redis.call('LRANGE', KEYS[2], 0, -1)
+local is_behind = false
+for _, other in ipairs(line) do
+  if is_behind then
+    redis.call('ZINCRBY', KEYS[3], -ARGV[2], other)
+  end
+  is_behind = is_behind or other == ARGV[1]
+end
+redis.call('ZREM', KEYS[3], ARGV[1])
+return redis.call('LREM', KEYS[2], 0, ARGV[1])";
+
 /// A Redisson client: one owner with its own clock, which here is the server's.
 ///
 /// Each step is one script, as Redisson's are, so that no client sees half of one.
@@ -91,6 +104,10 @@ impl<'a> Peer<'a> {
 
     pub(crate) async fn take(&self) -> bool {
         self.eval(TAKE).await
+    }
+
+    pub(crate) async fn give_up(&self) {
+        assert!(self.eval(GIVE_UP).await, "it was not in line");
     }
 
     /// Redisson's `forceUnlock` does not compare the owner. Nor does this.

@@ -111,7 +111,5 @@ impl World {
 
 /// The guard of a waiter that has been told.
 pub(crate) async fn granted(waiting: Waiting) -> LockGuard {
-    let guard =
-        tokio::time::timeout(lock_tests::patience(PROMPTLY), waiting).await.expect("not told");
-    guard.unwrap().unwrap()
+    timeout(patience(PROMPTLY), waiting).await.expect("not told").unwrap().unwrap()
 }

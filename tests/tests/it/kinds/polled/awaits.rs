@@ -22,7 +22,11 @@ pub(crate) async fn polled(acquiring: &mut Acquiring, polls: usize) -> bool {
 }
 
 /// The next waiter of the same process has it within the bound, and then the sleeper has it.
-async fn goes_on(behind: Acquiring, mut sleeper: Acquiring, what: &str) {
+async fn goes_on(
+    behind: impl Future<Output = Result<LockGuard, LockError>>,
+    mut sleeper: Acquiring,
+    what: &str,
+) {
     let start = Instant::now();
     let guard = timeout(BOUND * 4, behind).await.unwrap_or_else(|_| panic!("{what}: hangs"));
     let waited = start.elapsed();
@@ -90,7 +94,7 @@ async fn a_sleeper_behind_another_process_is_passed_over() {
             sleep(ms(50)).await;
             assert!(!behind.is_finished());
             held.release().await.unwrap();
-            goes_on(Box::pin(behind.map(Result::unwrap)), sleeper, &what).await;
+            goes_on(behind.map(Result::unwrap), sleeper, &what).await;
         }
     }
 }

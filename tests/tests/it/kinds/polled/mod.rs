@@ -9,42 +9,37 @@ mod runtimes;
 mod stress;
 
 use far::Far;
+use lock_runtime::acquire::Acquire;
 
 use crate::prelude::*;
 
 /// An acquire that a test polls when it likes.
-type Acquiring = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
+type Acquiring = Pin<Box<Acquire>>;
 
 /// The kinds that one holder at a time can have, by a word for each.
 const KINDS: [&str; 6] = ["mutex", "fair", "write", "semaphore", "multi", "quorum"];
 
 /// Takes a lock of that kind with that name; of a semaphore the only permit.
 fn lock(client: &LockClient, kind: &str, name: &str) -> Acquiring {
-    match kind {
+    let forever = waits(Wait::Forever);
+    Box::pin(match kind {
         // The quorum's client: see `clients`.
-        "mutex" | "quorum" => Box::pin(client.mutex(name).wait(Wait::Forever).lock()),
-        "fair" => Box::pin(client.fair_mutex(name).wait(Wait::Forever).lock()),
-        "read" => Box::pin(client.rw_lock(name).wait(Wait::Forever).read()),
-        "write" => Box::pin(client.rw_lock(name).wait(Wait::Forever).write()),
-        "multi" => Box::pin(client.multi_lock([name, "another"]).wait(Wait::Forever).lock()),
-        "semaphore" => {
-            let semaphore = client.semaphore(name, 1).wait(Wait::Forever);
-            Box::pin(async move { semaphore.acquire().await })
-        }
+        "mutex" | "quorum" => client.mutex(name).with(forever).lock(),
+        "fair" => client.fair_mutex(name).with(forever).lock(),
+        "read" => client.rw_lock(name).with(forever).read(),
+        "write" => client.rw_lock(name).with(forever).write(),
+        "multi" => client.multi_lock([name, "another"]).with(forever).lock(),
+        "semaphore" => client.semaphore(name, 1).with(forever).acquire(),
         _ => panic!("there is no kind {kind}"),
-    }
+    })
 }
 
 /// Two processes that share locks in memory, each answer a few milliseconds away.
 fn clients(kind: &str, lease: Duration) -> [LockClient; 2] {
-    let servers = servers(kind);
-    [client(kind, &servers, lease), client(kind, &servers, lease)]
-}
-
-/// The servers that keep the locks of that kind.
-fn servers(kind: &str) -> Vec<MemoryStore> {
+    // The servers that keep the locks of that kind.
     let count = if kind == "quorum" { 3 } else { 1 };
-    (0..count).map(|_| MemoryStore::new()).collect()
+    let servers: Vec<_> = (0..count).map(|_| MemoryStore::new()).collect();
+    [client(kind, &servers, lease), client(kind, &servers, lease)]
 }
 
 fn client(kind: &str, servers: &[MemoryStore], lease: Duration) -> LockClient {
@@ -54,8 +49,7 @@ fn client(kind: &str, servers: &[MemoryStore], lease: Duration) -> LockClient {
     if kind == "quorum" {
         let stores =
             servers.iter().map(|server| Arc::new(Far::new(server.peer())) as Arc<dyn Store>);
-        let quorum = builder;
-        return quorum.quorum_of(stores, RestartGuard::Off).unwrap();
+        return builder.quorum_of(stores, RestartGuard::Off).unwrap();
     }
     builder.store(Far::new(servers[0].peer())).unwrap()
 }

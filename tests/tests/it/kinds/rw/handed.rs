@@ -16,14 +16,6 @@ async fn ready(waiter: Waiting) -> LockGuard {
     timeout(PROMPTLY, waiter).await.expect("still waiting").unwrap()
 }
 
-fn read(lock: &RwLock) -> Waiting {
-    Box::pin(lock.read())
-}
-
-fn write(lock: &RwLock) -> Waiting {
-    Box::pin(lock.write())
-}
-
 /// A writer of `client` behind which a second one has lined up. A third has left, so there is a token to hand on for each, and
 /// one more.
 async fn first_of_two_writers(
@@ -36,7 +28,8 @@ async fn first_of_two_writers(
     let lock = client.rw_lock(name);
     let first = lock_tests::spawn(lock.write());
     announced(server, name, 1).await;
-    let [second, third] = lined_up([write(&lock), write(&lock)]).await;
+    let [second, third] =
+        lined_up([Box::pin(lock.write()) as Waiting, Box::pin(lock.write())]).await;
     held.release().await.unwrap();
     let first = got(first, PROMPTLY).await;
     drop(third);
@@ -54,7 +47,7 @@ async fn readers_go_before_the_writers_that_came_after_them() {
         let (first, second) = first_of_two_writers(&server, &client, "n").await;
         let readers = [reading(&client, "n"), reading(&client, "n"), reading(&client, "n")];
         due(&server, "n").await;
-        let [third] = lined_up([write(&lock)]).await;
+        let [third] = lined_up([Box::pin(lock.write())]).await;
         let end = async |guard: LockGuard| match dropped {
             true => drop(guard),
             false => guard.release().await.unwrap(),
@@ -87,7 +80,7 @@ async fn a_reader_that_is_not_polled_keeps_no_writer_out() {
     let (server, client) = world().await;
     let lock = client.rw_lock("asleep");
     let (first, second) = first_of_two_writers(&server, &client, "asleep").await;
-    let [asleep] = lined_up([read(&lock)]).await;
+    let [asleep] = lined_up([Box::pin(lock.read())]).await;
     due(&server, "asleep").await;
     first.release().await.unwrap();
     let written = timeout(SOON, second).await.expect("kept out by a reader that sleeps");
@@ -103,7 +96,7 @@ async fn a_reader_that_is_dropped_lets_the_next_writer_go() {
     let lock = client.rw_lock("left");
     for told in [false, true] {
         let (first, second) = first_of_two_writers(&server, &client, "left").await;
-        let [reader] = lined_up([read(&lock)]).await;
+        let [reader] = lined_up([Box::pin(lock.read())]).await;
         let reader = told.then_some(reader);
         first.release().await.unwrap();
         drop(reader);

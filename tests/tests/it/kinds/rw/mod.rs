@@ -27,13 +27,11 @@ fn at_once() -> Duration {
 type Waiter = JoinHandle<Result<LockGuard, LockError>>;
 
 fn reading(client: &LockClient, name: &str) -> Waiter {
-    let lock = client.rw_lock(name);
-    lock_tests::spawn(async move { lock.read().await })
+    lock_tests::spawn(client.rw_lock(name).read())
 }
 
 fn writing(client: &LockClient, name: &str) -> Waiter {
-    let lock = client.rw_lock(name);
-    lock_tests::spawn(async move { lock.write().await })
+    lock_tests::spawn(client.rw_lock(name).write())
 }
 
 /// The guard that a waiter gets within `bound`.

@@ -30,3 +30,25 @@ pub(crate) async fn until_heard(cluster: &lock_tests::RedisCluster, name: &str) 
         channels.iter().any(|channel| channel.contains(name))
     });
 }
+
+/// S-9, S-10: two hundred holds, three renewals and more. A hold that has waited for half of its lease is late: on a busy machine
+/// that must be longer than a pause of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holds_are_renewed_in_all_slots() {
+    let cluster = shared().await;
+    let client = client(cluster).await;
+    let lease = secs(4);
+    let options = watched(lease);
+    let take = |n: usize| client.mutex(format!("kept:{n}")).with(options.clone()).lock();
+    let guards: Vec<_> =
+        join_all((0..200).map(take)).await.into_iter().collect::<Result<_, _>>().unwrap();
+    let until = Instant::now() + 2 * lease;
+    while Instant::now() < until {
+        assert!(client.health().is_healthy(), "{:?}", client.health());
+        tokio::time::sleep(ms(50)).await;
+    }
+    for guard in guards {
+        assert!(!guard.is_lost(), "{:?}", guard.key());
+        guard.release().await.unwrap();
+    }
+}
