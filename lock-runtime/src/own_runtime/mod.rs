@@ -199,6 +199,6 @@ mod tests {
         let of_parent = HOME.lock().replace(home).unwrap();
         block_on(async { Ok(()) }).unwrap();
         let own = HOME.lock().replace(of_parent).unwrap();
-        assert!(!own.is_of_a_parent());
+        assert_eq!(own.process, process::id());
     }
 }

@@ -225,7 +225,7 @@ impl CallSpec {
         };
         let Resolved { options, over, label, enforced } = resolved;
         let label = label.at(CallSite::Attribute(site)).enforced(enforced);
-        let locked = keys.and_then(|keys| {
+        let locked = keys.map(|keys| {
             let kind = options.kind.unwrap_or_default();
             let options = options.over_shared(&over);
             let terms = options.release_terms();
@@ -233,7 +233,7 @@ impl CallSpec {
                 Keys::One(key) => client.any_lock_with(kind, key, options),
                 Keys::Many(keys) => client.any_lock_of_all(kind, keys).replace(options),
             };
-            Ok((lock, terms))
+            (lock, terms)
         });
         let (lock, mut terms) =
             locked.unwrap_or_else(|error| (AnyLock::invalid(error), ReleaseTerms::LOG));
