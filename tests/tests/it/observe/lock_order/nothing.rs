@@ -130,10 +130,8 @@ async fn a_lock_that_was_released_or_handed_on() {
         held.release().await.unwrap();
         let [second, third, fourth] = waiting;
         let second = second.await.unwrap();
-        let late = second
-            .run(async { Box::pin(scope::inherit(nest(&client, &["over-b"]))) })
-            .await
-            .unwrap();
+        let [late] =
+            second.run(async { [scope::inherit(nest(&client, &["over-b"]))] }).await.unwrap();
         let token = second.token().get();
         drop(fourth);
         let next = match is_handed_on {
