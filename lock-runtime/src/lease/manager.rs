@@ -111,7 +111,7 @@ impl LeaseManager {
             holds: AtomicU64::new(0),
             keepers,
             #[cfg(feature = "blocking")]
-            origin: Origin::of_this_process(),
+            origin: Origin::of_caller(),
             breaker,
             order,
             store,

@@ -121,18 +121,24 @@ impl Drop for Inside {
 
 /// The process that made a client.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Origin(u32);
+pub(crate) struct Origin {
+    process: u32,
+    /// True if a blocking call made it.
+    blocks: bool,
+}
 
 impl Origin {
-    pub(crate) fn of_this_process() -> Self {
-        Self(process::id())
+    /// That of a client which the caller makes.
+    pub(crate) fn of_caller() -> Self {
+        Self { process: process::id(), blocks: IS_INSIDE.get() }
     }
 
     /// Refuses a call in a fork of that process: it would share the connections of its parent, and has none of its tasks.
-    /// Only a call that blocks asks the operating system: other calls need a tokio runtime, and none survives a fork.
+    /// Only a call that blocks, or of a client that was made by one, asks the operating system: a client that was made in a tokio
+    /// runtime has lost that with the fork.
     #[inline]
     pub(crate) fn check(self) -> Result<(), LockError> {
-        if !IS_INSIDE.get() || self.0 == process::id() {
+        if !self.blocks && !IS_INSIDE.get() || self.process == process::id() {
             return Ok(());
         }
         let message = "this process is a fork and has no connections and no thread for the client of its parent: make the \
@@ -188,14 +194,16 @@ mod tests {
         let mut home = Home::of_process().unwrap();
         // As in a fork, to which its process has another number.
         home.process += 1;
-        let parent = Origin(process::id() + 1);
+        let parent = |blocks| Origin { process: process::id() + 1, blocks };
         let refused = |result: Result<(), LockError>| {
             let Err(LockError::Store(error)) = result else { panic!("{result:?}") };
             assert!(error.to_string().contains("fork"), "{error}");
         };
-        refused(block_on(async { parent.check() }));
-        parent.check().unwrap();
-        block_on(async { Origin::of_this_process().check() }).unwrap();
+        refused(block_on(async { parent(false).check() }));
+        refused(parent(true).check());
+        parent(false).check().unwrap();
+        let of_block_on = block_on(async { Ok(Origin::of_caller()) }).unwrap();
+        assert!(of_block_on.blocks && of_block_on.check().is_ok() && !Origin::of_caller().blocks);
         let of_parent = HOME.lock().replace(home).unwrap();
         block_on(async { Ok(()) }).unwrap();
         let own = HOME.lock().replace(of_parent).unwrap();

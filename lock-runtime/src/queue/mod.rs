@@ -70,8 +70,8 @@ pub(crate) struct Queues<H> {
     // no longer.
     waiting: AtomicUsize,
     max_waiting: usize,
-    // `close` stores it before it locks the shards; its partners load it with a shard locked (`enter`, `wait_again`).
-    // `wait_again`). So a caller sees it, or has queued where `close` comes by later: the mutex orders the two.
+    // `close` stores it before it locks the shards; its partners load it with a shard locked (`enter`, `wait_again`). So a caller
+    // sees it, or has queued where `close` comes by later: the mutex orders the two.
     closed: AtomicBool,
 }
 

@@ -77,7 +77,7 @@ fn a_fork_is_refused_the_client_of_its_parent() {
         assert!(line.contains("this process is a fork"), "{line}");
         calls += 1;
     }
-    assert_eq!(calls, 10);
+    assert_eq!(calls, 11);
     assert!(tools.is_held("held"), "the child has released its parent's lock");
     worker.send("");
     assert!(tools.runtime.block_on(worker.wait(SOON)).success());

@@ -96,6 +96,8 @@ fn fork(client: &LockClient) -> Result<(), Failure> {
         refused("extend", block_on(guard.extend(Duration::from_secs(60))));
         refused("ready", block_on(client.ready()));
         refused("inspect", block_on(client.admin().inspect("held")).map(drop));
+        let own = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        refused("lock in a runtime of the child", own.block_on(free.lock()).map(drop));
         refused("release", guard.blocking_release());
         refused("shutdown", client.blocking_shutdown(Duration::ZERO).map(drop));
         println!("end");
