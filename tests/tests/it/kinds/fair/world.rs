@@ -103,6 +103,17 @@ impl World {
         (waiting, owner)
     }
 
+    /// A task that waits behind a holder, and that holder's guard.
+    pub(crate) async fn waiter_behind_a_holder(
+        &self,
+        client: &LockClient,
+        name: &str,
+    ) -> (Waiting, LockGuard) {
+        let holder = client.fair_mutex(name).lock().await.unwrap();
+        let (waiting, _) = self.waiter(client, name).await;
+        (waiting, holder)
+    }
+
     /// Waits until nothing of the lock is left but its fencing counter.
     pub(crate) async fn nothing_left(&self, name: &str) {
         nothing_left(&self.server, name).await;
