@@ -133,7 +133,7 @@ impl Request {
                     return Err(self.spec.collision(error).await);
                 }
                 Ended::Turn(Turn::Failed(error)) => return Err(error),
-                Ended::Turn(Turn::Busy) => return Err(self.latch_closed(None)),
+                Ended::Turn(Turn::Busy) | Ended::TimedOut => return Err(self.latch_closed(None)),
                 Ended::Unanswered => return Err(self.unanswered()),
                 // A latch has no holder, so no task hands it over.
                 Ended::Turn(Turn::Handed(_)) => place = Some(queued.place()),

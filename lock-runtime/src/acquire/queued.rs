@@ -38,6 +38,8 @@ pub(super) struct QueuedAcquire {
 /// How a wait has ended.
 pub(super) enum Ended {
     Turn(Turn<OwnedHold>),
+    /// The store has refused the lock.
+    TimedOut,
     /// The store has not answered.
     Unanswered,
 }
@@ -92,7 +94,7 @@ impl QueuedAcquire {
             EndOfWait::Failing(error) => {
                 return Some(Ended::Turn(Turn::Failed(LockError::Store(error))));
             }
-            EndOfWait::Busy => return Some(Ended::Turn(Turn::Busy)),
+            EndOfWait::Busy => return Some(Ended::TimedOut),
             EndOfWait::NextAnswer => A_MOMENT,
             // Its request, which may have begun just now, and what follows on the answer.
             EndOfWait::Asked => A_MOMENT * 2,
@@ -143,6 +145,7 @@ impl QueuedAcquire {
             Ended::Turn(Turn::Failed(LockError::Store(error))) => return Tried::Failed(error),
             Ended::Turn(Turn::Failed(error)) => error,
             Ended::Turn(Turn::Closed) => LockError::Closed,
+            Ended::TimedOut => request.timed_out(left()),
             // The store may be slow, or the task that asks not polled.
             Ended::Unanswered if self.is_try => return Tried::Apart,
             Ended::Unanswered => request.unanswered(),

@@ -364,6 +364,10 @@ impl Request {
     /// The error of a wait that has ended although the store has answered. A lock is not called busy without such an answer.
     // S-33.
     pub(super) fn timed_out(&self, holder_remaining: Option<Duration>) -> LockError {
+        if self.spec.options.get_wait() == Wait::None {
+            // The lock may be free: the answer to this request, or to the release before it, is overdue.
+            return self.unanswered();
+        }
         LockError::Timeout {
             key: self.spec.target.key().to_string(),
             waited: self.started.elapsed(),

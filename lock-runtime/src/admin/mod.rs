@@ -331,7 +331,7 @@ impl Admin {
     ///
     /// # Examples
     ///
-    /// ```
+    /// ```standalone_crate
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
     /// let client = lock_runtime::LockClient::builder().lock_order(true).in_memory()?;
     /// let (order, stock) = (client.mutex("order:42"), client.mutex("stock:7"));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::Hold;
@@ -18,7 +19,7 @@ use crate::admin::order::ClientOrder;
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, check_runtime};
 #[cfg(feature = "blocking")]
-use crate::own_runtime::Origin;
+use crate::own_runtime::{Home, Origin};
 use crate::shadow::CircuitBreaker;
 use crate::store::{HoldNumber, OwnerId, Store, new_id};
 
@@ -77,6 +78,9 @@ pub(crate) struct LeaseManager {
     pub(crate) task: Arc<ClientTask>,
     /// The runtimes that keep the task alive.
     pub(super) keepers: Keepers,
+    /// Where the tasks run; `None` for the runtime in which a lock is first used.
+    #[cfg(feature = "blocking")]
+    home: Option<Home>,
     #[cfg(feature = "blocking")]
     origin: Origin,
 }
@@ -111,7 +115,9 @@ impl LeaseManager {
             holds: AtomicU64::new(0),
             keepers,
             #[cfg(feature = "blocking")]
-            origin: Origin::of_caller(),
+            home: Home::entered(),
+            #[cfg(feature = "blocking")]
+            origin: Origin::of_this_process(),
             breaker,
             order,
             store,
@@ -124,7 +130,7 @@ impl LeaseManager {
     pub(crate) fn check_caller(&self) -> Result<Id, LockError> {
         let runtime = check_runtime()?;
         #[cfg(feature = "blocking")]
-        self.origin.check()?;
+        self.origin.check(self.home.as_ref())?;
         Ok(runtime)
     }
 
@@ -155,19 +161,36 @@ impl LeaseManager {
         }
         // Two callers may start one each: the later task takes the place of the earlier. No mutex is held, because a runtime that
         // ends drops the task here, which logs.
-        let Ok(runtime) = Handle::try_current() else { return };
-        // Weak: the task lives as long as its runtime, and must not keep the client.
-        let (running, leases) = (Arc::clone(&self.task).run(), Arc::downgrade(self));
-        let successor = AfterPanic(Weak::clone(&leases));
-        runtime.spawn(async move {
-            // Dropped after the task.
-            let _successor = successor;
-            running.await;
-            // Where there is a later task, this runtime goes on to watch that.
-            if let Some(leases) = leases.upgrade() {
-                leases.keepers.remember(&leases);
+        self.spawn(stalls, || {
+            // Weak: the task lives as long as its runtime, and must not keep the client.
+            let (running, leases) = (Arc::clone(&self.task).run(), Arc::downgrade(self));
+            let successor = AfterPanic(Weak::clone(&leases));
+            async move {
+                // Dropped after the task.
+                let _successor = successor;
+                running.await;
+                // Where there is a later task, this runtime goes on to watch that.
+                if let Some(leases) = leases.upgrade() {
+                    leases.keepers.remember(&leases);
+                }
             }
         });
+    }
+
+    /// Starts a task in the client's own runtime or, if there is none any more, or it `stalls`, in the caller's.
+    fn spawn<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        stalls: bool,
+        task: impl Fn() -> F,
+    ) -> Option<JoinHandle<()>> {
+        #[cfg(feature = "blocking")]
+        let home = self.home.as_ref().map(|home| &home.handle);
+        #[cfg(not(feature = "blocking"))]
+        let home = None::<&Handle>;
+        let own = home.filter(|_| !stalls).map(|home| home.spawn(task()));
+        // A runtime that has ended drops the task at once.
+        let own = own.filter(|running| !running.is_finished());
+        own.or_else(|| Handle::try_current().ok().map(|runtime| runtime.spawn(task())))
     }
 
     /// Hands a job to the releaser.

@@ -167,6 +167,8 @@ impl Watchdog {
             // Only once for the earliest: the task sets it again when it goes back to sleep.
             queue.sleeping_until = Some(at);
             queue.is_called = true;
+            // A hold whose grant came late is due at once, which does not mean that the process stood still.
+            self.pulse.plan(Some(at.max(self.clock.now())));
             self.wake.notify_one();
         }
     }

@@ -121,24 +121,19 @@ impl Drop for Inside {
 
 /// The process that made a client.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Origin {
-    process: u32,
-    /// True if a blocking call made it.
-    blocks: bool,
-}
+pub(crate) struct Origin(u32);
 
 impl Origin {
-    /// That of a client which the caller makes.
-    pub(crate) fn of_caller() -> Self {
-        Self { process: process::id(), blocks: IS_INSIDE.get() }
+    pub(crate) fn of_this_process() -> Self {
+        Self(process::id())
     }
 
     /// Refuses a call in a fork of that process: it would share the connections of its parent, and has none of its tasks.
-    /// Only a call that blocks, or of a client that was made by one, asks the operating system: a client that was made in a tokio
-    /// runtime has lost that with the fork.
+    /// Only a call that blocks, or of a client with a `home`, asks the operating system: other calls need a tokio runtime, and
+    /// none survives a fork.
     #[inline]
-    pub(crate) fn check(self) -> Result<(), LockError> {
-        if !self.blocks && !IS_INSIDE.get() || self.process == process::id() {
+    pub(crate) fn check(self, home: Option<&Home>) -> Result<(), LockError> {
+        if home.is_none() && !IS_INSIDE.get() || self.0 == process::id() {
             return Ok(());
         }
         let message = "this process is a fork and has no connections and no thread for the client of its parent: make the \
@@ -150,8 +145,8 @@ impl Origin {
 /// The runtime of blocking calls, in a thread that lives as long as the process.
 // One for each client would be a field of every lock and guard, and a guard that outlives its client would need rules of its own.
 #[derive(Debug, Clone)]
-struct Home {
-    handle: Handle,
+pub(crate) struct Home {
+    pub(crate) handle: Handle,
     /// The process that has the thread: a fork has only a copy of the rest.
     process: u32,
 }
@@ -166,6 +161,12 @@ impl Home {
             Some(home) if !home.is_of_a_parent() => Ok(home.clone()),
             _ => Ok(started.insert(Self::start()?).clone()),
         }
+    }
+
+    /// Returns it where a blocking call makes a client.
+    pub(crate) fn entered() -> Option<Self> {
+        let current = Handle::try_current().ok()?;
+        HOME.lock().clone().filter(|home| home.handle.id() == current.id())
     }
 
     fn start() -> Result<Self, LockError> {
@@ -194,16 +195,15 @@ mod tests {
         let mut home = Home::of_process().unwrap();
         // As in a fork, to which its process has another number.
         home.process += 1;
-        let parent = |blocks| Origin { process: process::id() + 1, blocks };
+        let parent = Origin(process::id() + 1);
         let refused = |result: Result<(), LockError>| {
             let Err(LockError::Store(error)) = result else { panic!("{result:?}") };
             assert!(error.to_string().contains("fork"), "{error}");
         };
-        refused(block_on(async { parent(false).check() }));
-        refused(parent(true).check());
-        parent(false).check().unwrap();
-        let of_block_on = block_on(async { Ok(Origin::of_caller()) }).unwrap();
-        assert!(of_block_on.blocks && of_block_on.check().is_ok() && !Origin::of_caller().blocks);
+        refused(parent.check(Some(&home)));
+        refused(block_on(async { parent.check(None) }));
+        parent.check(None).unwrap();
+        Origin::of_this_process().check(Some(&home)).unwrap();
         let of_parent = HOME.lock().replace(home).unwrap();
         block_on(async { Ok(()) }).unwrap();
         let own = HOME.lock().replace(of_parent).unwrap();

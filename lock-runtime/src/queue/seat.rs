@@ -239,7 +239,10 @@ impl<H> Seat<H> {
     /// Tells newcomers that what this seat is for is being released.
     pub(crate) fn leaving(&self) {
         self.with(|key| {
-            key.mode = Mode::Leaving { held: key.is_held(), since: None };
+            let held = key.is_held();
+            // For waiters that look for a release that takes long; with an empty queue, the first that looks sets it.
+            let since = (!key.queue.is_empty()).then(Instant::now);
+            key.mode = Mode::Leaving { held, since };
         });
     }
 

@@ -63,7 +63,7 @@ impl QuorumStore {
         Some(Self { servers: stores.into_iter().map(server).collect(), clock, timeout })
     }
 
-    /// Reports each hold as soon as a majority has decided. One without a majority has no answer.
+    /// Reports each hold as soon as a majority has decided, or cannot any more.
     async fn renew_majority(
         &self,
         requests: Vec<RenewRequest>,
@@ -77,9 +77,12 @@ impl QuorumStore {
             let requests = Arc::clone(&requests);
             async move { server.store.renew(requests.to_vec(), timeout).await }
         });
-        let (mut failed, mut answered) = (None, 0);
-        // Ends with the answer of the last server.
+        let (mut failed, mut answered, mut left) = (None, 0, all);
+        // Ends with the answer of the last server at the latest.
         while let Some(answer) = answers.recv().await {
+            // What cannot be decided any more is reported at once: a server that is silent until the lease is over must not keep
+            // the renewal from being asked again.
+            left -= 1;
             answered += usize::from(answer.is_ok());
             for (place, hold) in open.iter_mut().enumerate() {
                 let Some(count) = hold else { continue };
@@ -89,7 +92,7 @@ impl QuorumStore {
                     Some(Ownership::Unknown) | None => {}
                 }
                 let known = count.ownership(all);
-                if known != Ownership::Unknown {
+                if known != Ownership::Unknown || count.is_undecidable(all, left) {
                     *hold = None;
                     on_renewed(place, known);
                 }

@@ -179,6 +179,13 @@ impl Count {
         }
     }
 
+    /// True if there is no majority, and `left` more answers cannot make one.
+    pub(super) fn is_undecidable(self, servers: usize, left: usize) -> bool {
+        let best = |more| Self { yes: self.yes + more, no: self.no }.ownership(servers);
+        let worst = |more| Self { yes: self.yes, no: self.no + more }.ownership(servers);
+        best(left) == Ownership::Unknown && worst(left) == Ownership::Unknown
+    }
+
     pub(super) fn add(&mut self, yes: bool) {
         if yes {
             self.yes += 1;
