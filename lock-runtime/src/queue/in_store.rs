@@ -83,7 +83,7 @@ impl<H> Queues<H> {
         owner: impl FnOnce() -> OwnerId,
     ) -> Admission<H> {
         let mut shard = self.shard(target);
-        // No look for a shutdown, as in `enter`: this caller asks itself, and looks before each request.
+        // Unlike `enter`, this does not look for a shutdown: the caller asks the store itself, and looks before each request.
         let number = shard.next_number();
         let others = shard.keys.get(&**target).map_or(0, Key::in_store);
         let is_full = || self.waiting.load(Ordering::Relaxed) >= self.max_waiting;

@@ -36,7 +36,7 @@ pub(crate) fn route_text<'a>(
 ) -> Result<Option<&'a str>, KeyError> {
     let matched = matched_path(&parts.extensions);
     match route {
-        // Also behind a router that has taken a part of the path away.
+        // The router has matched this very route. Its path may lack what an outer router has taken away.
         Some(route) if matched == Some(&route.text) => Ok(Some(&route.text)),
         Some(route) if route.matches(route.path_of(&parts.uri, &parts.extensions)) => {
             Ok(Some(&route.text))

@@ -43,6 +43,11 @@ impl Scripted {
     fn script(&self) -> MutexGuard<'_, Script> {
         self.script.lock().unwrap()
     }
+
+    /// Waits until it was asked so many times to acquire.
+    async fn asked(&self, count: usize) {
+        eventually(SOON, "it asks", async || self.script().tokens_asked.len() >= count).await;
+    }
 }
 
 /// Such a store, and a client of it.
@@ -369,19 +374,23 @@ async fn quick_readers_share_one_grant() {
     }
 }
 
+/// A waiter of that client that the store has refused, and that has asked again, of a store that is silent by now.
+async fn asks_into_silence() -> (Scripted, LockClient, JoinHandle<Result<LockGuard, LockError>>) {
+    let (held, store, client) = contended().await;
+    let waiter = lock_tests::spawn(client.mutex("m").lock());
+    // Refused twice: before and after it listens.
+    store.asked(2).await;
+    store.script().acquires_before_silence = Some(0);
+    held.release().await.unwrap();
+    store.asked(3).await;
+    (store, client, waiter)
+}
+
 /// S-33: a request that gets no answer does not end the wait of a caller that was refused before, and has time left.
 #[tokio::test(start_paused = true)]
 async fn a_wait_goes_on_after_a_refusal_and_a_silence() {
-    let (held, store, client) = contended().await;
-    let waiter = lock_tests::spawn(client.mutex("m").lock());
-    let asked = async |count| {
-        eventually(SOON, "it asks", async || store.script().tokens_asked.len() >= count).await;
-    };
-    // Refused twice: before and after it listens.
-    asked(2).await;
-    store.script().acquires_before_silence = Some(0);
-    held.release().await.unwrap();
-    asked(4).await;
+    let (store, _client, waiter) = asks_into_silence().await;
+    store.asked(4).await;
     store.script().acquires_before_silence = None;
     timeout(MINUTE, waiter).await.unwrap().unwrap().unwrap().release().await.unwrap();
 }
@@ -389,15 +398,7 @@ async fn a_wait_goes_on_after_a_refusal_and_a_silence() {
 /// S-20: a shutdown ends a wait at once, also if its request has no answer yet.
 #[tokio::test(start_paused = true)]
 async fn a_wait_without_an_answer_ends_with_a_shutdown() {
-    let (held, store, client) = contended().await;
-    let waiter = lock_tests::spawn(client.mutex("m").lock());
-    let asked = async |count| {
-        eventually(SOON, "it asks", async || store.script().tokens_asked.len() >= count).await;
-    };
-    asked(2).await;
-    store.script().acquires_before_silence = Some(0);
-    held.release().await.unwrap();
-    asked(3).await;
+    let (_store, client, waiter) = asks_into_silence().await;
     let start = Instant::now();
     let ended = async { (waiter.await.unwrap().map(drop), start.elapsed()) };
     let (report, (result, waited)) = tokio::join!(client.shutdown(MINUTE), ended);
